@@ -8,9 +8,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sitl_bridge.offboard.fleet_script import FleetVehicle, all_of, connected, fleet_command_line, run_fleet
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
-from sitl_bridge.offboard.mission_script import positive
+from sitl_bridge.session.missions.fleet_script import (
+    FleetVehicle,
+    all_of,
+    connected,
+    fleet_command_line,
+    run_fleet,
+)
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.session.missions.mission_script import positive
 
 
 async def hover(member: FleetVehicle, options: argparse.Namespace) -> None:

@@ -11,10 +11,10 @@ import sys
 from mavsdk.plugins.offboard import PositionNedYaw, VelocityNedYaw
 
 import sitl_bridge as sb
-from sitl_bridge.offboard.live_map import LiveMap
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
-from sitl_bridge.offboard.mission_script import command_line, positive, run
-from sitl_bridge.offboard.setpoint_stream import OffboardControl
+from sitl_bridge.session.missions.live_map import LiveMap
+from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
+from sitl_bridge.session.missions.mission_script import command_line, positive, run
+from sitl_bridge.session.missions.setpoint_stream import OffboardControl
 
 LOOK = 0.2
 """s of the vehicle's time between looks at the map."""

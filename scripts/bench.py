@@ -33,19 +33,22 @@ from bench_peers import jmavsim_archive, jmavsim_factor, sih_factor
 
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.bus.broker import NICENESS
-from sitl_bridge.bus.bus import Bus
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.scenario import load_avoidance
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.px4.find import Px4Build, find_px4
-from sitl_bridge.px4.px4_process import Px4Process
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.processor_placement import ProcessorPlacement
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
+from sitl_bridge.link.px4.find import Px4Build, find_px4
+from sitl_bridge.link.px4.px4_process import Px4Process
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.bus.broker import NICENESS
+from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.closed_loop import fly
 from sitl_bridge.swarm.formation.formation_specification import (
     FormationSpecification,
@@ -59,9 +62,6 @@ from sitl_bridge.swarm.formation.formation_specification import (
 )
 from sitl_bridge.swarm.quick_simulation import fly_quick
 from sitl_bridge.swarm.radio import RadioSpecification
-from sitl_bridge.system.processor_placement import ProcessorPlacement
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTANCE = 9
@@ -496,10 +496,10 @@ def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 STARTER = """
 import time
 begin = time.time()
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.world.world import World
 import socket, math, sys
 frame = load_airframe("iris")
 server = LockstepServer(Simulation(World(), [VehicleSetup(frame.vehicle(), frame.sensor_records())]),
@@ -591,7 +591,9 @@ class Used:
             if names.get(row.id) in ("lockstep", "bus")
         }
         for process in own.children(recursive=True):
-            module = next((word for word in process.cmdline() if word.startswith("sitl_bridge.bus")), None)
+            module = next(
+                (word for word in process.cmdline() if word.startswith("sitl_bridge.live.bus")), None
+            )
             if module is not None:
                 times = process.cpu_times()
                 rows[f"process {module}", process.nice()] = times.user + times.system

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.px4.find import Px4Build
-from sitl_bridge.px4.px4_process import Px4Process
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.px4.find import Px4Build
+from sitl_bridge.link.px4.px4_process import Px4Process
 
 GROUND_STATION = 14550
 """UDP port to which PX4 sends by itself."""

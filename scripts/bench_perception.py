@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.files.world_file import load_world
+from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.view import Poses, View
+from sitl_bridge.core.world.geometry import TriangleMesh, VoxelGrid
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import MeshObject, OctreeObject, SceneSpecification
+from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.perception.embree_meshes import EmbreeMeshes, meshes_of
 from sitl_bridge.perception.scene_caster import SceneCaster
-from sitl_bridge.sensors.perception.depth_buffer import Pinhole
-from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
-from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.view import Poses, View
-from sitl_bridge.world.geometry import TriangleMesh, VoxelGrid
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import MeshObject, OctreeObject, SceneSpecification
 
 WORLDS = Path(__file__).resolve().parent.parent / "missions" / "worlds"
 PLACE = np.array([[0.05, 0.03, -3.0]])
@@ -89,7 +89,7 @@ def open3d_scene(scene: Scene) -> Any:
         import open3d  # type: ignore[import-not-found]
     except ImportError:
         return None
-    from sitl_bridge.world.scene import world_triangles
+    from sitl_bridge.core.world.scene import world_triangles
 
     corners = world_triangles(scene.shapes[0]).reshape(-1, 3).astype(np.float32)
     caster = open3d.t.geometry.RaycastingScene(nthreads=1)

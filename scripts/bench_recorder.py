@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.export.mcap_file import write_mcap
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.analysis.export.mcap_file import write_mcap
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World
 
 BATCH = 250
 """Steps that are written at once, about as many as the bridge collects."""

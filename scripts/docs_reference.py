@@ -17,14 +17,14 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
-from sitl_bridge.bus.messages import PUBLISHED, RUN_COMMANDS, VEHICLE_COMMANDS
 from sitl_bridge.cli.exit_codes import MEANINGS
 from sitl_bridge.cli.main import COMMANDS, build
-from sitl_bridge.files.campaign_file import Campaign
-from sitl_bridge.files.scenario import Scenario
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.lab.campaign.campaign_file import Campaign
+from sitl_bridge.live.bus.messages import PUBLISHED, RUN_COMMANDS, VEHICLE_COMMANDS
 from sitl_bridge.record.records import ROW, STEP, flat
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import WorldSpecification
+from sitl_bridge.session.scenario import Scenario
 
 MODELS: dict[str, type[BaseModel]] = {
     "Scenario": Scenario,
@@ -138,7 +138,7 @@ def bus_topics() -> Iterator[str]:
     """The page of the bus's messages, a topic each."""
     yield "# Bus topics\n"
     yield "Topics below `sitl/RUN/`, and the fields of their JSON messages.  [The message bus](../bus.md)"
-    yield "tells how they are used; the schemas are in `sitl_bridge/bus/schemas/`.\n"
+    yield "tells how they are used; the schemas are in `sitl_bridge/live/bus/schemas/`.\n"
     topics: dict[str, tuple[str, Any]] = {
         ({"reply": "reply/REQUEST_ID"}.get(name) or name.replace("vehicle_", "vehicle/NAME/")): (
             "serialization", model,

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from sitl_bridge.export.ros_topics import to_enu
-from sitl_bridge.view.page_server import page_url
-from sitl_bridge.view.playback import Playback
-from sitl_bridge.view.viewed_run import ViewedRun
+from sitl_bridge.analysis.export.ros_topics import to_enu
+from sitl_bridge.live.view.page_server import page_url
+from sitl_bridge.live.view.playback import Playback
+from sitl_bridge.live.view.viewed_run import ViewedRun
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "view.png"
 PORT = 8093

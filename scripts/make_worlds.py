@@ -390,9 +390,9 @@ def warehouse() -> None:
 
 def pictures() -> None:
     """Write the worlds' pictures."""
-    from sitl_bridge.files.world_file import load_world
-    from sitl_bridge.report.plot_scene import plot_scene
-    from sitl_bridge.world.scene import Scene
+    from sitl_bridge.analysis.report.plot_scene import plot_scene
+    from sitl_bridge.core.world.scene import Scene
+    from sitl_bridge.core.world.world_file import load_world
 
     for make in MAKERS:
         name = make.__name__

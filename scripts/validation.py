@@ -16,17 +16,17 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.autopilot.control.gains import controller_record
-from sitl_bridge.dynamics.aerodynamics import ground_effect_factor
-from sitl_bridge.dynamics.performance import performance
-from sitl_bridge.dynamics.records import VEHICLE
-from sitl_bridge.dynamics.rotor_laws import pack_rotors, rotor_loads, thrust_and_torque
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor
+from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.dynamics.records import VEHICLE
+from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads, thrust_and_torque
+from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, Rotor
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.atmosphere import air_at_height
+from sitl_bridge.core.world.earth import gravity
+from sitl_bridge.core.world.magnetic import magnetic_field
+from sitl_bridge.core.world.turbulence import dryden_scales
 from sitl_bridge.swarm.formation.patterns import pattern
-from sitl_bridge.world.atmosphere import air_at_height
-from sitl_bridge.world.earth import gravity
-from sitl_bridge.world.magnetic import magnetic_field
-from sitl_bridge.world.turbulence import dryden_scales
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))  # the benches of sensors and controllers

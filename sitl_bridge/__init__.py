@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from sitl_bridge.api.truth_table import Recording, TruthTable
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
-    from sitl_bridge.dynamics.custom_rotor import RotorLaw
-    from sitl_bridge.dynamics.proximity import Proximity
-    from sitl_bridge.environments.fleet_environment import FleetEnvironment
-    from sitl_bridge.environments.randomisation import Randomisation
-    from sitl_bridge.environments.single_environment import Environment
-    from sitl_bridge.environments.stack_environment import StackEnvironment
-    from sitl_bridge.environments.tasks import HoldPosition, ReachWaypoint, Task, TrackFigure
-    from sitl_bridge.environments.vector_environment import VectorEnvironment
-    from sitl_bridge.errors import ConfigurationError, UserError
-    from sitl_bridge.mapping.occupancy_map import OccupancyMap
+    from sitl_bridge.base.errors import ConfigurationError, UserError
+    from sitl_bridge.core.dynamics.custom_rotor import RotorLaw
+    from sitl_bridge.core.dynamics.proximity import Proximity
+    from sitl_bridge.core.sensors.custom import CustomSensor, Truth
+    from sitl_bridge.core.world.custom_wind import WindField
+    from sitl_bridge.core.world.scene_specification import SceneSpecification
+    from sitl_bridge.lab.environments.fleet_environment import FleetEnvironment
+    from sitl_bridge.lab.environments.randomisation import Randomisation
+    from sitl_bridge.lab.environments.single_environment import Environment
+    from sitl_bridge.lab.environments.stack_environment import StackEnvironment
+    from sitl_bridge.lab.environments.tasks import HoldPosition, ReachWaypoint, Task, TrackFigure
+    from sitl_bridge.lab.environments.vector_environment import VectorEnvironment
+    from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
     from sitl_bridge.perception.sample_ring import SampleReader, SharedSample
-    from sitl_bridge.sensors.custom import CustomSensor, Truth
-    from sitl_bridge.world.custom_wind import WindField
-    from sitl_bridge.world.scene_specification import SceneSpecification
 
 __all__ = [
     "Airframe",
@@ -161,7 +161,7 @@ def __getattr__(name: str) -> "Any":
     except ModuleNotFoundError as error:
         if error.name not in ("gymnasium", "pettingzoo"):
             raise
-        from sitl_bridge.errors import UserError
+        from sitl_bridge.base.errors import UserError
 
         raise UserError(
             f"{name} needs {error.name}; install it with: pip install 'sitl-bridge[environments]'"

@@ -1,6 +1,6 @@
 """The command ``sitl-bridge``, and ``python -m sitl_bridge``."""
 
-from sitl_bridge.system import signals
+from sitl_bridge.base.system import signals
 
 signals.exit_on_signals()  # before anything else is imported
 

@@ -14,13 +14,13 @@ from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
-from sitl_bridge.dynamics.performance import hover
-from sitl_bridge.dynamics.records import OCV_POINTS, STATE
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.dynamics.records import OCV_POINTS, STATE
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 DT = 0.004
 NAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import settings
 from link_server import Counted
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.px4.find import find_px4
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.link_state import OnStall
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.px4.find import find_px4
 from sitl_bridge.record.truth_log import StepRecorder
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World, WorldSpecification
 
 # Kernels compile on their first call, and machines are noisy: no test fails by the clock.  Examples are
 # the same in every run.

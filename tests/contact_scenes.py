@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
-from sitl_bridge.world.scene_specification import (
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
+from sitl_bridge.core.world.scene_specification import (
     HeightMapObject,
     MeshObject,
     OctreeObject,
     SceneSpecification,
 )
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 Floats = NDArray[np.float64]
 

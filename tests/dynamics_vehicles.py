@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.performance import performance
-from sitl_bridge.dynamics.records import MOTOR_DC, STATE, VEHICLE
-from sitl_bridge.dynamics.step import advance_vehicle, initial_state
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.records import ENVIRONMENT
-from sitl_bridge.world.world import World
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.dynamics.records import MOTOR_DC, STATE, VEHICLE
+from sitl_bridge.core.dynamics.step import advance_vehicle, initial_state
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.records import ENVIRONMENT
+from sitl_bridge.core.world.world import World
 
 Floats = NDArray[np.float64]
 Record = NDArray[np.void]

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation.estimator import ESTIMATOR, estimator_record, update
 from sitl_bridge.autopilot.records import ESTIMATE, MEASUREMENT
-from sitl_bridge.dynamics.records import STATE
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import stream
-from sitl_bridge.sensors import records as kinds
-from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
-from sitl_bridge.sensors.sample import sample_sensors, start_sensor
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import stream
+from sitl_bridge.core.dynamics.records import STATE
+from sitl_bridge.core.sensors import records as kinds
+from sitl_bridge.core.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.core.sensors.sample import sample_sensors, start_sensor
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.world import World
 
 STEP = 4000
 START = 1_000_000_000

@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.px4_process import Px4Process
-from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
+from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.px4_process import Px4Process
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.quick_simulation import FormationResult
-from sitl_bridge.system.child_process import ChildProcess
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
 
 Array: TypeAlias = NDArray[np.float64]
 Start: TypeAlias = Callable[[Airframe, int, Path], ChildProcess]

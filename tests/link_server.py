@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.link.hil.server import LockstepServer
 
 
 class Counted(LockstepServer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sitl_bridge.px4.find import SIMULATION, START_SCRIPT
+from sitl_bridge.link.px4.find import SIMULATION, START_SCRIPT
 
 
 def make_build(root: Path, program: bytes | str = b"#!/bin/sh\n") -> Path:

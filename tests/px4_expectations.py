@@ -21,11 +21,11 @@ from mavsdk.plugins.mission import MissionItem, MissionPlan
 from mavsdk.plugins.offboard import Attitude, PositionNedYaw, VelocityNedYaw
 from mavsdk.plugins.telemetry import FlightMode, LandedState
 
-from sitl_bridge.mission_link.time_gate import in_real_time
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
-from sitl_bridge.offboard.mission_script import command_line, positive, run
-from sitl_bridge.offboard.setpoint_stream import OffboardControl
-from sitl_bridge.world.geography import Projection
+from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
+from sitl_bridge.session.missions.mission_script import command_line, positive, run
+from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.session.missions.time_gate import in_real_time
 
 LEG, HEIGHT, CORRIDOR = 20.0, 10.0, 5.0
 """m: side of the square, its height, and how far a vehicle may be off a leg."""

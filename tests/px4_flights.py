@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.world_file import load_world
+from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.perception_settings import reach
+from sitl_bridge.core.vehicle.vehicle_specification import Choice
+from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.report.flight_record import FlightRecord
-from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run.fleet_outcome import FleetOutcome
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.run.session import FleetSession
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
-from sitl_bridge.vehicle.perception_settings import reach
-from sitl_bridge.vehicle.vehicle_specification import Choice
+from sitl_bridge.session.fleet_outcome import FleetOutcome
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 21

@@ -8,19 +8,19 @@ from typing import Self
 
 import numpy as np
 
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.frame_writer import write_step
+from sitl_bridge.analysis.replay.replayed_steps import ReplayArrays
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.frame_writer import write_step
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.record.truth_row import write_rows
-from sitl_bridge.replay.replayed_steps import ReplayArrays
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 STANDING = 100
 """Steps before the climb."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitl_bridge.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import (
+from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import (
     AnyObject,
     BoxObject,
     CylinderObject,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.records import STATE
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import stream
-from sitl_bridge.sensors.records import SENSOR_STATE
-from sitl_bridge.sensors.sample import sample_sensors, start_sensor
-from sitl_bridge.world.world import World
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import stream
+from sitl_bridge.core.dynamics.records import STATE
+from sitl_bridge.core.sensors.records import SENSOR_STATE
+from sitl_bridge.core.sensors.sample import sample_sensors, start_sensor
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 
 STEP = 4000
 COLUMNS = 18

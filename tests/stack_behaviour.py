@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.px4.vehicle_status import BatterySample, battery_message, mode_name
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.px4.vehicle_status import BatterySample, battery_message, mode_name
 
 STEP = 0.05
 """s of simulated time."""

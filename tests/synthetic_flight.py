@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.replay.vehicle_log import Series, VehicleLog
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import Origin, World, WorldSpecification
+from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 
 Array = NDArray[np.float64]
 STEP = 4000

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.airframe_file import inheritance, load_airframe
-from sitl_bridge.files.propellers import propellers_of_size
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import inheritance, load_airframe
+from sitl_bridge.core.vehicle.propellers import propellers_of_size
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 SOURCE = 'sources: {motor: "derived: for a test", sensors: "derived: for a test"}\n'

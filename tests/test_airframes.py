@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.dynamics.performance import performance
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.figure_sources import figure_paths
-from sitl_bridge.world.world import World
+from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.figure_sources import figure_paths
+from sitl_bridge.core.world.world import World
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
 SEA_LEVEL = 1.225

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
-from sitl_bridge.user_file import load_class, place_of
+from sitl_bridge.base.user_file import load_class, place_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "missions" / "api"
@@ -342,7 +342,7 @@ def test_serve_serves_within_its_block(
     tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
-    monkeypatch.setattr("sitl_bridge.run.serving.FIRST_PORT", port)
+    monkeypatch.setattr("sitl_bridge.session.serving.FIRST_PORT", port)
     lines: list[str] = []
     with sb.serve("iris", runs=tmp_path, notify=lines.append) as session:
         assert session.status.links[0].port == port

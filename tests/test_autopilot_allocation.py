@@ -13,9 +13,9 @@ from scipy.optimize import linprog
 
 from sitl_bridge.autopilot.control.allocation import allocate, allocation_record, density_at
 from sitl_bridge.autopilot.records import IDLE, OFF, TRAJECTORY, WRENCH
-from sitl_bridge.dynamics.performance import static_thrusts
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.world.world import World
+from sitl_bridge.core.dynamics.performance import static_thrusts
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 NAMES = sorted(path.stem for path in AIRFRAMES.glob("*.yaml"))

@@ -25,8 +25,8 @@ from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.safety import arming_checks
 from sitl_bridge.autopilot.stack_parameters import BUILT_IN, Parameters
-from sitl_bridge.errors import UserError
-from sitl_bridge.world.geography import Projection
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.world.geography import Projection
 
 ACCEPTED, REJECTED, DENIED, UNSUPPORTED = 0, 1, 2, 3  # MAV_RESULT
 TAKEOFF, LAND, RETURN, SET_MODE, ARM, REPOSITION, ORBIT = 22, 21, 20, 176, 400, 192, 34

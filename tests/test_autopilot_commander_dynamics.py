@@ -12,10 +12,10 @@ import pytest
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.testing.sitl_flight import SitlFlight
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 TAKEOFF, LAND, ARM, DO_SET_MODE = 22, 21, 400, 176
 AIRFRAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))

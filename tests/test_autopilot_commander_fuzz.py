@@ -15,7 +15,7 @@ from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.stack_parameters import Parameters
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 
 RESULTS = range(7)  # MAV_RESULT
 ODD = (math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45, 2.0**31, 2.0**63, -0.0, 0.5, 65536.0)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import IDLE, LEVEL_ATTITUDE, LEVEL_RATES, OFF, TRAJECTORY
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 LAWS = ["hector_pid", "lee"]
 Floats = NDArray[np.float64]

@@ -14,10 +14,10 @@ from scipy.optimize import brentq
 from sitl_bridge.autopilot.control.gains import CASCADE_RATIO, Design, controller_record, design
 from sitl_bridge.autopilot.control.lee import attitude_moment
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY, WRENCH
-from sitl_bridge.dynamics.performance import hover
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
-from sitl_bridge.world.world import World
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
+from sitl_bridge.core.world.world import World
 
 WORLD = World()
 Floats = NDArray[np.float64]

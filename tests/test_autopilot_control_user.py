@@ -16,10 +16,10 @@ from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.control.records import HECTOR_PID, LEE, USER
 from sitl_bridge.autopilot.control.user_controller import ControllerHost, user_controller
 from sitl_bridge.autopilot.records import ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 LQR = f"{AIRFRAMES / 'controllers' / 'lqr.py'}:Lqr"

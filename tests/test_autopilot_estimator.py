@@ -27,11 +27,11 @@ from sitl_bridge.autopilot.records import (
     RANGE_HEIGHT,
     VELOCITY,
 )
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.sensors import records as kinds
-from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.sensors import records as kinds
+from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 REST = 5.0
 """s on the ground before the paths move."""

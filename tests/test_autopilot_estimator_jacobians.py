@@ -20,7 +20,7 @@ from sitl_bridge.autopilot.records import (
     MAGNETIC_HEADING,
     RANGE_HEIGHT,
 )
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 AGE = 0.12
 SIZES = np.array([1e-3] * 3 + [1e-2] * 3 + [1e-1] * 3 + [1e-3] * 3 + [1e-2] * 3 + [1e-1] * 6)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.world.world import World
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 
 ARM, TAKE_OFF, TERMINATE, FAIL = 400, 22, 185, 420
 GYROSCOPE, ACCELEROMETER, MAGNETOMETER, BAROMETER, GPS = 0, 1, 2, 3, 4

@@ -19,13 +19,13 @@ from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.stack_main import LinkedStack, connect
 from sitl_bridge.autopilot.stack_process import Configuration
-from sitl_bridge.dynamics.records import STATE
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.records import STATE
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 LONG = {"estimator_check.py", "identification.py", "sensor_run.py", "survey.plan"}

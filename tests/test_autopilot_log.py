@@ -18,8 +18,8 @@ from pyulog.px4 import PX4ULog
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats, topics
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 NAN = math.nan
 LATITUDE, LONGITUDE = 47.397742, 8.545594

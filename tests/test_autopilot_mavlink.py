@@ -17,8 +17,8 @@ from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, Streams
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.mavlink import common as dialect
-from sitl_bridge.world.geography import Projection
+from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.link.mavlink import common as dialect
 
 NAN = math.nan
 SECOND = 1_000_000

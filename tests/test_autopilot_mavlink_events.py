@@ -18,8 +18,8 @@ from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.file_protocol import DATA, HEADER
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.mavlink import common as dialect
-from sitl_bridge.px4.event_catalogue import ArmingReport, EventCatalogue
+from sitl_bridge.link.mavlink import common as dialect
+from sitl_bridge.link.px4.event_catalogue import ArmingReport, EventCatalogue
 
 SECOND = 1_000_000
 ACK, NAK = 128, 129

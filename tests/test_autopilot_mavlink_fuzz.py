@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mavlink_vehicle import Station, source
 
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import frames
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import frames
 
 SYSTEM = 1
 KINDS = tuple(sorted(mavlink.mavlink_map))

@@ -18,14 +18,14 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint, port_pairs
 from sitl_bridge.autopilot.mavlink.services import Link, Services
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.plan_file import load_plan
-from sitl_bridge.offboard.connection import connect
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
-from sitl_bridge.offboard.plan_runner import upload
-from sitl_bridge.px4.event_catalogue import EventCatalogue
-from sitl_bridge.px4.vehicle_status import BatterySample
-from sitl_bridge.run.monitor import Monitor
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.px4.event_catalogue import EventCatalogue
+from sitl_bridge.link.px4.vehicle_status import BatterySample
+from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.session.missions.connection import connect
+from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
+from sitl_bridge.session.missions.plan_runner import upload
+from sitl_bridge.session.monitor import Monitor
 
 INSTANCE = 91
 SECOND = 1_000_000

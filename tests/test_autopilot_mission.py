@@ -12,8 +12,8 @@ from autopilot_point import ALTITUDE, Point, act, item, place
 
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
-from sitl_bridge.files.plan_file import load_plan
-from sitl_bridge.offboard import plan_runner
+from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.session.missions import plan_runner
 
 UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID = 2, 3, 4, 5  # MAV_MISSION_RESULT
 WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31

@@ -21,10 +21,10 @@ from sitl_bridge.autopilot.records import ODOMETRY_POSITION, ODOMETRY_VELOCITY
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.stack_fleet_step import hand_over
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 NAN = math.nan
 TICKS = 1e6 / 48_000

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.scenario import load_avoidance
-from sitl_bridge.report.attitude_identification import Identified, identified_model, identify
-from sitl_bridge.report.plot_avoidance import save_figures
+from sitl_bridge.analysis.report.attitude_identification import Identified, identified_model, identify
+from sitl_bridge.analysis.report.plot_avoidance import save_figures
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,
@@ -23,8 +25,6 @@ from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly
 from sitl_bridge.swarm.avoidance.comparison import compare, succeeded, table
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import WorldSpecification
 
 MISSIONS = Path(__file__).parents[1] / "missions"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from px4_flights import MISSIONS, fly
 
-from sitl_bridge.report.attitude_identification import Stack, identified_model, identify
-from sitl_bridge.report.recorded_flight import read_flight
+from sitl_bridge.analysis.report.attitude_identification import Stack, identified_model, identify
+from sitl_bridge.analysis.report.recorded_flight import read_flight
 
 
 @pytest.mark.px4

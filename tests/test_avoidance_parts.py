@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sitl_bridge.cli.main import build
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.airframe_file import find_airframe
-from sitl_bridge.files.scenario import load_avoidance
-from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.report.attitude_identification import (
+from sitl_bridge.analysis.report.attitude_identification import (
     IdentifiedFile,
     fit_axis,
     fit_drag,
@@ -24,7 +19,12 @@ from sitl_bridge.report.attitude_identification import (
     save,
     simulate_response,
 )
-from sitl_bridge.report.recorded_flight import read_flight
+from sitl_bridge.analysis.report.recorded_flight import read_flight
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.cli.main import build
+from sitl_bridge.core.vehicle.airframe_file import find_airframe
+from sitl_bridge.record.ulog_writer import UlogWriter
+from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification, check_scenario
 from sitl_bridge.swarm.avoidance.classical_methods import METHODS

@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.analysis.report.attitude_identification import identified_model
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.scenario import load_avoidance
-from sitl_bridge.offboard.avoidance_runner import GRACE, EndCondition, fly_scenario, summary, write
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
-from sitl_bridge.report.attitude_identification import identified_model
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.run.session import FleetSession
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.missions.avoidance_runner import GRACE, EndCondition, fly_scenario, summary, write
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.session.scenario import load_avoidance
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.session import FleetSession
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,
@@ -34,7 +35,6 @@ from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import States, fly
-from sitl_bridge.world.world import World
 
 MISSIONS = Path(__file__).parents[1] / "missions"
 DEVIATION = 0.03

@@ -23,14 +23,14 @@ from bus_client import Client
 from peer import Peer
 from tls_broker import PASSWORD, USER, TlsBroker
 
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.bus.broker import start_broker
-from sitl_bridge.bus.bus import Bus
-from sitl_bridge.bus.command_queue import BURST
-from sitl_bridge.bus.messages import PUBLISHED
-from sitl_bridge.bus.simulation_commands import OnCommand
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.bus.broker import start_broker
+from sitl_bridge.live.bus.bus import Bus
+from sitl_bridge.live.bus.command_queue import BURST
+from sitl_bridge.live.bus.messages import PUBLISHED
+from sitl_bridge.live.bus.simulation_commands import OnCommand
 
 # Brokers, floods and a lockstep at full speed share one interpreter: this takes minutes.
 pytestmark = pytest.mark.slow
@@ -109,7 +109,7 @@ def start_bus(
         assert not isinstance(thing, Bus) or thing.failure is None
     wait_for(lambda: set(threading.enumerate()) <= before, "threads to end")
     assert not [
-        p for p in psutil.Process().children(recursive=True) if "sitl_bridge.bus.broker" in p.cmdline()
+        p for p in psutil.Process().children(recursive=True) if "sitl_bridge.live.bus.broker" in p.cmdline()
     ]
 
 
@@ -284,7 +284,7 @@ def test_an_embedded_broker_that_dies_is_started_again(
 ) -> None:
     bus, client = start_bus()
     (broker,) = (
-        p for p in psutil.Process().children(recursive=True) if "sitl_bridge.bus.broker" in p.cmdline()
+        p for p in psutil.Process().children(recursive=True) if "sitl_bridge.live.bus.broker" in p.cmdline()
     )
     steps = lockstep.status().steps
     broker.kill()

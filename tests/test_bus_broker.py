@@ -14,10 +14,10 @@ import pytest
 from bus_client import Client
 from tls_broker import PASSWORD, USER, TlsBroker
 
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.bus.bus import Bus
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.bus.bus import Bus
 
 Wait = Callable[..., None]
 

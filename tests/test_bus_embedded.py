@@ -10,12 +10,12 @@ import psutil
 import pytest
 from bus_client import Client
 
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.bus.bus import Bus
-from sitl_bridge.bus.client import REFUSED
-from sitl_bridge.bus.messages import PUBLISHED
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.bus.bus import Bus
+from sitl_bridge.live.bus.client import REFUSED
+from sitl_bridge.live.bus.messages import PUBLISHED
 
 
 def answer_to_login(port: int, *login: str) -> int:

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from bus_client import Client
 
-from sitl_bridge.bus.broker import start_broker
-from sitl_bridge.bus.messages import PUBLISHED
-from sitl_bridge.offboard.mavsdk_vehicle import SILENCE_LIMIT
+from sitl_bridge.live.bus.broker import start_broker
+from sitl_bridge.live.bus.messages import PUBLISHED
+from sitl_bridge.session.missions.mavsdk_vehicle import SILENCE_LIMIT
 
 # Flights wait for whoever else uses the machine.
 pytestmark = pytest.mark.timeout(1200)

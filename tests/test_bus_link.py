@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.bus.bus import Bus
-from sitl_bridge.bus.client_link import (
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.bus.bus import Bus
+from sitl_bridge.live.bus.client_link import (
     Connected,
     EventNotice,
     Orders,
@@ -31,12 +34,9 @@ from sitl_bridge.bus.client_link import (
     decode,
     encode,
 )
-from sitl_bridge.bus.command_queue import Counts, Order, Result
-from sitl_bridge.bus.messages import Event, SetWind
-from sitl_bridge.bus.topics import Address
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.live.bus.command_queue import Counts, Order, Result
+from sitl_bridge.live.bus.messages import Event, SetWind
+from sitl_bridge.live.bus.topics import Address
 
 WIND = SetWind(
     version=1, request_id="w", wind=WindSpecification(steady=SteadyWind(speed=3.0, direction=90.0))

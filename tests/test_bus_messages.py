@@ -16,29 +16,29 @@ import numpy as np
 import pytest
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.bus import sampling
-from sitl_bridge.bus.address import PASSWORD, BusAddress
-from sitl_bridge.bus.command_queue import BATCH, BURST, RATE, CommandQueue
-from sitl_bridge.bus.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
-from sitl_bridge.bus.messages import RUN_COMMANDS, Reply
-from sitl_bridge.bus.run_source import FleetRun, RunSource
-from sitl_bridge.bus.schema import DIRECTORY, schemas
-from sitl_bridge.bus.simulation_commands import OnCommand
-from sitl_bridge.bus.snapshot import take_snapshot
-from sitl_bridge.bus.topics import Topics
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.options import parse_bus
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus import sampling
+from sitl_bridge.live.bus.address import PASSWORD, BusAddress
+from sitl_bridge.live.bus.command_queue import BATCH, BURST, RATE, CommandQueue
+from sitl_bridge.live.bus.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
+from sitl_bridge.live.bus.messages import RUN_COMMANDS, Reply
+from sitl_bridge.live.bus.run_source import FleetRun, RunSource
+from sitl_bridge.live.bus.schema import DIRECTORY, schemas
+from sitl_bridge.live.bus.simulation_commands import OnCommand
+from sitl_bridge.live.bus.snapshot import take_snapshot
+from sitl_bridge.live.bus.topics import Topics
 
 PAUSE = b'{"version": 1, "request_id": "%s"}'
 
 
 def test_the_schemas_in_the_repository_are_those_of_the_messages() -> None:
     kept = {path.name: path.read_text(encoding="utf-8") for path in DIRECTORY.glob("*.json")}
-    assert kept == schemas(), "run python -m sitl_bridge.bus.schema"
+    assert kept == schemas(), "run python -m sitl_bridge.live.bus.schema"
 
 
 def test_a_broker_is_addressed_by_url() -> None:

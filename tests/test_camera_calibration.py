@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.core.sensors.perception.view import Poses, View
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification, TextureSpecification
 from sitl_bridge.perception.scene_caster import SceneCaster
-from sitl_bridge.sensors.perception.camera import CameraSpecification
-from sitl_bridge.sensors.perception.view import Poses, View
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification, TextureSpecification
 
 cv2: Any = pytest.importorskip("cv2")
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from campaigns import MISSIONS, PLAN, Inline, analytic, campaign, scenario
 
-from sitl_bridge.campaign.campaign_run import CampaignRun
-from sitl_bridge.campaign.campaign_space import CampaignSpace
-from sitl_bridge.campaign.design import design_points
-from sitl_bridge.campaign.flight_job import Job, RunRow, fly_job, row_of
-from sitl_bridge.campaign.interval import clopper_pearson
-from sitl_bridge.campaign.ledger import MOST_BYTES, ROWS, Ledger, read_rows
-from sitl_bridge.campaign.result_table import CSV, write_tables
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.distribution import distribution
-from sitl_bridge.report.measures import KINDS
+from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.lab.campaign.campaign_run import CampaignRun
+from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
+from sitl_bridge.lab.campaign.design import design_points
+from sitl_bridge.lab.campaign.distribution import distribution
+from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job, row_of
+from sitl_bridge.lab.campaign.interval import clopper_pearson
+from sitl_bridge.lab.campaign.ledger import MOST_BYTES, ROWS, Ledger, read_rows
+from sitl_bridge.lab.campaign.result_table import CSV, write_tables
 
 WIND = "vary: {world.wind.steady.speed: 'uniform(0, 12)'}\n"
 
@@ -320,7 +320,7 @@ def test_ten_thousand_runs_leave_less_than_2_gb_and_memory_does_not_grow(tmp_pat
 
 
 def test_failed_runs_are_kept_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sitl_bridge.campaign.ledger.MOST_BYTES", 2500)
+    monkeypatch.setattr("sitl_bridge.lab.campaign.ledger.MOST_BYTES", 2500)
     space = space_of(tmp_path, WIND + "runs: 10\n")
     with Ledger(tmp_path / "out", space) as ledger:
         for i in range(5):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from campaigns import accident, campaign, full_once, killed_once, scenario
 
-from sitl_bridge.campaign.campaign_run import CampaignProgress, CampaignRun
-from sitl_bridge.campaign.campaign_space import CampaignSpace
-from sitl_bridge.campaign.dask_engine import DaskEngine
-from sitl_bridge.campaign.flight_job import Job, RunRow
-from sitl_bridge.campaign.ledger import Ledger, read_rows
-from sitl_bridge.campaign.worker_pool import WorkerPool
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.lab.campaign.campaign_run import CampaignProgress, CampaignRun
+from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
+from sitl_bridge.lab.campaign.dask_engine import DaskEngine
+from sitl_bridge.lab.campaign.flight_job import Job, RunRow
+from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
+from sitl_bridge.lab.campaign.worker_pool import WorkerPool
 
 TEXT = "vary: {world.wind.steady.speed: 'uniform(0, 12)'}\nruns: 12\n"
 
@@ -53,7 +53,7 @@ def alive(process: int) -> bool:
 def test_a_killed_and_a_hung_worker_cost_one_retry_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.campaign.worker_pool.START_LIMIT", 60.0)
+    monkeypatch.setattr("sitl_bridge.lab.campaign.worker_pool.START_LIMIT", 60.0)
     rows, progress, processes = fly_campaign(tmp_path, 3.0, accident)
     assert sorted(rows) == list(range(12))
     assert all(row.succeeded for row in rows.values())
@@ -100,6 +100,6 @@ def test_dask_workers_fly_a_campaign_and_one_of_them_is_killed(tmp_path: Path) -
 @pytest.mark.filterwarnings("default")
 def test_a_scheduler_that_is_not_there_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="pip install distributed")
-    monkeypatch.setattr("sitl_bridge.campaign.dask_engine.CONNECT_LIMIT", 1.0)
+    monkeypatch.setattr("sitl_bridge.lab.campaign.dask_engine.CONNECT_LIMIT", 1.0)
     with pytest.raises(UserError, match="no Dask scheduler answers"):
         DaskEngine("dask://127.0.0.1:9")

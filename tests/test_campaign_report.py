@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from campaigns import analytic, campaign, scenario
 
-from sitl_bridge.campaign.agreement import agreement
-from sitl_bridge.campaign.campaign_page import _ticks, cluster_of, write_campaign_report
-from sitl_bridge.campaign.campaign_run import CampaignRun
-from sitl_bridge.campaign.campaign_space import CampaignSpace
-from sitl_bridge.campaign.ledger import Ledger, read_rows
+from sitl_bridge.lab.campaign.agreement import agreement
+from sitl_bridge.lab.campaign.campaign_page import _ticks, cluster_of, write_campaign_report
+from sitl_bridge.lab.campaign.campaign_run import CampaignRun
+from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
+from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
 
 TEXT = (
     "vary: {world.wind.steady.speed: 'uniform(0, 12)', world.wind.steady.upward: 'uniform(-1, 1)'}\n"

@@ -12,10 +12,10 @@ import pytest
 from campaigns import analytic, campaign, scenario
 from scipy.special import ndtr, ndtri
 
-from sitl_bridge.campaign.campaign_run import CampaignRun
-from sitl_bridge.campaign.campaign_space import CampaignSpace
-from sitl_bridge.campaign.cma_es import CmaEs
-from sitl_bridge.campaign.ledger import FOUND, Ledger, read_rows
+from sitl_bridge.lab.campaign.campaign_run import CampaignRun
+from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
+from sitl_bridge.lab.campaign.cma_es import CmaEs
+from sitl_bridge.lab.campaign.ledger import FOUND, Ledger, read_rows
 
 TWO = "vary: {world.wind.steady.speed: 'uniform(0, 1)', world.wind.steady.upward: 'uniform(0, 1)'}\n"
 

@@ -19,16 +19,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.base.kernels.compiler import Kernel
+from sitl_bridge.base.kernels.kernel_cache import PACKAGE, cache_directory
+from sitl_bridge.base.system.signals import SIGNALS
 from sitl_bridge.cli import demo, doctor
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
 from sitl_bridge.cli.main import COMMANDS, main
 from sitl_bridge.cli.warm import PARTS
-from sitl_bridge.kernels.compiler import Kernel
-from sitl_bridge.kernels.kernel_cache import PACKAGE, cache_directory
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.run.autopilot_choice import choose_autopilot
-from sitl_bridge.system.signals import SIGNALS
+from sitl_bridge.session.autopilot_choice import choose_autopilot
 
 ROOT = Path(__file__).parent.parent
 

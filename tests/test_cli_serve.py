@@ -19,15 +19,15 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot import stack_main
 from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.autopilot import autopilot
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.run.monitor import PAYLOAD_PORT
-from sitl_bridge.run.serving import ServeSession
+from sitl_bridge.session.monitor import PAYLOAD_PORT
+from sitl_bridge.session.serving import ServeSession
 
 
 def test_serving_loads_nothing_that_only_flying_needs() -> None:
@@ -40,7 +40,7 @@ def test_an_interrupt_while_the_server_starts_leaves_a_whole_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     port = free_port()
-    monkeypatch.setattr("sitl_bridge.run.serving.FIRST_PORT", port)
+    monkeypatch.setattr("sitl_bridge.session.serving.FIRST_PORT", port)
     started: list[LockstepServer] = []
     start = LockstepServer.start
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import ConfigurationError, UserError
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 

@@ -16,10 +16,10 @@ from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.collision_prevention import UNKNOWN, CollisionPrevention
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.stack_parameters import Parameters
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.vehicle.perception_settings import reach
-from sitl_bridge.world.world import World
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.perception_settings import reach
+from sitl_bridge.core.world.world import World
+from sitl_bridge.core.world.world_file import load_world
 
 NAN = math.nan
 SECOND = 1_000_000

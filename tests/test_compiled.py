@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.kernels import compiled as module
-from sitl_bridge.kernels.announcement import announced
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.kernel_cache import (
+from sitl_bridge.base.kernels import compiled as module
+from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.kernel_cache import (
     KEPT_AGE,
     KEPT_ALWAYS,
     KEPT_COUNT,
@@ -62,8 +62,8 @@ def test_literal_arguments_make_no_further_specialisation() -> None:
 
 def test_only_what_python_calls_is_cached(tmp_path: Path) -> None:
     source = (
-        "import numpy as np\nfrom sitl_bridge.world.atmosphere import air\n"
-        "from sitl_bridge.world.world import World\nprint(air(World().environment[0], 0.0)[0])\n"
+        "import numpy as np\nfrom sitl_bridge.core.world.atmosphere import air\n"
+        "from sitl_bridge.core.world.world import World\nprint(air(World().environment[0], 0.0)[0])\n"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     told = [
@@ -112,7 +112,7 @@ def test_new_kernels_remove_outdated_ones_and_known_ones_count_as_used(tmp_path:
     command = [
         sys.executable,
         "-c",
-        "from sitl_bridge.kernels.kernel_cache import PACKAGE, used_directory as d;"
+        "from sitl_bridge.base.kernels.kernel_cache import PACKAGE, used_directory as d;"
         "print(d(str(PACKAGE / 'world' / 'atmosphere.py')))",
     ]
     for _ in range(2):
@@ -139,7 +139,7 @@ def test_users_kernels_stay_in_a_cache_directory_that_is_called_like_this_progra
         path.mkdir(parents=True)
         os.utime(path, (0.0, 0.0))
     subprocess.run(
-        [sys.executable, "-c", "import sitl_bridge.world.atmosphere"],
+        [sys.executable, "-c", "import sitl_bridge.core.world.atmosphere"],
         env=os.environ | {"NUMBA_CACHE_DIR": str(root)},
         check=True,
     )
@@ -147,7 +147,7 @@ def test_users_kernels_stay_in_a_cache_directory_that_is_called_like_this_progra
 
 
 LAW = """
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.law import LIFT
 
 @compiled
@@ -155,7 +155,7 @@ def thrust(speed: float) -> float:
     return LIFT * speed
 """
 FLIGHT = """
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.motion import Motion
 from sitl_bridge.rotor import thrust
 
@@ -174,7 +174,7 @@ class Motion(NamedTuple):
     climb: float
 """
 OTHER = """
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 @compiled
 def other(speed: float) -> float:
@@ -403,7 +403,7 @@ def test_only_a_compilation_is_announced() -> None:
 
 
 def test_a_long_compilation_reports_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sitl_bridge.kernels.announcement.REPORT_INTERVAL", 0.01)
+    monkeypatch.setattr("sitl_bridge.base.kernels.announcement.REPORT_INTERVAL", 0.01)
     told: list[str] = []
     factors = [float(time.time_ns()), float(time.time_ns() + 1)]
 

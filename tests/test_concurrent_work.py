@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mavsdk import MavsdkError
 
-from sitl_bridge.offboard.concurrent_work import each
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.session.missions.concurrent_work import each
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
 
 REFUSED = MavsdkError("land(): command denied")
 

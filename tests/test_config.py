@@ -9,11 +9,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.files.yaml_file import load
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.yaml_file import load
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world_file import load_world
 
 IRIS = Path(__file__).parent.parent / "airframes" / "iris.yaml"
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.bus.messages import RUN_COMMANDS
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.custom_wind import Place, WindField
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.custom_wind import Place, WindField
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.live.bus.messages import RUN_COMMANDS
 
 WORLDS = Path(__file__).parent.parent / "missions" / "worlds"
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
+from sitl_bridge.analysis.report.recorded_flight import read_flight as read_for_identification
+from sitl_bridge.analysis.report.run_evaluation import evaluate
+from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord, read_run
+from sitl_bridge.analysis.report.ulog_analysis import read_flight
+from sitl_bridge.analysis.report.verdict import conclude
 from sitl_bridge.api.truth_table import TruthTable
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.export import export
 from sitl_bridge.cli.identify import identify
-from sitl_bridge.errors import UserError
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.replay.vehicle_log import read_vehicle_log
-from sitl_bridge.report.recorded_flight import read_flight as read_for_identification
-from sitl_bridge.report.run_evaluation import evaluate
-from sitl_bridge.report.run_record import RecordedVehicle, RunRecord, read_run
-from sitl_bridge.report.ulog_analysis import read_flight
-from sitl_bridge.report.verdict import conclude
 
 FORMATS = {
     "vehicle_attitude": ["uint64_t timestamp", "float[4] q"],

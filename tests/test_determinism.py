@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.fleet_step import advance_fleet, fleet_of
-from sitl_bridge.hil.frame_writer import sensor_slots, write_step
-from sitl_bridge.hil.link_state import LINK
-from sitl_bridge.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.wind import parse_wind
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.fleet_step import advance_fleet, fleet_of
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import parse_wind
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.link.hil.link_state import LINK
+from sitl_bridge.link.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
 
 RECORDED = np.load(Path(__file__).parent / "data" / "px4_square_controls.npz")
 

@@ -23,29 +23,29 @@ from pyulog import ULog
 from rich.console import Console
 from run_directories import make_run
 
+from sitl_bridge.analysis.report.summary import Outcome
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import LineLog, write_arrays, write_figure, write_whole
 from sitl_bridge.cli.export import export
 from sitl_bridge.cli.limit_options import write_report_of
-from sitl_bridge.dynamics.records import STATE
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.trajectory_file import write_csv
-from sitl_bridge.output_file import LineLog, write_arrays, write_figure, write_whole
-from sitl_bridge.px4.startup import write_links_file, write_startup_files
+from sitl_bridge.core.dynamics.records import STATE
+from sitl_bridge.core.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.px4.startup import write_links_file, write_startup_files
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run.autopilot_choice import AutopilotChoice
-from sitl_bridge.run.fleet_outcome import conclude
-from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.vehicle_run import SessionVehicle, VehicleRun
-from sitl_bridge.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
-from sitl_bridge.simulation import Simulation
+from sitl_bridge.session.autopilot_choice import AutopilotChoice
+from sitl_bridge.session.fleet_outcome import conclude
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.vehicle_run import SessionVehicle, VehicleRun
 from sitl_bridge.swarm.formation.trajectory import Trajectory
-from sitl_bridge.world.world import World
+from sitl_bridge.swarm.trajectory_file import write_csv
 
 REPOSITORY = Path(__file__).parent.parent
 FORMATS = {"thing": ["uint64_t timestamp", "float[3] position", "uint8_t state"]}

@@ -170,10 +170,10 @@ def test_everything_the_image_copies_is_let_through_by_dockerignore() -> None:
 
 def test_the_health_check_tells_a_listening_server_from_none() -> None:
     def status() -> int:
-        command = [sys.executable, "-m", "sitl_bridge.system.listening", str(port)]
+        command = [sys.executable, "-m", "sitl_bridge.base.system.listening", str(port)]
         return subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode
 
-    assert '"sitl_bridge.system.listening", "4560"' in DOCKERFILE
+    assert '"sitl_bridge.base.system.listening", "4560"' in DOCKERFILE
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -184,7 +184,7 @@ def test_the_health_check_tells_a_listening_server_from_none() -> None:
 
 
 def test_the_health_check_loads_nothing_slow() -> None:
-    source = "import sys, sitl_bridge.system.listening; print(*sys.modules)"
+    source = "import sys, sitl_bridge.base.system.listening; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -20,8 +20,8 @@ import yaml
 from background_process import background_process
 from px4_flights import MISSIONS
 
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.system.listening import listening
+from sitl_bridge.base.system.listening import listening
+from sitl_bridge.link.px4.find import find_px4
 
 pytestmark = pytest.mark.px4
 INSTANCE = 24

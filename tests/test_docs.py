@@ -28,8 +28,8 @@ from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.cli.main import COMMANDS, build
 from sitl_bridge.cli.optional_values import with_values
-from sitl_bridge.environments.stack_environment import StackEnvironment
-from sitl_bridge.run.serving import ServeSession
+from sitl_bridge.lab.environments.stack_environment import StackEnvironment
+from sitl_bridge.session.serving import ServeSession
 
 NAMED = list(zip(NAMES, PAGES, strict=True))
 FLIGHT_TESTS = ROOT / "docs" / "how-to" / "flight-tests.md"
@@ -56,7 +56,16 @@ def fly_the_flight_tests_of_the_page(tmp_path: Path, *options: str) -> None:
     for i, text in enumerate(tests):
         (tmp_path / f"test_{i}.py").write_text(text, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "sitl_bridge.pytest_plugin", "-q", *options, str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "sitl_bridge.testing.pytest_plugin",
+            "-q",
+            *options,
+            str(tmp_path),
+        ],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from dynamics_vehicles import Record, add_feet, advance, body, environment, fly, iris, rotation, start
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 

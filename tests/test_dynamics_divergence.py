@@ -11,15 +11,15 @@ import pytest
 from peer import Peer
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import airframe_facts, facts_of
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
 
 HIGH = (0.0, 0.0, -100.0)
 

@@ -20,11 +20,11 @@ from dynamics_vehicles import (
     start,
 )
 
-from sitl_bridge.dynamics.battery import discharge, open_circuit_voltage, source_voltage
-from sitl_bridge.dynamics.battery_specification import Battery
-from sitl_bridge.dynamics.motor import dc_current
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.core.dynamics.battery import discharge, open_circuit_voltage, source_voltage
+from sitl_bridge.core.dynamics.battery_specification import Battery
+from sitl_bridge.core.dynamics.motor import dc_current
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 
 def bench(vehicles: Record) -> Record:

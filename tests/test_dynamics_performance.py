@@ -18,8 +18,8 @@ from dynamics_vehicles import (
     start,
 )
 
-from sitl_bridge.dynamics.performance import hover, performance
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.performance import hover, performance
 
 GRAVITY = 9.81
 

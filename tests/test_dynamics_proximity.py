@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.dynamics.proximity import WAKE_REACH, Proximity, hull, interact
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World
+from sitl_bridge.core.dynamics.proximity import WAKE_REACH, Proximity, hull, interact
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 
 HEIGHT = -50.0
 BOTH = Proximity()

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.dynamics.resting import REST_STEPS
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World
+from sitl_bridge.core.dynamics.resting import REST_STEPS
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 
 
 def standing(seconds: float = 1.0) -> tuple[Simulation, Any]:

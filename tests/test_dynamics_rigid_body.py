@@ -21,7 +21,7 @@ from dynamics_vehicles import (
     start,
 )
 
-from sitl_bridge.world.atmosphere import air
+from sitl_bridge.core.world.atmosphere import air
 
 FULL_TENSOR = np.array([[0.03, -0.004, 0.006], [-0.004, 0.05, 0.003], [0.006, 0.003, 0.07]])
 

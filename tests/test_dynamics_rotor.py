@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from dynamics_vehicles import SEA_LEVEL_DENSITY, add_rotors, body, environment, fly, hector, iris, start
 
-from sitl_bridge.dynamics.aerodynamics import ground_effect_factor, induced_velocity
-from sitl_bridge.dynamics.records import TABLE_LAW, VEHICLE
-from sitl_bridge.dynamics.rotor import table_coefficients
-from sitl_bridge.dynamics.rotor_laws import pack_rotors, thrust_and_torque
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor, induced_velocity
+from sitl_bridge.core.dynamics.records import TABLE_LAW, VEHICLE
+from sitl_bridge.core.dynamics.rotor import table_coefficients
+from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, thrust_and_torque
+from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, Rotor
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 # UIUC propeller data base, APC Slow Flyer 10x4.7, static: rpm, C_T, C_P.
 APC_10X4_7 = np.array(

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from contact_scenes import Floats, box_mesh, mesh, simulation, terrain, up, voxels, world
 
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.errors import UserError
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.nearest_surface import nearest
-from sitl_bridge.world.ray_casting import GROUND
-from sitl_bridge.world.scene_specification import (
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.nearest_surface import nearest
+from sitl_bridge.core.world.ray_casting import GROUND
+from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     CylinderObject,
     PathSpecification,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
-from sitl_bridge.environments.observation_figures import write_figures, write_ways
-from sitl_bridge.environments.tasks import VehicleMotion
+from sitl_bridge.lab.environments.observation_figures import write_figures, write_ways
+from sitl_bridge.lab.environments.tasks import VehicleMotion
 
 
 def flown(env: sb.VectorEnvironment, steps: int = 40, seed: int = 3) -> bytes:

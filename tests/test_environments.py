@@ -14,8 +14,8 @@ from gymnasium.vector import AutoresetMode
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import sitl_bridge as sb
-from sitl_bridge.environments.tasks import VehicleMotion
-from sitl_bridge.kernels.thread_blocks import cut, run_blocks, thread_count
+from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
+from sitl_bridge.lab.environments.tasks import VehicleMotion
 
 LEVELS = ("motors", "rates", "attitude", "velocity")
 RANDOM = sb.Randomisation(

@@ -20,20 +20,20 @@ from rosbags.typesys import Stores, get_typestore
 from test_vehicle_replay import FORMATS
 from typer.testing import CliRunner
 
+from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.analysis.export.exported_flight import ExportedFlight
+from sitl_bridge.analysis.export.mcap_file import write_mcap
+from sitl_bridge.analysis.export.mcap_writer import Block, McapWriter
+from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name, schema_text
+from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
+from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import UserError
-from sitl_bridge.export.cdr_layout import CdrLayout, bytes_of
-from sitl_bridge.export.exported_flight import ExportedFlight
-from sitl_bridge.export.mcap_file import write_mcap
-from sitl_bridge.export.mcap_writer import Block, McapWriter
-from sitl_bridge.export.ros_definitions import DEFINITIONS, schema_name, schema_text
-from sitl_bridge.export.seen_samples import cloud_message, image_message
-from sitl_bridge.hil.recorded_samples import samples_of
-from sitl_bridge.identification.flight_source import read_identification_flight
+from sitl_bridge.lab.identification.flight_source import read_identification_flight
+from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.perception.cloud_folder import POINT
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.replay.vehicle_log import read_vehicle_log
 
 STORE = get_typestore(Stores.ROS2_HUMBLE)
 STEPS = 600

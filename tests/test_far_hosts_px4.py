@@ -14,7 +14,7 @@ import pytest
 from background_process import background_process
 from far_hosts import NEAR, Line, available
 
-from sitl_bridge.px4.find import find_px4
+from sitl_bridge.link.px4.find import find_px4
 from sitl_bridge.record.truth_log import read_truth
 
 pytestmark = [

@@ -11,12 +11,12 @@ import pytest
 from dynamics_vehicles import held_at_motion
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.flapping import disc_push, disc_tilt
-from sitl_bridge.dynamics.rotor_laws import rotor_loads
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.dynamics.flapping import disc_push, disc_tilt
+from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
+from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 DENSITY = 1.225
 RADIUS, CHORD, BLADES, LIFT_SLOPE = 0.128, 0.0215, 2, 5.0

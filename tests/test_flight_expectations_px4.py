@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from px4_expectations import CASES
 from px4_flights import MISSIONS, fly, settings
 
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.versions import release
+from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.versions import release
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run.single_vehicle import FlightSession
+from sitl_bridge.session.single_vehicle import FlightSession
 
 pytestmark = pytest.mark.px4
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings, Progress
 
 pytestmark = pytest.mark.px4
 
@@ -27,7 +27,7 @@ import asyncio, sys
 from pathlib import Path
 from mavsdk.asyncio.plugins.failure import FailureAsync
 from mavsdk.plugins.failure import FailureType, FailureUnit
-from sitl_bridge.offboard.mission_script import command_line, run
+from sitl_bridge.session.missions.mission_script import command_line, run
 
 async def fail(vehicle, options):
     await vehicle.wait_until_armable()

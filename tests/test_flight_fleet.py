@@ -13,16 +13,16 @@ import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.offboard.fleet_script import read_members
+from sitl_bridge.analysis.report.vehicle_distances import closest_distance
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.report.vehicle_distances import closest_distance
-from sitl_bridge.run.fleet_outcome import FleetProgress
-from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.run.session import FleetSession
+from sitl_bridge.session.fleet_outcome import FleetProgress
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.missions.fleet_script import read_members
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.session import FleetSession
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 70
@@ -112,7 +112,7 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
 
 PREPARING = """
 import asyncio
-from sitl_bridge.mission_link.time_gate import time_gate
+from sitl_bridge.session.missions.time_gate import time_gate
 asyncio.run(time_gate().ready())
 """
 

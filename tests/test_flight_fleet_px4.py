@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.run.session import FleetSession
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.session import FleetSession
 
 pytestmark = pytest.mark.px4
 
@@ -68,7 +68,7 @@ def test_instances_from_ten_on_are_heard_on_a_port_each(tmp_path: Path) -> None:
     script = tmp_path / "look.py"
     script.write_text(
         "import asyncio, sys\n"
-        "from sitl_bridge.offboard.fleet_script import connected, fleet_command_line, run_fleet\n"
+        "from sitl_bridge.session.missions.fleet_script import connected, fleet_command_line, run_fleet\n"
         "async def look(members, options):\n"
         "    for member in members:\n"
         "        async with connected(member, 60.0) as vehicle:\n"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.interpreter import check_interpreter, find_interpreter
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import UserError
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.mavsdk_version import mavsdk_3_line
-from sitl_bridge.run.mission_process import MissionProcess, check_mission_file
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.system.interpreter import check_interpreter, find_interpreter
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.mavsdk_version import mavsdk_3_line
+from sitl_bridge.session.mission_process import MissionProcess, check_mission_file
+from sitl_bridge.session.scenario_settings import scenario_settings
 
 
 def program(path: Path, text: str) -> Path:

@@ -14,10 +14,10 @@ import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.hil.ports import FIRST_PORT, offboard_port
-from sitl_bridge.px4.px4_process import require_free_instance
+from sitl_bridge.analysis.report.ulog_analysis import read_flight
+from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
+from sitl_bridge.link.px4.px4_process import require_free_instance
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.report.ulog_analysis import read_flight
 
 # Flights wait for whoever else uses the machine.
 pytestmark = pytest.mark.timeout(600)
@@ -51,8 +51,8 @@ PX4 = Victim("bin/px4", 1, "PX4 was ended by SIGKILL")
 OTHERS = {
     "mission": Victim(MISSION, 1, "the mission was ended by SIGKILL"),
     "keeper": Victim(KEEPER, 1, "the mission was ended by SIGKILL"),
-    "bus": Victim("sitl_bridge.bus.client", 1, "the bus was ended by SIGKILL"),
-    "broker": Victim("sitl_bridge.bus.broker", 0, "the embedded broker was ended by SIGKILL"),
+    "bus": Victim("sitl_bridge.live.bus.client", 1, "the bus was ended by SIGKILL"),
+    "broker": Victim("sitl_bridge.live.bus.broker", 0, "the embedded broker was ended by SIGKILL"),
 }
 
 

@@ -16,10 +16,10 @@ import pytest
 from pymavlink.dialects.v20 import common as mavlink
 from pymavlink.mavutil import x25crc
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.px4.event_catalogue import EventCatalogue
-from sitl_bridge.px4.vehicle_status import BatterySample, battery_message, mode_name
-from sitl_bridge.run.monitor import CONFIRMATION, Monitor
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.px4.event_catalogue import EventCatalogue
+from sitl_bridge.link.px4.vehicle_status import BatterySample, battery_message, mode_name
+from sitl_bridge.session.monitor import CONFIRMATION, Monitor
 
 INSTANCE = 97
 HOLD_MODE = 4 << 16 | 3 << 24
@@ -193,7 +193,7 @@ def test_a_companions_heartbeats_are_repeated_by_px4s_clock_as_long_as_it_sends_
         beat = px4.received("HEARTBEAT")
         assert (beat.get_srcSystem(), beat.get_srcComponent()) == (INSTANCE + 1, 195)
         assert beat.type == mavlink.MAV_TYPE_ONBOARD_CONTROLLER
-    monkeypatch.setattr("sitl_bridge.run.monitor.COMPANION_ALIVE", 0.0)
+    monkeypatch.setattr("sitl_bridge.session.monitor.COMPANION_ALIVE", 0.0)
     px4.send(mavlink.MAVLink_local_position_ned_message(64_000, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     with pytest.raises((AssertionError, TimeoutError)):  # none comes
         px4.received("HEARTBEAT")
@@ -345,7 +345,7 @@ def confirmed_message(monitor: Monitor, px4: FakePx4) -> Any:
 def test_a_px4_that_no_longer_reads_its_link_is_reported(
     monitor: Monitor, px4: FakePx4, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.run.monitor.CONFIRMATION", 0.05)
+    monkeypatch.setattr("sitl_bridge.session.monitor.CONFIRMATION", 0.05)
     message = confirmed_message(monitor, px4)
     monitor.deliver([message])
     warning = monitor.messages[-1]

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.plan import Polygon, distance, fence_breach
-from sitl_bridge.files.plan_file import json_lines, load_plan, parse_plan
-from sitl_bridge.files.plan_upload import time_limit
-from sitl_bridge.offboard.plan_runner import fence_items, mission_items, rally_items
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.plan.plan import Polygon, distance, fence_breach
+from sitl_bridge.plan.plan_file import json_lines, load_plan, parse_plan
+from sitl_bridge.plan.plan_upload import time_limit
+from sitl_bridge.session.missions.plan_runner import fence_items, mission_items, rally_items
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 HOME = (47.397742, 8.545594)

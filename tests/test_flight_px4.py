@@ -17,12 +17,12 @@ import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.px4.startup import write_startup_files
+from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.px4.startup import write_startup_files
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.report.flight_record import FlightRecord
-from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
 
 pytestmark = pytest.mark.px4
 
@@ -84,7 +84,7 @@ def test_a_parameter_that_does_not_reach_px4_ends_the_flight_on_the_ground_with_
         lost = ("RTL_TIME_MARGIN", "CA_ROTOR1_PX")
         return write_startup_files(directory, {n: v for n, v in parameters.items() if n not in lost})
 
-    monkeypatch.setattr("sitl_bridge.px4.px4_process.write_startup_files", without_two)
+    monkeypatch.setattr("sitl_bridge.link.px4.px4_process.write_startup_files", without_two)
     with FlightSession(settings(MISSIONS / "square.plan", tmp_path, airframe="hector")) as session:
         assert not session.fly().succeeded
     outcome, _ = session.conclude()
@@ -109,7 +109,7 @@ def test_the_height_of_a_take_off_holds_right_after_other_parameters(tmp_path: P
     script = tmp_path / "busy_parameters.py"
     script.write_text(
         "import sys\n"
-        "from sitl_bridge.offboard.mission_script import command_line, run\n"
+        "from sitl_bridge.session.missions.mission_script import command_line, run\n"
         "async def fly(vehicle, options):\n"
         "    await vehicle.arm()\n"
         "    for height in range(20, 26):\n"
@@ -193,7 +193,7 @@ def test_px4_is_ready_to_arm_within_15_s_of_its_start(speed: float, tmp_path: Pa
     script = tmp_path / "wait.py"
     script.write_text(
         "import sys\n"
-        "from sitl_bridge.offboard.mission_script import command_line, run\n"
+        "from sitl_bridge.session.missions.mission_script import command_line, run\n"
         "async def wait(vehicle, options):\n"
         "    await vehicle.wait_until_armable(limit=40.0)\n"
         "    vehicle.say('armable')\n"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.run.mission_process import takes_turns
-from sitl_bridge.run.session import FleetSession
-from sitl_bridge.run.single_vehicle import FlightSettings
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.session.mission_process import takes_turns
+from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.single_vehicle import FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 60

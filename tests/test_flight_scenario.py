@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge import scheduled_events
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.sensors.sensor_faults import find_sensor
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle import event_specification
-from sitl_bridge.vehicle.airframe import Airframe, Payload
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.sensors.sensor_faults import find_sensor
+from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle import event_specification
+from sitl_bridge.core.vehicle.airframe import Airframe, Payload
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 

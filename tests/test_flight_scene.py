@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.report.summary import Outcome
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.run.session import FleetSession
-from sitl_bridge.world.world import World
+from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.core.world.world import World
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.session import FleetSession
 
 BUILT_IN, PX4 = ("builtin", 8), ("px4", 22)
 """Flight stack and its instance."""

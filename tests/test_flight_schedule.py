@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge import scheduled_events
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.sensors.sensor_faults import find_sensor
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle import event_specification
-from sitl_bridge.vehicle.airframe import Airframe, Payload
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.sensors.sensor_faults import find_sensor
+from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle import event_specification
+from sitl_bridge.core.vehicle.airframe import Airframe, Payload
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 GRAVITY = 9.8066
 EARTH_RADIUS = 6_371_000.0

@@ -20,19 +20,19 @@ from made_up_px4 import make_build
 from mavsdk.plugins.telemetry import FlightMode, LandedState
 
 from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.system.uninterrupted import uninterrupted
 from sitl_bridge.cli.fly import live_line
 from sitl_bridge.cli.options import parse_speed
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.link_state import LinkState
-from sitl_bridge.hil.link_status import LinkStatus, ServerStatus
-from sitl_bridge.offboard import mavsdk_vehicle as vehicle_module
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
-from sitl_bridge.px4.vehicle_status import VehicleStatus
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
-from sitl_bridge.system.uninterrupted import uninterrupted
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import Origin, WorldSpecification
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import Origin, WorldSpecification
+from sitl_bridge.link.hil.link_state import LinkState
+from sitl_bridge.link.hil.link_status import LinkStatus, ServerStatus
+from sitl_bridge.link.px4.vehicle_status import VehicleStatus
+from sitl_bridge.session.missions import mavsdk_vehicle as vehicle_module
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings, Progress
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 SCRIPTS = sorted(path for path in MISSIONS.glob("*.py") if path.name != "plain_mavsdk.py")  # takes no options
@@ -351,7 +351,7 @@ def test_a_wrong_url_or_number_is_told_in_words() -> None:
 def test_a_faulty_plan_is_refused_before_a_vehicle_is_looked_for(tmp_path: Path) -> None:
     plan = tmp_path / "bad.plan"
     plan.write_text("{}")
-    command = [sys.executable, "-m", "sitl_bridge.offboard.plan_runner", str(plan)]
+    command = [sys.executable, "-m", "sitl_bridge.session.missions.plan_runner", str(plan)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "bad.plan" in done.stderr

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.px4.vehicle_status import VehicleMessage
-from sitl_bridge.report.flight_record import FlightRecord
-from sitl_bridge.report.plot_flight import draw
-from sitl_bridge.report.run_record import RecordedVehicle, RunRecord
-from sitl_bridge.report.summary import Outcome, show, summarise, warnings_of, write_json
-from sitl_bridge.report.ulog_analysis import read_flight
-from sitl_bridge.report.verdict import FAILED, SUCCEEDED, Verdict, conclude
+from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.report.plot_flight import draw
+from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.report.summary import Outcome, show, summarise, warnings_of, write_json
+from sitl_bridge.analysis.report.ulog_analysis import read_flight
+from sitl_bridge.analysis.report.verdict import FAILED, SUCCEEDED, Verdict, conclude
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 
 START = 1_000.0  # s on PX4's clock
 HOME = (47.397742, 8.545594, 488.0)

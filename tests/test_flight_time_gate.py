@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sitl_bridge.mission_link.time_gate import (
+from sitl_bridge.session.mission_process import MissionProcess
+from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
+from sitl_bridge.session.missions.time_gate import (
     ATTEMPTS,
     REQUEST_SPEED,
     STALE,
@@ -20,8 +22,6 @@ from sitl_bridge.mission_link.time_gate import (
     TimeGate,
     in_real_time,
 )
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
-from sitl_bridge.run.mission_process import MissionProcess
 
 Wait = Callable[..., None]
 
@@ -76,7 +76,7 @@ def pair() -> Iterator[Pair]:
 UNANNOUNCED, FREE, RELEASE = ("speed", UNANNOUNCED_SPEED), ("speed", math.inf), ("release", None)
 
 MISSION = """
-from sitl_bridge.mission_link.time_gate import time_gate
+from sitl_bridge.session.missions.time_gate import time_gate
 gate = time_gate()
 assert gate.open
 gate.allow("vehicle", 150_000)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.scenario import load_formation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.session.scenario import load_formation
 from sitl_bridge.swarm.in_process import fly_built_in
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.run.fleet_outcome import FleetOutcome
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.run.session import FleetSession
+from sitl_bridge.session.fleet_outcome import FleetOutcome
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.session import FleetSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.offboard.setpoint import offboard_target
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.session.missions.setpoint import offboard_target
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.conduct import Conduct
 from sitl_bridge.swarm.formation.formation import Formation

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from formation_flights import built_in, grounded, true_slot_errors
 
-from sitl_bridge.files.scenario import load_formation
-from sitl_bridge.offboard.formation_runner import fly_formation, main, write
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
-from sitl_bridge.offboard.swarm_script import instance_url
+from sitl_bridge.session.missions.formation_runner import fly_formation, main, write
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.session.missions.swarm_script import instance_url
+from sitl_bridge.session.scenario import load_formation
 
 INSTANCES = (1, 2, 4)
 THREE = """

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.bus.messages import FormationTarget
-from sitl_bridge.errors import UserError
-from sitl_bridge.mission_link import orders_pipe
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.live.bus.messages import FormationTarget
+from sitl_bridge.session.missions import orders_pipe
 from sitl_bridge.swarm.formation.formation_specification import (
     FormationPlan,
     FormationSpecification,

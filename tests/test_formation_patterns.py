@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.offsets_file import load_offsets
-from sitl_bridge.files.trajectory_file import COLUMNS, read_csv, write_csv
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.swarm.formation.assignment import CROSSING, assign, assign_wide, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, in_world
 from sitl_bridge.swarm.formation.patterns import (
@@ -36,6 +34,8 @@ from sitl_bridge.swarm.formation.trajectory import (
     path_through,
     stationary,
 )
+from sitl_bridge.swarm.offsets_file import load_offsets
+from sitl_bridge.swarm.trajectory_file import COLUMNS, read_csv, write_csv
 
 Array = NDArray[np.float64]
 

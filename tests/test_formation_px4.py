@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyulog import ULog
 
-from sitl_bridge.px4.startup import LOGGED
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.run.session import FleetSession
+from sitl_bridge.link.px4.startup import LOGGED
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.session import FleetSession
 
 pytestmark = [pytest.mark.px4, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.scenario import load_formation
-from sitl_bridge.files.trajectory_file import read_csv, write_csv
-from sitl_bridge.report.formation_result import write_result
-from sitl_bridge.report.plot_formation import draw
+from sitl_bridge.analysis.report.formation_result import write_result
+from sitl_bridge.analysis.report.plot_formation import draw
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.session.scenario import load_formation
 from sitl_bridge.swarm.formation.trajectory import path_through
 from sitl_bridge.swarm.quick_simulation import fly_quick
+from sitl_bridge.swarm.trajectory_file import read_csv, write_csv
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
 

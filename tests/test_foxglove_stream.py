@@ -23,13 +23,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from sitl_bridge.bus.client_link import FROM_CLIENT, PipeEnd, RowsRequest, Stop, UserNotice
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.optional_values import with_values
 from sitl_bridge.cli.options import parse_stream
-from sitl_bridge.errors import UserError
-from sitl_bridge.run.outlet_choices import OutletChoices
-from sitl_bridge.view.foxglove_server import BACKLOG, SUBPROTOCOLS, _Client
-from sitl_bridge.view.foxglove_stream import FoxgloveStream
+from sitl_bridge.live.bus.client_link import FROM_CLIENT, PipeEnd, RowsRequest, Stop, UserNotice
+from sitl_bridge.live.view.foxglove_server import BACKLOG, SUBPROTOCOLS, _Client
+from sitl_bridge.live.view.foxglove_stream import FoxgloveStream
+from sitl_bridge.session.outlet_choices import OutletChoices
 
 pytestmark = pytest.mark.timeout(60)
 TIMEOUT = 20.0

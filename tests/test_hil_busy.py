@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from peer import Peer
 
-from sitl_bridge.hil import links
-from sitl_bridge.hil.peer_process import is_busy, process_of_peer
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil import links
+from sitl_bridge.link.hil.peer_process import is_busy, process_of_peer
+from sitl_bridge.link.hil.server import LockstepServer
 
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]

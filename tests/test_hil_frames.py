@@ -12,11 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.dynamics.records import STATE
-from sitl_bridge.hil.frame_parser import ParserScratch, parse
-from sitl_bridge.hil.frame_writer import sensor_slots, write_frame, write_step
-from sitl_bridge.hil.link_state import LINK, Answer
-from sitl_bridge.hil.message_layout import (
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.records import STATE
+from sitl_bridge.core.sensors import records
+from sitl_bridge.core.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.frame_parser import ParserScratch, parse
+from sitl_bridge.link.hil.frame_writer import sensor_slots, write_frame, write_step
+from sitl_bridge.link.hil.link_state import LINK, Answer
+from sitl_bridge.link.hil.message_layout import (
     COMPONENT_ID,
     HIL_SENSOR,
     MAX_FRAME,
@@ -24,10 +28,6 @@ from sitl_bridge.hil.message_layout import (
     PAYLOADS,
     SYSTEM_ID,
 )
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.sensors import records
-from sitl_bridge.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
-from sitl_bridge.world.world import World
 
 TIME = 1_234_567_890
 

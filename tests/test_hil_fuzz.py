@@ -15,11 +15,11 @@ from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 from test_hil_frames import TIME, Decoder
 
-from sitl_bridge.hil.link_errors import FAULTS
-from sitl_bridge.hil.link_state import Answer
-from sitl_bridge.hil.message_layout import MAX_FRAME
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.link_errors import FAULTS
+from sitl_bridge.link.hil.link_state import Answer
+from sitl_bridge.link.hil.message_layout import MAX_FRAME
+from sitl_bridge.link.hil.server import LockstepServer
 
 STEP = 4000
 SENDER = mavlink.MAVLink(None, srcSystem=1, srcComponent=1)
@@ -114,9 +114,9 @@ def test_the_decoder_takes_only_what_is_valid_many_times(data: bytes, piece: int
 @pytest.fixture(scope="module")
 def server() -> Iterator[LockstepServer]:
     """One vehicle at full speed, whose flight stacks come and go."""
-    from sitl_bridge.files.airframe_file import load_airframe
-    from sitl_bridge.simulation import VehicleSetup
-    from sitl_bridge.world.world import World
+    from sitl_bridge.core.simulation.simulation import VehicleSetup
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+    from sitl_bridge.core.world.world import World
 
     iris = load_airframe("iris")
     simulation = Simulation(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.hil.link_state import (
+from sitl_bridge.link.hil.link_state import (
     GAP,
     LINK,
     QUIET,
@@ -21,7 +21,7 @@ from sitl_bridge.hil.link_state import (
     limit_passed,
     when_overdue,
 )
-from sitl_bridge.hil.link_status import LinkStatus
+from sitl_bridge.link.hil.link_status import LinkStatus
 
 NOW = 10**12
 PATIENCE = 10**9

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from peer import SILENT_FRAMES, Peer
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.link_errors import FAULTS, fault_texts
-from sitl_bridge.hil.loop import BUDGET, MAX_LAG
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.hil.time_limits import LOST_REPORT_WAIT, NEXT_REPORT_TIME
-from sitl_bridge.quantities import SLOWEST_PACE
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.records import START
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.quantities import SLOWEST_PACE
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.records import START
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.link.hil.link_errors import FAULTS, fault_texts
+from sitl_bridge.link.hil.loop import BUDGET, MAX_LAG
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.hil.time_limits import LOST_REPORT_WAIT, NEXT_REPORT_TIME
 
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]
@@ -805,7 +805,7 @@ def test_a_mission_that_is_behind_for_want_of_lost_reports_gets_new_ones(
     make_simulation: Make, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wall = [100.0]
-    monkeypatch.setattr("sitl_bridge.hil.time_limits.time.monotonic", lambda: wall[0])
+    monkeypatch.setattr("sitl_bridge.link.hil.time_limits.time.monotonic", lambda: wall[0])
     server = LockstepServer(make_simulation("iris"), ports=[free_port()])
     limit = server.limit_time()
     server._loop["time"] = now = 23_000_000

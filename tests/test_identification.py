@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from synthetic_flight import fly_synthetic
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.identification.airframe_identification import (
+from sitl_bridge.analysis.replay.vehicle_log import Series
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.lab.identification.airframe_identification import (
     Identification,
     identify_airframe,
     with_fixed,
 )
-from sitl_bridge.identification.estimates import Estimate
-from sitl_bridge.identification.fitted_parameters import GROUPS, PARAMETERS
-from sitl_bridge.identification.flight_windows import measured_speeds
-from sitl_bridge.identification.identified_file import write_identified
-from sitl_bridge.replay.vehicle_log import Series
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.lab.identification.estimates import Estimate
+from sitl_bridge.lab.identification.fitted_parameters import GROUPS, PARAMETERS
+from sitl_bridge.lab.identification.flight_windows import measured_speeds
+from sitl_bridge.lab.identification.identified_file import write_identified
 
 FACTORS = {
     "inertia.xx": 0.8,

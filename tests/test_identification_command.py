@@ -9,17 +9,17 @@ from px4_flights import MISSIONS, fly
 from test_vehicle_replay import write_flight
 from typer.testing import CliRunner
 
+from sitl_bridge.analysis.export.exported_flight import ExportedFlight
+from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.cli.main import build
-from sitl_bridge.export.exported_flight import ExportedFlight
-from sitl_bridge.export.mcap_file import write_mcap
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.identification.airframe_identification import Identification, identify_airframe
-from sitl_bridge.identification.fitted_parameters import DEFAULT
-from sitl_bridge.identification.flight_source import read_identification_flight
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.lab.identification.airframe_identification import Identification, identify_airframe
+from sitl_bridge.lab.identification.fitted_parameters import DEFAULT
+from sitl_bridge.lab.identification.flight_source import read_identification_flight
 from sitl_bridge.record.run_reader import RecordedRun
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import WorldSpecification
 
 
 def run(*arguments: str) -> tuple[int, str]:

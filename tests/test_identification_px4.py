@@ -10,13 +10,13 @@ import pytest
 from px4_flights import MISSIONS, fly
 from test_identification_command import exported_fits_alike
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.identification.airframe_identification import identify_airframe
-from sitl_bridge.identification.fitted_parameters import DEFAULT
-from sitl_bridge.identification.flight_source import read_identification_flight
-from sitl_bridge.identification.identified_file import write_identified
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import WorldSpecification
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.lab.identification.airframe_identification import identify_airframe
+from sitl_bridge.lab.identification.fitted_parameters import DEFAULT
+from sitl_bridge.lab.identification.flight_source import read_identification_flight
+from sitl_bridge.lab.identification.identified_file import write_identified
 
 pytestmark = pytest.mark.px4
 WIND, ORIGIN = 6.0, 240.0

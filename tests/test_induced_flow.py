@@ -10,21 +10,21 @@ import pytest
 from dynamics_vehicles import held_at_motion
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.induced_flow import (
+from sitl_bridge.core.dynamics.induced_flow import (
     blade_loads,
     in_vortex_ring,
     momentum_thrust,
     settled_flow,
 )
-from sitl_bridge.dynamics.performance import performance
-from sitl_bridge.dynamics.records import VEHICLE
-from sitl_bridge.dynamics.rotor_laws import pack_rotors, rotor_loads
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, Rotor
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.world import World
+from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.dynamics.records import VEHICLE
+from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads
+from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, Rotor
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.world import World
 
 DENSITY = 1.225
 DIAMETER = 0.254

@@ -10,26 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.user_file import load_class
+from sitl_bridge.base.yaml_file import read
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.height_map_file import load_heights
-from sitl_bridge.files.mesh_file import load_mesh
-from sitl_bridge.files.octree_file import load_octree
-from sitl_bridge.files.offsets_file import load_offsets
-from sitl_bridge.files.plan_file import load_plan
-from sitl_bridge.files.scenario import load_avoidance, load_formation
-from sitl_bridge.files.texture_file import load_texture
-from sitl_bridge.files.trajectory_file import read_csv
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.files.yaml_file import read
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.mission_process import check_mission
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.sensors.custom import CustomSensor
-from sitl_bridge.user_file import load_class
-from sitl_bridge.world.wind import WindSeries, WindSpecification, parse_wind
-from sitl_bridge.world.world import Origin
+from sitl_bridge.core.sensors.custom import CustomSensor
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.height_map_file import load_heights
+from sitl_bridge.core.world.mesh_file import load_mesh
+from sitl_bridge.core.world.octree_file import load_octree
+from sitl_bridge.core.world.texture_file import load_texture
+from sitl_bridge.core.world.wind import WindSeries, WindSpecification, parse_wind
+from sitl_bridge.core.world.world import Origin
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.mission_process import check_mission
+from sitl_bridge.session.scenario import load_avoidance, load_formation
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.swarm.offsets_file import load_offsets
+from sitl_bridge.swarm.trajectory_file import read_csv
 
 ROOT = Path(__file__).parent.parent
 MISSIONS = ROOT / "missions"
@@ -243,7 +243,7 @@ def test_a_wind_that_never_blew_is_refused(text: str) -> None:
 
 SCRIPT = """
 from sitl_bridge.autopilot.control.user_controller import Controller, Wrench
-from sitl_bridge.user_file import load_class
+from sitl_bridge.base.user_file import load_class
 
 
 class Mine(Controller):

@@ -18,17 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import EXTREMES, mutated
 
-from sitl_bridge.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.scenario import load_avoidance, load_formation
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.wind import WindSpecification
-from sitl_bridge.world.world import World
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import WindSpecification
+from sitl_bridge.core.world.world import World
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario import load_avoidance, load_formation
+from sitl_bridge.session.scenario_settings import scenario_settings
 
 ROOT = Path(__file__).parent.parent
 WORLD = """

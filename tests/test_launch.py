@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.run.mission_process import MissionProcess
-from sitl_bridge.run.vehicle_run import require_free_udp
-from sitl_bridge.system import launch
-from sitl_bridge.system.port_holder import describe
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system import launch
+from sitl_bridge.base.system.port_holder import describe
+from sitl_bridge.session.mission_process import MissionProcess
+from sitl_bridge.session.vehicle_run import require_free_udp
 
 Wait = Callable[..., None]
 
@@ -32,8 +32,8 @@ time.sleep(60)
 BRIDGE = """
 import sys, time
 from pathlib import Path
-from sitl_bridge.system.child_process import ChildProcess
-from sitl_bridge.run.mission_process import MissionProcess
+from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.session.mission_process import MissionProcess
 mission = MissionProcess(["-c", sys.argv[1]], {}, lambda line: print(line, flush=True))
 child = ChildProcess("sleep", ["sleep", "60"], Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"})
 print("child", child.pid, flush=True)
@@ -69,7 +69,7 @@ def started(mission: str, wait_for: Wait) -> tuple[MissionProcess, list[int]]:
 def test_a_mission_that_does_not_end_is_killed_with_what_has_left_its_session(
     wait_for: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.run.mission_process.MISSION_STOP", 0.2)
+    monkeypatch.setattr("sitl_bridge.session.mission_process.MISSION_STOP", 0.2)
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{MISSION}"
     process, pids = started(deaf, wait_for)
     process.stop()
@@ -155,7 +155,7 @@ def test_a_missions_temporary_files_are_removed_whatever_is_killed(
     )
     if killed == "program":
         runner = (
-            "import sys, time; from sitl_bridge.run.mission_process import MissionProcess;"
+            "import sys, time; from sitl_bridge.session.mission_process import MissionProcess;"
             "MissionProcess(['-c', sys.argv[1]], {}, lambda line: print(line, flush=True)); time.sleep(60)"
         )
         with subprocess.Popen([sys.executable, "-c", runner, mission], stdout=subprocess.PIPE) as program:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
-from sitl_bridge.files.octree_file import load_octree
-from sitl_bridge.mapping.clearance import SceneObstacles
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.octree_file import load_octree
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.perception.mapping.clearance import SceneObstacles
 
 WALL = BoxObject(kind="box", name="wall", size=(2.0, 12.0, 6.0), position=(8.0, 0.0, -3.0))
 SENSORS = {

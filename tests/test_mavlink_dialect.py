@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymavlink.dialects.v20 import common as reference
 
-from sitl_bridge.mavlink import common as dialect
-from sitl_bridge.mavlink.decoder import Decoder, ParameterValue, frames, message_name, parameter_bytes
+from sitl_bridge.link.mavlink import common as dialect
+from sitl_bridge.link.mavlink.decoder import Decoder, ParameterValue, frames, message_name, parameter_bytes
 
 LATER = {
     "PROTOCOL_VERSION": 217,

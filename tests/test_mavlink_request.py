@@ -12,9 +12,9 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from sitl_bridge.offboard import mavlink_request
-from sitl_bridge.offboard.mavlink_request import goto, orbit
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError, Vehicle
+from sitl_bridge.session.missions import mavlink_request
+from sitl_bridge.session.missions.mavlink_request import goto, orbit
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
 
 
 class Autopilot:

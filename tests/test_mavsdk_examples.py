@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.versions import NEWEST, release
+from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.versions import NEWEST, release
 
 ROOT = Path(__file__).parent.parent
 

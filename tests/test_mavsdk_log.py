@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from mavsdk.logging import LogLevel
 
-from sitl_bridge.offboard import connection
-from sitl_bridge.offboard.connection import MavsdkLog
+from sitl_bridge.session.missions import connection
+from sitl_bridge.session.missions.connection import MavsdkLog
 
 
 def test_one_subscription_prints_warnings_until_the_end(

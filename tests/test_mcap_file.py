@@ -14,9 +14,9 @@ from mcap_checks import complaints
 from recorded_climb import Climb
 from test_export import written_log
 
-from sitl_bridge.export import mcap_file
-from sitl_bridge.export.mcap_file import write_mcap
-from sitl_bridge.export.mcap_writer import Block, McapWriter
+from sitl_bridge.analysis.export import mcap_file
+from sitl_bridge.analysis.export.mcap_file import write_mcap
+from sitl_bridge.analysis.export.mcap_writer import Block, McapWriter
 from sitl_bridge.record.run_reader import RecordedRun
 
 STEPS = 600

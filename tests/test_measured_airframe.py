@@ -9,7 +9,7 @@ import pytest
 from docs_pages import ROOT, write_files
 
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 PAGE = ROOT / "docs" / "how-to" / "measured-airframe.md"
 
@@ -57,6 +57,6 @@ def test_the_example_hovers_at_half_throttle_and_flies_a_leg(
             sitl.land()
         """
     )
-    pytester.runpytest_inprocess("-p", "sitl_bridge.pytest_plugin", "-p", "no:cacheprovider").assert_outcomes(
-        passed=1
-    )
+    pytester.runpytest_inprocess(
+        "-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider"
+    ).assert_outcomes(passed=1)

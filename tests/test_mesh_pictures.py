@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.files.mesh_file import LARGEST_PICTURE, load_mesh
+from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.core.sensors.perception.view import Poses, View
+from sitl_bridge.core.world.geometry import FacePictures, TriangleMesh
+from sitl_bridge.core.world.mesh_file import LARGEST_PICTURE, load_mesh
+from sitl_bridge.core.world.mesh_paint import place_in_triangle
+from sitl_bridge.core.world.records import TRIANGLE
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import MeshObject, SceneSpecification, TextureSpecification
 from sitl_bridge.perception.embree_meshes import EmbreeMeshes
 from sitl_bridge.perception.scene_caster import SceneCaster
-from sitl_bridge.sensors.perception.camera import CameraSpecification
-from sitl_bridge.sensors.perception.view import Poses, View
-from sitl_bridge.world.geometry import FacePictures, TriangleMesh
-from sitl_bridge.world.mesh_paint import place_in_triangle
-from sitl_bridge.world.records import TRIANGLE
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import MeshObject, SceneSpecification, TextureSpecification
 
 trimesh: Any = pytest.importorskip("trimesh")
 Picture: Any = pytest.importorskip("PIL.Image")

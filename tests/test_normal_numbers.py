@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitl_bridge.kernels.normal_numbers import fill_normal, normal_numbers, philox
+from sitl_bridge.base.kernels.normal_numbers import fill_normal, normal_numbers, philox
 
 
 def test_the_words_are_those_of_philox() -> None:

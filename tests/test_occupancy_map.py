@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.octree_file import load_octree
-from sitl_bridge.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.world.ray_casting import cast_rays
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification, SphereObject
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.world.octree_file import load_octree
+from sitl_bridge.core.world.ray_casting import cast_rays
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification, SphereObject
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 
 CELL, RANGE = 0.25, 30.0
 BOX = BoxObject(kind="box", size=(4.0, 6.0, 8.0), position=(8.0, 0.0, -4.0))

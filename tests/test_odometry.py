@@ -18,28 +18,34 @@ from pymavlink.dialects.v20 import common as mavlink
 from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 
+from sitl_bridge.analysis.report.odometry_evaluation import external_estimator
+from sitl_bridge.analysis.report.sensor_run import (
+    RecordedSensor,
+    recorded_sensors,
+    stereo_rig,
+    true_way,
+    turns,
+)
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system import resource_use
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.cloud_file import read_cloud
-from sitl_bridge.odometry.deskew import deskewed
-from sitl_bridge.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
-from sitl_bridge.odometry.samples import LidarTurn, StereoImages
+from sitl_bridge.core.odometry.deskew import deskewed
+from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
+from sitl_bridge.core.odometry.samples import LidarTurn, StereoImages
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
+from sitl_bridge.core.sensors.perception.turn_gyroscope import TURN_ON, TurnGyroscope
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.cloud_file import read_cloud
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.perception.cloud_folder import CloudFolder
 from sitl_bridge.perception.euroc_folder import EurocFolder
 from sitl_bridge.perception.flight_stack_messages import link_messages
 from sitl_bridge.perception.sample_files import OPTICAL
 from sitl_bridge.perception.scene_caster import SceneCaster
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.report.odometry_evaluation import external_estimator
-from sitl_bridge.report.sensor_run import RecordedSensor, recorded_sensors, stereo_rig, true_way, turns
-from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.stereo_camera import StereoCameraSpecification
-from sitl_bridge.sensors.perception.turn_gyroscope import TURN_ON, TurnGyroscope
-from sitl_bridge.sensors.perception.view import Arrays, Poses, View
-from sitl_bridge.system import resource_use
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
 
 KISS_ICP = importlib.util.find_spec("kiss_icp") is not None
 """Whether the estimator is installed: 76 MB, which only its users need."""

@@ -11,10 +11,10 @@ import pytest
 
 import sitl_bridge as sb
 from sitl_bridge.api.path_planning import _from_legs, _trajectory, gps_error
-from sitl_bridge.mapping.clearance import MapObstacles, SceneObstacles
-from sitl_bridge.mapping.path_planner import PathPlanner
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.perception.mapping.clearance import MapObstacles, SceneObstacles
+from sitl_bridge.perception.mapping.path_planner import PathPlanner
 
 PLANT = Path(__file__).resolve().parent.parent / "missions" / "worlds" / "power_plant.yaml"
 WALL = BoxObject(kind="box", size=(2.0, 20.0, 60.0), position=(10.0, 0.0, 0.0))

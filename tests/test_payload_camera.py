@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.core.sensors.perception.gimbal import Gimbal, GimbalSpecification, heading_of, rotation
+from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.perception.camera_component import CameraComponent
 from sitl_bridge.perception.payload_runner import PayloadRunner, runner_for
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.sensors.perception.gimbal import Gimbal, GimbalSpecification, heading_of, rotation
-from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 SYSTEM, STACK, STATION = 1, (1, 1), (255, 190)
 SMALL = {"kind": "payload_camera", "width": 64, "height": 48, "latency": 0.02}

@@ -11,8 +11,8 @@ import pytest
 from px4_flights import MISSIONS, fly
 from pyulog import ULog
 
-from sitl_bridge.sensors.perception.view import rotations
-from sitl_bridge.world.geography import Projection
+from sitl_bridge.core.sensors.perception.view import rotations
+from sitl_bridge.core.world.geography import Projection
 
 pytestmark = pytest.mark.px4
 

@@ -12,9 +12,9 @@ import pytest
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.mavlink.payload_messages import payload_messages
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 167

@@ -7,14 +7,14 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import sitl_bridge as sb
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.core.sensors.perception.view import Poses
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
-from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
-from sitl_bridge.sensors.perception.scanner import ScannerSpecification
-from sitl_bridge.sensors.perception.view import Poses
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 WALL = BoxObject(kind="box", size=(2.0, 40.0, 20.0), position=(6.0, 0.0, 0.0))
 

@@ -10,9 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 
-from sitl_bridge.cli.main import build
-from sitl_bridge.errors import UserError
-from sitl_bridge.report.pose_error import (
+from sitl_bridge.analysis.report.pose_error import (
     Alignment,
     DeltaUnit,
     PoseTrajectory,
@@ -25,7 +23,9 @@ from sitl_bridge.report.pose_error import (
     pairs_by_delta,
     relative_error,
 )
-from sitl_bridge.report.tum_file import read_tum, write_tum
+from sitl_bridge.analysis.report.tum_file import read_tum, write_tum
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.main import build
 
 
 def wander(seed: int = 1, count: int = 50) -> PoseTrajectory:

@@ -28,10 +28,10 @@ from sitl_bridge.autopilot.modes.precision_landing import (
 )
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.stack_parameters import Parameters
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
-from sitl_bridge.world.geography import Projection
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 NAN = math.nan
 TICK = 48_000

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.system.child_process import ChildProcess
-from sitl_bridge.system.processor_placement import (
+from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.base.system.processor_placement import (
     GAIN,
     ProcessorPlacement,
     placed,
     quickest_first,
     relieving_move,
 )
-from sitl_bridge.world.world import World
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.server import LockstepServer
 
 Wait = Callable[..., None]
 

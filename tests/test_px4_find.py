@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from made_up_px4 import make_build
 
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli import doctor
-from sitl_bridge.errors import UserError
-from sitl_bridge.px4.find import find_px4
+from sitl_bridge.link.px4.find import find_px4
 
 
 @pytest.fixture(autouse=True)
@@ -131,9 +131,9 @@ def test_the_layout_of_the_debian_package_is_found_with_its_version(
     on_path.mkdir(parents=True)
     (on_path / "px4").symlink_to(package / "bin" / "px4")
     monkeypatch.setenv("PATH", str(on_path))
-    monkeypatch.setattr("sitl_bridge.px4.find.PACKAGE", tmp_path / "none")
+    monkeypatch.setattr("sitl_bridge.link.px4.find.PACKAGE", tmp_path / "none")
     assert find_px4().root == package  # by the link on PATH
-    monkeypatch.setattr("sitl_bridge.px4.find.PACKAGE", package)
+    monkeypatch.setattr("sitl_bridge.link.px4.find.PACKAGE", package)
     monkeypatch.delenv("PATH")
     found = find_px4()
     assert (found.root, found.version) == (package, "v1.16.0")

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.px4.position_hold import (
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
+from sitl_bridge.link.px4.position_hold import (
     DERIVATIVE,
     GRAVITY,
     HOLD_DEVIATIONS,

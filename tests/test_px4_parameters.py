@@ -9,18 +9,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.dynamics.performance import Performance, performance, torque_slope
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.px4.airframe_parameters import (
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.performance import Performance, performance, torque_slope
+from sitl_bridge.core.vehicle.airframe import Airframe, Px4Section
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.control_effectiveness import (
+    Response,
+    allocation_matrix,
+    effectiveness,
+    geometry,
+    inversion_error,
+    response,
+    thrust_curve_factor,
+)
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.px4.airframe_parameters import (
     Parameters,
     build_parameters,
     check_against_build,
     parameters_for,
     station_time_out,
 )
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.rate_loop import (
+from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.rate_loop import (
     GAINS,
     IRIS,
     PHASE_MARGIN,
@@ -30,18 +42,6 @@ from sitl_bridge.px4.rate_loop import (
     reference_loop,
     with_default_gains,
 )
-from sitl_bridge.vehicle.airframe import Airframe, Px4Section
-from sitl_bridge.vehicle.control_effectiveness import (
-    Response,
-    allocation_matrix,
-    effectiveness,
-    geometry,
-    inversion_error,
-    response,
-    thrust_curve_factor,
-)
-from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.world import World
 
 AIRFRAMES = sorted(path.stem for path in (Path(__file__).parent.parent / "airframes").glob("*.yaml"))
 

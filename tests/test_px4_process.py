@@ -19,10 +19,10 @@ import psutil
 import pytest
 from made_up_px4 import make_build
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.px4 import loopback
-from sitl_bridge.px4.find import Px4Build, find_px4
-from sitl_bridge.px4.px4_process import Px4Process, lock_file, require_free_instance, stale_processes
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.px4 import loopback
+from sitl_bridge.link.px4.find import Px4Build, find_px4
+from sitl_bridge.link.px4.px4_process import Px4Process, lock_file, require_free_instance, stale_processes
 
 INSTANCE = 241
 """Far from the instances anybody flies."""
@@ -133,7 +133,7 @@ def test_px4_that_shuts_down_by_itself_is_not_killed(tmp_path: Path) -> None:
 def test_px4_that_does_not_listen_is_killed_with_all_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.system.child_process.STOP_LIMIT", 0.3)
+    monkeypatch.setattr("sitl_bridge.base.system.child_process.STOP_LIMIT", 0.3)
     build = stand_in(
         tmp_path / "build",
         """
@@ -297,8 +297,8 @@ def test_px4_does_not_outlive_a_killed_bridge(tmp_path: Path) -> None:
     program = f"""
 import time
 from pathlib import Path
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.px4_process import Px4Process
+from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.px4_process import Px4Process
 px4 = Px4Process(find_px4(Path({str(build.root)!r})), {INSTANCE}, Path({str(tmp_path / "run")!r}), {{}})
 while "up" not in px4.last_lines():
     time.sleep(0.02)

@@ -7,8 +7,8 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.mavlink.decoder import Decoder
-from sitl_bridge.px4.read_back import BATCH, PATIENCE, RETRY, ReadBack
+from sitl_bridge.link.mavlink.decoder import Decoder
+from sitl_bridge.link.px4.read_back import BATCH, PATIENCE, RETRY, ReadBack
 
 
 def answer(name: str, value: float) -> Any:

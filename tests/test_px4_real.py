@@ -13,17 +13,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.px4.airframe_parameters import Parameters, build_parameters, parameters_for
-from sitl_bridge.px4.find import Px4Build, find_px4
-from sitl_bridge.px4.px4_process import Px4Process, lock_file, require_free_instance, user_of_instance
-from sitl_bridge.px4.startup import LOGGING, write_links_file
-from sitl_bridge.px4.versions import named_for, not_everywhere, release
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.px4.airframe_parameters import Parameters, build_parameters, parameters_for
+from sitl_bridge.link.px4.find import Px4Build, find_px4
+from sitl_bridge.link.px4.px4_process import Px4Process, lock_file, require_free_instance, user_of_instance
+from sitl_bridge.link.px4.startup import LOGGING, write_links_file
+from sitl_bridge.link.px4.versions import named_for, not_everywhere, release
 
 pytestmark = pytest.mark.px4
 INSTANCE = 11
@@ -161,7 +161,9 @@ def test_unknown_airframe_number_ends_px4_with_its_reason(
     build: Px4Build, tmp_path: Path, wait_for: WaitFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        __import__("sitl_bridge.px4.startup", fromlist=["SELECTION"]).SELECTION, "PX4_SYS_AUTOSTART", "31999"
+        __import__("sitl_bridge.link.px4.startup", fromlist=["SELECTION"]).SELECTION,
+        "PX4_SYS_AUTOSTART",
+        "31999",
     )
     with Px4Process(build, INSTANCE, tmp_path / "run", {}) as px4:
         wait_for(lambda: px4.poll() is not None, "PX4 to give up")

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import offboard_port
-from sitl_bridge.px4.startup import (
+from sitl_bridge.analysis.report.flight_record import TOPICS
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.hil.ports import offboard_port
+from sitl_bridge.link.px4.startup import (
     LEANER,
     SHARED_PORT,
     write_links_file,
     write_log_topics,
     write_startup_files,
 )
-from sitl_bridge.report.flight_record import TOPICS
 
 
 def sourced(directory: Path, known: str = "", then: str = "") -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sitl_bridge.px4.versions import (
+from sitl_bridge.link.px4.versions import (
     FLOWN,
     NEW,
     RENAMED,

@@ -15,7 +15,7 @@ import sitl_bridge as sb
 import sitl_bridge.testing.flight_desk
 from sitl_bridge.testing.instances import claim_instance
 
-PLUGIN = ("-p", "sitl_bridge.pytest_plugin", "-p", "no:cacheprovider")
+PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -272,14 +272,14 @@ def test_instances_differ_while_they_are_claimed() -> None:
 def test_projects_that_do_not_fly_pay_nothing(pytester: pytest.Pytester) -> None:
     """Loading the plug-in loads no other module of the package, and neither numpy nor numba."""
     program = (
-        "import sys, pytest; before = set(sys.modules); import sitl_bridge.pytest_plugin;"
+        "import sys, pytest; before = set(sys.modules); import sitl_bridge.testing.pytest_plugin;"
         "print(sorted(m for m in set(sys.modules) - before))"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == str(["sitl_bridge", "sitl_bridge.pytest_plugin"])
+    assert found.strip() == str(["sitl_bridge", "sitl_bridge.testing.pytest_plugin"])
     del pytester
 
 
 def test_the_plug_in_is_announced_to_pytest() -> None:
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
-    assert '"sitl_bridge.pytest_plugin" = "sitl_bridge.pytest_plugin"' in text
+    assert '"sitl_bridge.testing.pytest_plugin" = "sitl_bridge.testing.pytest_plugin"' in text

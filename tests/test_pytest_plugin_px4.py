@@ -41,7 +41,7 @@ def test_motor(sitl):
 
 def command(place: Path, *options: str) -> list[str]:
     (place / "test_legs.py").write_text(PROGRAM, encoding="utf-8")
-    plugin = ["-p", "sitl_bridge.pytest_plugin", "-p", "no:cacheprovider", "--sitl-autopilot", "px4"]
+    plugin = ["-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider", "--sitl-autopilot", "px4"]
     return [
         sys.executable,
         "-m",
@@ -104,11 +104,11 @@ def test_a_session_that_is_ended_takes_its_px4s_along(
 
 def test_a_warm_px4_flies_in_under_two_seconds(tmp_path: Path) -> None:
     """The wall time from asking for a flight until a PX4 that has settled is armed and leaves the ground."""
-    from sitl_bridge.files.airframe_file import load_airframe
-    from sitl_bridge.px4.find import find_px4
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+    from sitl_bridge.core.world.world import WorldSpecification
+    from sitl_bridge.link.px4.find import find_px4
     from sitl_bridge.testing.flight_choice import FlightChoice
     from sitl_bridge.testing.flight_desk import FlightDesk
-    from sitl_bridge.world.world import WorldSpecification
 
     choice = FlightChoice((load_airframe("iris"),), WorldSpecification(), px4=find_px4().root)
     desk = FlightDesk(tmp_path, warm=1, notify=pytest.fail)

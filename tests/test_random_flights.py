@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sitl_bridge.dynamics.battery_specification import Battery
-from sitl_bridge.dynamics.body_specification import Contact, Drag, Inertia
-from sitl_bridge.dynamics.esc_specification import SpeedControllers
-from sitl_bridge.dynamics.motor_specification import DcMotor, FirstOrderMotor
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor, PropellerTable, Rotor, RotorChange
-from sitl_bridge.dynamics.stability import check_stability
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.battery_specification import Battery
+from sitl_bridge.core.dynamics.body_specification import Contact, Drag, Inertia
+from sitl_bridge.core.dynamics.esc_specification import SpeedControllers
+from sitl_bridge.core.dynamics.motor_specification import DcMotor, FirstOrderMotor
+from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, PropellerTable, Rotor, RotorChange
+from sitl_bridge.core.dynamics.stability import check_stability
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
 
 FLIGHTS = int(os.environ.get("RANDOM_FLIGHTS", "10000"))
 TOGETHER = 50

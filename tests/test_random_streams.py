@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sitl_bridge.kernels import random_streams
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import normal, normal_pair, stream
+from sitl_bridge.base.kernels import random_streams
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import normal, normal_pair, stream
 
 COUNT = 4_000_000
 

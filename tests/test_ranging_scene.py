@@ -7,11 +7,11 @@ import math
 import pytest
 from scenes import mesh_object
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.sensors.records import KIND_NAMES
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.scene_specification import AnyObject, BoxObject, SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.scene_specification import AnyObject, BoxObject, SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 ROOF = BoxObject(kind="box", size=(6.0, 6.0, 4.0), position=(0.0, 0.0, -2.0))
 SLOPE = mesh_object(

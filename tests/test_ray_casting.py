@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scenes import everything, mesh_object, scene_of, terrain, tetrahedra, voxels
 
-from sitl_bridge.perception.embree_meshes import EmbreeMeshes
-from sitl_bridge.perception.scene_caster import SceneCaster
-from sitl_bridge.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.world.scene import Scene, rotation_matrix, world_triangles
-from sitl_bridge.world.scene_specification import (
+from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
+from sitl_bridge.core.world.scene import Scene, rotation_matrix, world_triangles
+from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     CylinderObject,
     PathSpecification,
     SceneSpecification,
     SphereObject,
 )
+from sitl_bridge.perception.embree_meshes import EmbreeMeshes
+from sitl_bridge.perception.scene_caster import SceneCaster
 
 NOBODY = np.zeros((0, 4))
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

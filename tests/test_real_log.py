@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.identification.airframe_identification import identify_airframe
-from sitl_bridge.replay.vehicle_log import VehicleLog, read_vehicle_log
-from sitl_bridge.replay.vehicle_replay import replay_log
+from sitl_bridge.analysis.replay.vehicle_log import VehicleLog, read_vehicle_log
+from sitl_bridge.analysis.replay.vehicle_replay import replay_log
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.lab.identification.airframe_identification import identify_airframe
 
 AIRFRAME = Path(__file__).parent / "data" / "esc_status_log.yaml"
 NAME = "REAL_ULOG"

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
-from sitl_bridge.mapping.clearance import MapObstacles
-from sitl_bridge.mapping.moving_cells import MovingCells
+from sitl_bridge.perception.mapping.clearance import MapObstacles
+from sitl_bridge.perception.mapping.moving_cells import MovingCells
 
 CELL = 0.5
 LOW, SHAPE = np.array([-10.0, -12.0, -10.0]), (80, 48, 16)

@@ -14,27 +14,27 @@ import pytest
 from peer import Peer
 from typer.testing import CliRunner
 
-from sitl_bridge import scheduled_events
+from sitl_bridge.analysis.replay.run_replay import replay_run
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.bus.command_queue import Order
-from sitl_bridge.bus.execution import Execution
-from sitl_bridge.bus.messages import SetWind, Teleport
-from sitl_bridge.bus.topics import Address
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.event_specification import JammingEvent, MotorEvent, ScheduledEvent, SensorEvent
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.command_queue import Order
+from sitl_bridge.live.bus.execution import Execution
+from sitl_bridge.live.bus.messages import SetWind, Teleport
+from sitl_bridge.live.bus.topics import Address
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.replay.run_replay import replay_run
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.event_specification import JammingEvent, MotorEvent, ScheduledEvent, SensorEvent
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 STEPS = 1000
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from px4_flights import MISSIONS, fly
 
-from sitl_bridge.export.mcap_file import write_mcap
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.px4.find import find_px4
+from sitl_bridge.analysis.export.mcap_file import write_mcap
+from sitl_bridge.analysis.replay.estimator_replay import run_estimator_replay, write_replay_files
+from sitl_bridge.analysis.replay.run_replay import replay_run
+from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
+from sitl_bridge.analysis.replay.vehicle_replay import replay_log
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.link.px4.find import find_px4
 from sitl_bridge.record.run_reader import RecordedRun
-from sitl_bridge.replay.estimator_replay import run_estimator_replay, write_replay_files
-from sitl_bridge.replay.run_replay import replay_run
-from sitl_bridge.replay.vehicle_log import read_vehicle_log
-from sitl_bridge.replay.vehicle_replay import replay_log
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import WorldSpecification
 
 pytestmark = pytest.mark.px4
 WIND, ORIGIN = 5.0, 240.0

@@ -28,18 +28,18 @@ from run_directories import (
     write_truth,
 )
 
+from sitl_bridge.analysis.report.flight_record import FlightLog
+from sitl_bridge.analysis.report.measures import KINDS, checked_limits, limit_of_option
+from sitl_bridge.analysis.report.report_page import LARGEST, page
+from sitl_bridge.analysis.report.reported_run import report
+from sitl_bridge.analysis.report.run_changes import run_changes
+from sitl_bridge.analysis.report.run_evaluation import evaluate, event_times
+from sitl_bridge.analysis.report.run_record import read_run
+from sitl_bridge.analysis.report.time_lines import vehicle_plots
+from sitl_bridge.analysis.report.ulog_analysis import results_of
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.report import report as command
-from sitl_bridge.errors import UserError
 from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.report.flight_record import FlightLog
-from sitl_bridge.report.measures import KINDS, checked_limits, limit_of_option
-from sitl_bridge.report.report_page import LARGEST, page
-from sitl_bridge.report.reported_run import report
-from sitl_bridge.report.run_changes import run_changes
-from sitl_bridge.report.run_evaluation import evaluate, event_times
-from sitl_bridge.report.run_record import read_run
-from sitl_bridge.report.time_lines import vehicle_plots
-from sitl_bridge.report.ulog_analysis import results_of
 
 
 def values(path: Path, **limits: float | None) -> dict[str, float]:
@@ -315,8 +315,8 @@ def test_a_large_fleet_stays_small(tmp_path: Path) -> None:
 
 
 def test_figures_for_papers_are_of_three_kinds(tmp_path: Path) -> None:
-    from sitl_bridge.report.paper_figures import plot_figure
-    from sitl_bridge.report.time_lines import spectrum_plot
+    from sitl_bridge.analysis.report.paper_figures import plot_figure
+    from sitl_bridge.analysis.report.time_lines import spectrum_plot
 
     (one,) = report([read_run(make_run(tmp_path / "run"))])
     rates = one.evaluation.vehicles[0].rates

@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 from run_directories import make_run
 
+from sitl_bridge.analysis.report.reported_run import report
+from sitl_bridge.analysis.report.run_record import read_run
+from sitl_bridge.analysis.report.verdict import Verdict, conclude
+from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.cli.limit_options import write_report_of
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.report.reported_run import report
-from sitl_bridge.report.run_record import read_run
-from sitl_bridge.report.verdict import Verdict, conclude
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
 
 SCENARIO = """
 vehicles: [{airframe: iris}]

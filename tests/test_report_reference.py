@@ -10,10 +10,8 @@ import pytest
 from autopilot_bench import DT, Bench, Floats, ideally_fed
 from scipy import signal
 
-from sitl_bridge.autopilot.control.gains import controller_record
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.report.paper_figures import plot_figure
-from sitl_bridge.report.rotors_evaluation import (
+from sitl_bridge.analysis.report.paper_figures import plot_figure
+from sitl_bridge.analysis.report.rotors_evaluation import (
     ConstantSetpoint,
     constant_setpoints,
     disturbance_results,
@@ -21,8 +19,10 @@ from sitl_bridge.report.rotors_evaluation import (
     settling_time,
     waypoint_results,
 )
-from sitl_bridge.report.signal_analysis import even, spectrum, step_responses
-from sitl_bridge.report.time_lines import spectrum_plot
+from sitl_bridge.analysis.report.signal_analysis import even, spectrum, step_responses
+from sitl_bridge.analysis.report.time_lines import spectrum_plot
+from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 
 def test_the_evaluation_of_the_hovering_example_of_rotors_prints_its_0_040_m() -> None:

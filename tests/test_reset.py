@@ -9,11 +9,11 @@ import pytest
 
 import sitl_bridge as sb
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.scheduled_events import Timeline, actions
-from sitl_bridge.vehicle.event_specification import JammingEvent, MotorEvent, PayloadEvent, WindEvent
-from sitl_bridge.world.wind import parse_wind
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.scheduled_events import Timeline, actions
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.event_specification import JammingEvent, MotorEvent, PayloadEvent, WindEvent
+from sitl_bridge.core.world.wind import parse_wind
 
 
 class Height(sb.CustomSensor):

@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.dynamics.custom_rotor import CustomRotor, RotorLaw
-from sitl_bridge.dynamics.performance import performance
-from sitl_bridge.dynamics.rotor_laws import LAWS, rotor_loads
-from sitl_bridge.dynamics.rotor_specification import CoefficientRotor
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
+from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.dynamics.rotor_laws import LAWS, rotor_loads
+from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.testing.sitl_flight import SitlFlight
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 DENSITY = 1.225
 
 LAW = '''
-from sitl_bridge.dynamics.custom_rotor import RotorLaw
+from sitl_bridge.core.dynamics.custom_rotor import RotorLaw
 
 class Mine(RotorLaw):
     """The iris's polynomial."""

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from peer import Peer
 
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.recorded_samples import payloads_of, samples_of
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.recorded_samples import payloads_of, samples_of
+from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.simulation import Simulation
 
 Make = Callable[..., Simulation]
 

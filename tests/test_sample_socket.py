@@ -16,16 +16,16 @@ import pytest
 from rosbags.typesys import Stores, get_typestore
 from test_perception import simulation
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.export.live_samples import sample_messages
-from sitl_bridge.export.sample_socket import LONGEST, MOST, SampleSocket
+from sitl_bridge.analysis.export.live_samples import sample_messages
+from sitl_bridge.analysis.export.sample_socket import LONGEST, MOST, SampleSocket
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
-from sitl_bridge.sensors.perception.camera import CameraSpecification
-from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
-from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.scanner import ScannerSpecification
-from sitl_bridge.sensors.perception.stereo_camera import StereoCameraSpecification
-from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification
 
 STREAM: Any = pytest.importorskip("mcap.stream_reader")
 STORE = get_typestore(Stores.ROS2_HUMBLE)
@@ -143,7 +143,7 @@ def test_a_program_that_connects_gets_an_mcap_stream(tmp_path: Path, runner: Sen
 def test_a_program_that_reads_nothing_does_not_hold_up_the_simulation(
     tmp_path: Path, runner: SensorRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sitl_bridge.export.sample_socket.FAREWELL", 0.0)
+    monkeypatch.setattr("sitl_bridge.analysis.export.sample_socket.FAREWELL", 0.0)
     offered = SampleSocket(tmp_path / "samples", [runner], ["a"])
     offered.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
@@ -193,7 +193,7 @@ def test_the_socket_of_a_program_that_was_killed_is_removed(
 ) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path;"
-        "from sitl_bridge.export.sample_socket import SampleSocket;"
+        "from sitl_bridge.analysis.export.sample_socket import SampleSocket;"
         "SampleSocket(Path(sys.argv[1]), [], []).start(); print(os.path.exists(sys.argv[1]), flush=True);"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

@@ -11,26 +11,26 @@ import pytest
 from typer.testing import CliRunner
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.field_paths import kinds
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.scenario import load_scenario
-from sitl_bridge.run.event_support import SUPPORT, FlightKind, flight_kind, refuse_events
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.scheduled_events import Timeline, actions
-from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.simulation.scheduled_events import Timeline, actions
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.event_specification import AnyEvent, GustEvent, MotorEvent, WindEvent
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World
+from sitl_bridge.session.event_support import SUPPORT, FlightKind, flight_kind, refuse_events
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario import load_scenario
+from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.formation.formation_events import FORMATION_KINDS, AnyFormationEvent
 from sitl_bridge.swarm.in_process import fly_built_in
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.vehicle.event_specification import AnyEvent, GustEvent, MotorEvent, WindEvent
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World
 
 DOCS = Path(__file__).parent.parent / "docs"
 COLUMNS: tuple[FlightKind, ...] = (

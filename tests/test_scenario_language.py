@@ -9,16 +9,16 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.yaml_file import read
 from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.file_schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.file_schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
-from sitl_bridge.files.scenario import SWARM_AIRFRAME, load_scenario
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.files.yaml_file import read
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
-from sitl_bridge.world.world import WorldSpecification
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario import SWARM_AIRFRAME, load_scenario
+from sitl_bridge.session.scenario_settings import scenario_settings
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = sorted(p for d in ("missions", "missions/worlds", "airframes") for p in (ROOT / d).glob("*.yaml"))
@@ -44,7 +44,7 @@ def write(directory: Path, text: str) -> Path:
 @pytest.mark.parametrize("kind", get_args(FileKind))
 def test_the_exported_schema_is_the_codes_and_is_printed(kind: FileKind) -> None:
     text = (DIRECTORY / f"{kind}.json").read_text(encoding="utf-8")
-    assert text == schema_text(kind), "run python -m sitl_bridge.files.file_schema"
+    assert text == schema_text(kind), "run python -m sitl_bridge.cli.file_schema"
     result = CliRunner().invoke(build(["schema"]), ["schema", kind])
     assert (result.exit_code, result.output) == (0, text)
 

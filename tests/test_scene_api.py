@@ -13,12 +13,12 @@ from scene_files import CORNERS, FACES
 
 import sitl_bridge as sb
 from sitl_bridge.api.vehicle_arrays import VehicleArrays
-from sitl_bridge.bus import sampling
-from sitl_bridge.bus.client_link import SimulationSnapshot
-from sitl_bridge.bus.snapshot import listed_contacts
-from sitl_bridge.dynamics.contact_log import CONTACT
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.records import HEIGHT_MAP, MESH, VOXELS
+from sitl_bridge.core.dynamics.contact_log import CONTACT
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS
+from sitl_bridge.live.bus import sampling
+from sitl_bridge.live.bus.client_link import SimulationSnapshot
+from sitl_bridge.live.bus.snapshot import listed_contacts
 
 
 def test_objects_made_in_python_stand_where_they_are_put() -> None:

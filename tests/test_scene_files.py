@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scene_files import BOX_SIZE, CORNERS, FACES, one_cell, write_collada, write_obj, write_octree, write_stl
 
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files import mesh_file, octree_file
-from sitl_bridge.files.height_map_file import load_heights
-from sitl_bridge.files.mesh_file import load_mesh
-from sitl_bridge.files.octree_file import load_octree
-from sitl_bridge.files.scenario import load_scenario
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.world.records import PLANE
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import MeshObject
-from sitl_bridge.world.world import WorldSpecification
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.core.world import mesh_file, octree_file
+from sitl_bridge.core.world.height_map_file import load_heights
+from sitl_bridge.core.world.mesh_file import load_mesh
+from sitl_bridge.core.world.octree_file import load_octree
+from sitl_bridge.core.world.records import PLANE
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import MeshObject
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.session.scenario import load_scenario
 
 Image: Any = pytest.importorskip("PIL.Image")
 trimesh: Any = pytest.importorskip("trimesh")

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.texture_file import marker_pixels
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.kernels.array_at import array_at
-from sitl_bridge.world.records import BOX, CHECKER, IMAGE, NOISE, STRIPES
-from sitl_bridge.world.scene import Scene
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.kernels.array_at import array_at
+from sitl_bridge.core.world.records import BOX, CHECKER, IMAGE, NOISE, STRIPES
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.texture_file import marker_pixels
+from sitl_bridge.core.world.world_file import load_world
 
 Image: Any = pytest.importorskip("PIL.Image")
 

@@ -14,19 +14,20 @@ from scene_files import BOX_SIZE, write_obj
 from scenes import mesh_object
 from typer.testing import CliRunner
 
+from sitl_bridge.base import xml_file
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files import sdf_world, xml_file
-from sitl_bridge.files.extrusion import extruded
-from sitl_bridge.files.mesh_file import is_solid
-from sitl_bridge.files.revolution import capsule, cone, ellipsoid
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.world.geometry import TriangleMesh
-from sitl_bridge.world.nearest_surface import nearest
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.world import sdf_world
+from sitl_bridge.core.world.extrusion import extruded
+from sitl_bridge.core.world.geometry import TriangleMesh
+from sitl_bridge.core.world.mesh_file import is_solid
+from sitl_bridge.core.world.nearest_surface import nearest
+from sitl_bridge.core.world.revolution import capsule, cone, ellipsoid
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world_file import load_world
 
 GROUND = """
     <model name="ground"><static>true</static><link name="link"><collision name="c"><geometry>

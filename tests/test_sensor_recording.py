@@ -12,18 +12,18 @@ import yaml
 from PIL import Image
 from test_perception import last, simulation
 
+from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.core.sensors.perception.stereo_camera import VisualInertialSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
+from sitl_bridge.core.world.scene import rotation_matrix
 from sitl_bridge.perception import recording as recording_module
 from sitl_bridge.perception.cloud_folder import POINT
 from sitl_bridge.perception.recording import SampleRecording, recording_of
 from sitl_bridge.perception.sample_files import OPTICAL, quaternion
 from sitl_bridge.perception.sensor_runner import SensorRunner
-from sitl_bridge.sensors.perception.camera import CameraSpecification
-from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
-from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.scanner import ScannerSpecification
-from sitl_bridge.sensors.perception.stereo_camera import VisualInertialSpecification
-from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification
-from sitl_bridge.world.scene import rotation_matrix
 
 POSES = Poses(
     np.array([96_000, 100_000]),

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sensor_bench import STEP, Bench
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.sensors import records
-from sitl_bridge.sensors.error_model import ErrorSpecification, SensorSpecification
-from sitl_bridge.sensors.gps import JAMMING, SPOOF_DRIFT, GpsSpecification
-from sitl_bridge.sensors.imu import ImuSpecification
-from sitl_bridge.sensors.magnetometer import MagnetometerSpecification
-from sitl_bridge.sensors.pressure import AirspeedSpecification, BarometerSpecification
-from sitl_bridge.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
-from sitl_bridge.sensors.records import FAULT_OFF, FAULT_STUCK
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.world import World
+from sitl_bridge.core.sensors import records
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification
+from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, GpsSpecification
+from sitl_bridge.core.sensors.imu import ImuSpecification
+from sitl_bridge.core.sensors.magnetometer import MagnetometerSpecification
+from sitl_bridge.core.sensors.pressure import AirspeedSpecification, BarometerSpecification
+from sitl_bridge.core.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
+from sitl_bridge.core.sensors.records import FAULT_OFF, FAULT_STUCK
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.world import World
 
 NONE = ErrorSpecification()
 Make = Callable[..., Simulation]

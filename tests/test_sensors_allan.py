@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from sensor_bench import STEP, Bench
 
-from sitl_bridge.sensors.registry import SensorUnion
+from sitl_bridge.core.sensors.registry import SensorUnion
 
 AIRFRAMES = sorted((Path(__file__).parent.parent / "airframes").glob("*.yaml"))
 PERIOD = STEP * 1e-6

@@ -15,16 +15,16 @@ from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.dynamics.records import STATE
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.dynamics.records import STATE
+from sitl_bridge.core.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.server import LockstepServer
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 LINE = (
@@ -33,7 +33,7 @@ LINE = (
 )
 SPEAKER = """
 from pymavlink.dialects.v20 import common as mavlink
-from sitl_bridge.sensors.custom import CustomSensor
+from sitl_bridge.core.sensors.custom import CustomSensor
 class Speaker(CustomSensor):
     def sample(self, truth, random):
         return {"height": float(-truth.position[2])}
@@ -202,7 +202,7 @@ def test_a_sensor_that_changes_its_figures_is_stopped_by_name(
 DATACLASS = """
 from __future__ import annotations
 from dataclasses import dataclass
-from sitl_bridge.sensors.custom import CustomSensor
+from sitl_bridge.core.sensors.custom import CustomSensor
 @dataclass
 class Offset(CustomSensor):
     offset: float = 0.0

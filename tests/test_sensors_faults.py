@@ -13,13 +13,13 @@ from peer import Peer
 from pydantic import TypeAdapter, ValidationError
 from sensor_bench import DELIVERED, SAMPLED, STEP, Bench
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.sensors.registry import SensorUnion
-from sitl_bridge.sensors.sensor_faults import end_spoofing, find_sensor, jam, set_fault, spoof
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.world import World
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.registry import SensorUnion
+from sitl_bridge.core.sensors.sensor_faults import end_spoofing, find_sensor, jam, set_fault, spoof
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.server import LockstepServer
 
 Make = Callable[..., Simulation]
 NOISE = {"noise_deviation": 0.01}

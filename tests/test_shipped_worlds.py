@@ -12,16 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.scenario import load_scenario
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.world.ray_casting import SCRATCH, cast_ray
-from sitl_bridge.world.records import START
-from sitl_bridge.world.scene import Scene, place_moving_shapes
-from sitl_bridge.world.world import World
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.ray_casting import SCRATCH, cast_ray
+from sitl_bridge.core.world.records import START
+from sitl_bridge.core.world.scene import Scene, place_moving_shapes
+from sitl_bridge.core.world.world import World
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.session.scenario import load_scenario
 
 ROOT = Path(__file__).parent.parent
 WORLDS = ROOT / "missions" / "worlds"

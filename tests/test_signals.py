@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.system import signals
+from sitl_bridge.base.system import signals
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,11 +39,11 @@ FLY = ("fly", "missions/hover.py", "--headless", "--autopilot", "builtin", "--sp
     ("module", "number", "name"),
     [
         ("sitl_bridge.cli.main", signal.SIGINT, "Ctrl-C"),
-        ("sitl_bridge.error_log", signal.SIGTERM, "SIGTERM"),
+        ("sitl_bridge.base.error_log", signal.SIGTERM, "SIGTERM"),
         ("typer", signal.SIGINT, "Ctrl-C"),
         ("rich.console", signal.SIGTERM, "SIGTERM"),
         ("numba", signal.SIGINT, "Ctrl-C"),
-        ("sitl_bridge.run.session", signal.SIGHUP, "SIGHUP"),
+        ("sitl_bridge.session.session", signal.SIGHUP, "SIGHUP"),
     ],
 )
 def test_a_signal_while_modules_load_is_one_sentence(module: str, number: signal.Signals, name: str) -> None:

@@ -13,8 +13,8 @@ from mavlink_vehicle import source
 from stack_behaviour import AIR, GROUND, Driver, Row, outcome_of
 
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import Decoder
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import Decoder
 
 PAGE = Path(__file__).parent.parent / "docs/built-in-stack.md"
 

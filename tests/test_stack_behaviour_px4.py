@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from stack_behaviour import AIR, GROUND, STEP, Driver, Row, outcome_of
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.hil.server import LockstepServer
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import Decoder
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.px4.px4_process import Px4Process
-from sitl_bridge.simulation import Simulation
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import Decoder
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
+from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.px4_process import Px4Process
 
 pytestmark = pytest.mark.px4
 INSTANCE = 13

@@ -16,10 +16,10 @@ import psutil
 import pytest
 from background_process import background_process
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import FIRST_PORT, offboard_port
-from sitl_bridge.px4.px4_process import require_free_instance
-from sitl_bridge.system.port_holder import holder_of
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
+from sitl_bridge.link.px4.px4_process import require_free_instance
 
 SCRIPT = Path(__file__).parent.parent / "missions" / "plain_mavsdk.py"
 PROGRAM = [sys.executable, "-m", "sitl_bridge.cli.main"]

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.perception.scene_caster import SceneCaster
-from sitl_bridge.perception.sensor_runner import SensorRunner
-from sitl_bridge.sensors.perception.stereo_camera import (
+from sitl_bridge.core.sensors.perception.stereo_camera import (
     StereoCameraSpecification,
     VisualInertialSpecification,
 )
-from sitl_bridge.sensors.perception.view import Arrays, Poses, View
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.perception.scene_caster import SceneCaster
+from sitl_bridge.perception.sensor_runner import SensorRunner
 
 PLATE = BoxObject(kind="box", size=(0.2, 1.0, 2.0), position=(4.1, 0.0, -50.0), color=(0.0, 0.0, 0.0))
 """Black, its face 4 m ahead of a camera at (0, 0, -50)."""

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from mavsdk.asyncio import MavsdkError
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
-from sitl_bridge.offboard.swarm_flight import finish, in_the_air
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.session.missions.mavsdk_fleet import MavsdkFleet
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.session.missions.swarm_flight import finish, in_the_air
 
 
 class Fleet:

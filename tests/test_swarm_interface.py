@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.offboard.mavsdk_fleet import MavsdkFleet
-from sitl_bridge.offboard.mavsdk_vehicle import MissionFailedError
-from sitl_bridge.offboard.swarm_vehicle import SwarmVehicle
+from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.session.missions.mavsdk_fleet import MavsdkFleet
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
+from sitl_bridge.session.missions.swarm_vehicle import SwarmVehicle
 from sitl_bridge.swarm.interface import Setpoints
-from sitl_bridge.world.geography import Projection
 
 PLACES = np.array([[0.0, 0.0, -8.0], [3.0, 0.0, -8.0], [0.0, 3.0, -8.0]])
 COMMON = (47.397742, 8.545594, 488.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import ConfigurationError
+from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,
     RouteSpecification,

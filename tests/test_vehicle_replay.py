@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sitl_bridge.analysis.replay.estimator_replay import write_replay_files
+from sitl_bridge.analysis.replay.vehicle_log import Series, _outputs, read_vehicle_log
+from sitl_bridge.analysis.replay.vehicle_replay import replay_log
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.replay.estimator_replay import write_replay_files
-from sitl_bridge.replay.vehicle_log import Series, _outputs, read_vehicle_log
-from sitl_bridge.replay.vehicle_replay import replay_log
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.world.world import World, WorldSpecification
 
 FORMATS = {
     "actuator_motors": ["uint64_t timestamp", "float[12] control"],

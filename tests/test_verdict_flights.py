@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import typer
 
-from sitl_bridge.campaign.plan_flight import PlanFlights
+from sitl_bridge.analysis.report.report_page import PAGE
+from sitl_bridge.analysis.report.report_text import VERDICTS
+from sitl_bridge.analysis.report.verdict import FAILED, SUCCEEDED
 from sitl_bridge.cli.report import report as command
-from sitl_bridge.report.report_page import PAGE
-from sitl_bridge.report.report_text import VERDICTS
-from sitl_bridge.report.verdict import FAILED, SUCCEEDED
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.scenario_settings import scenario_settings
+from sitl_bridge.lab.campaign.plan_flight import PlanFlights
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
 
 HOP = Path(__file__).parent.parent / "missions" / "campaigns" / "hop.plan"
 FEW, MANY = 4, 100

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.records import MAX_ROTORS, STATE
-from sitl_bridge.dynamics.vibration import vibration
-from sitl_bridge.dynamics.vibration_specification import Vibration, damage
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.scheduled_events import begin, end
-from sitl_bridge.sensors.records import IMU
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.vehicle.event_specification import PropellerEvent
-from sitl_bridge.world.world import World
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
+from sitl_bridge.core.dynamics.vibration import vibration
+from sitl_bridge.core.dynamics.vibration_specification import Vibration, damage
+from sitl_bridge.core.sensors.records import IMU
+from sitl_bridge.core.simulation.scheduled_events import begin, end
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.event_specification import PropellerEvent
+from sitl_bridge.core.world.world import World
 
 IMBALANCE = 2.0e-6
 

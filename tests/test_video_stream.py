@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification, VideoSpecification
 from sitl_bridge.perception.video_stream import CLOCK, VideoStream
-from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification, VideoSpecification
 
 SIZE = (160, 120)
 RATE = 10.0

@@ -20,38 +20,38 @@ import pytest
 from numpy.lib import format as npy
 from run_directories import make_run
 
-from sitl_bridge.bus.client_link import PipeEnd, SnapshotRequest, StackReport, StackReports
-from sitl_bridge.bus.command_queue import Counts
-from sitl_bridge.bus.execution import Execution
-from sitl_bridge.bus.messages import Reply
-from sitl_bridge.bus.outlet import Outlet
-from sitl_bridge.bus.topics import Topics
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.optional_values import with_values
 from sitl_bridge.cli.options import outlet_choices, parse_viewer
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.geometry import VoxelGrid
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.client_link import PipeEnd, SnapshotRequest, StackReport, StackReports
+from sitl_bridge.live.bus.command_queue import Counts
+from sitl_bridge.live.bus.execution import Execution
+from sitl_bridge.live.bus.messages import Reply
+from sitl_bridge.live.bus.outlet import Outlet
+from sitl_bridge.live.bus.topics import Topics
+from sitl_bridge.live.view.control_panel import ControlPanel
+from sitl_bridge.live.view.live_view import LiveView
+from sitl_bridge.live.view.page_server import open_page
+from sitl_bridge.live.view.picture_clock import RATE, PictureClock
+from sitl_bridge.live.view.pictures import LARGEST, packed, sample_picture, unpacked
+from sitl_bridge.live.view.playback import Playback
+from sitl_bridge.live.view.run_link import RunLink
+from sitl_bridge.live.view.scene_shapes import MOST_CELLS, _cells, drawn_objects
+from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage
+from sitl_bridge.live.view.stream_outlets import Stream
+from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
+from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.run.outlet_choices import OutletChoices
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.view.control_panel import ControlPanel
-from sitl_bridge.view.live_view import LiveView
-from sitl_bridge.view.page_server import open_page
-from sitl_bridge.view.picture_clock import RATE, PictureClock
-from sitl_bridge.view.pictures import LARGEST, packed, sample_picture, unpacked
-from sitl_bridge.view.playback import Playback
-from sitl_bridge.view.run_link import RunLink
-from sitl_bridge.view.scene_shapes import MOST_CELLS, _cells, drawn_objects
-from sitl_bridge.view.stage import ABOVE, CHASE, FREE, Stage
-from sitl_bridge.view.stream_outlets import Stream
-from sitl_bridge.view.vehicle_shapes import vehicle_shape
-from sitl_bridge.view.viewed_run import ViewedRun
-from sitl_bridge.world.geometry import VoxelGrid
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import SceneSpecification
+from sitl_bridge.session.outlet_choices import OutletChoices
 
 
 def rows_at(seconds: float, vehicles: int = 2) -> np.ndarray[Any, Any]:
@@ -388,7 +388,7 @@ def test_view_of_nothing_is_one_message(tmp_path: Path) -> None:
 def test_the_page_s_messages_are_those_that_pymavlink_reads() -> None:
     from pymavlink.dialects.v20 import common
 
-    from sitl_bridge.view.viewer_messages import ViewerMessages
+    from sitl_bridge.live.view.viewer_messages import ViewerMessages
 
     messages = ViewerMessages(3, 6, (47.4, 8.5, 500.0), 9.8)
     rows = np.zeros(1, ROW)

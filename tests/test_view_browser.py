@@ -17,16 +17,16 @@ from PIL import Image
 from run_directories import make_run
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.server import LockstepServer
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.view.live_view import LiveView
+from sitl_bridge.live.view.page_server import page_url
+from sitl_bridge.live.view.playback import Playback
+from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.view.live_view import LiveView
-from sitl_bridge.view.page_server import page_url
-from sitl_bridge.view.playback import Playback
-from sitl_bridge.view.viewed_run import ViewedRun
 
 pytest.importorskip("viser", reason="pip install viser")
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sitl_bridge.files.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.testing.flight_choice import FlightChoice
 from sitl_bridge.testing.flight_desk import FlightDesk
 from sitl_bridge.testing.linked_flight import LinkedFlight
-from sitl_bridge.world.world import WorldSpecification
 
 
 @pytest.fixture

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import stream
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.world.records import WIND_STATE
-from sitl_bridge.world.scene_specification import AnyObject, BoxObject, CylinderObject, SphereObject
-from sitl_bridge.world.turbulence import turbulence_field
-from sitl_bridge.world.wind_shadow import air_velocity, recirculation_length
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.records import WIND_STATE
+from sitl_bridge.core.world.scene_specification import AnyObject, BoxObject, CylinderObject, SphereObject
+from sitl_bridge.core.world.turbulence import turbulence_field
+from sitl_bridge.core.world.wind_shadow import air_velocity, recirculation_length
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 HOUSE = BoxObject(kind="box", position=(0.0, 0.0, -5.0), size=(8.0, 20.0, 10.0))
 """8 m along a north wind, 20 m across it, 10 m high."""

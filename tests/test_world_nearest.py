@@ -10,10 +10,10 @@ import pytest
 from contact_scenes import box_mesh, mesh, terrain, voxels
 from numpy.typing import NDArray
 
-from sitl_bridge.world.nearest_surface import nearest
-from sitl_bridge.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import (
+from sitl_bridge.core.world.nearest_surface import nearest
+from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     CylinderObject,
     PlaneObject,

@@ -12,13 +12,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import welch
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import stream
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.records import WIND_STATE
-from sitl_bridge.world.turbulence import dryden_scales, turbulence_field
-from sitl_bridge.world.wind import (
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import stream
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.records import WIND_STATE
+from sitl_bridge.core.world.turbulence import dryden_scales, turbulence_field
+from sitl_bridge.core.world.wind import (
     Gust,
     LogProfile,
     SteadyWind,
@@ -28,7 +28,7 @@ from sitl_bridge.world.wind import (
     parse_wind,
     wind_velocity,
 )
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 FEET = 0.3048
 

@@ -100,7 +100,7 @@ async def _serve(port: int, certificate: str, key: str, digest: str) -> None:
         "certfile": certificate,
         "keyfile": key,
     }
-    plugins = {"sitl_bridge.bus.broker_login.Login": {"digest": digest}}
+    plugins = {"sitl_bridge.live.bus.broker_login.Login": {"digest": digest}}
     await Broker({"listeners": {"default": listener}, "plugins": plugins}).start()
     await asyncio.Event().wait()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.dynamics.custom_rotor import RotorLaw
+from sitl_bridge.core.dynamics.custom_rotor import RotorLaw
 
 
 class BladeElement(RotorLaw):

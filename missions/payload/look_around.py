@@ -10,8 +10,8 @@ from mavsdk.asyncio.plugins.camera import CameraAsync
 from mavsdk.asyncio.plugins.gimbal import GimbalAsync
 from mavsdk.plugins.gimbal import ControlMode, GimbalMode, SendMode
 
-from sitl_bridge.offboard.mavsdk_vehicle import Vehicle
-from sitl_bridge.offboard.mission_script import command_line, positive, run
+from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
+from sitl_bridge.session.missions.mission_script import command_line, positive, run
 
 LIMIT = 30.0
 """s of wall time within which the camera and the gimbal are found."""

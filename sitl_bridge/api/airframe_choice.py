@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from sitl_bridge.dynamics.custom_rotor import CustomRotor, RotorLaw
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.sensors.custom import CustomSensor, CustomSpecification
-from sitl_bridge.vehicle import airframe as vehicle
-from sitl_bridge.vehicle.figure_sources import covers, figure_paths
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
+from sitl_bridge.core.sensors.custom import CustomSensor, CustomSpecification
+from sitl_bridge.core.vehicle import airframe as vehicle
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.figure_sources import covers, figure_paths
 
 SET_HERE = "derived: set from Python"
 """Source of the figures of a changed copy."""

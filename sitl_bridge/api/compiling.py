@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from sitl_bridge.kernels.announcement import announced
+from sitl_bridge.base.kernels.announcement import announced
 
 
 @contextlib.contextmanager

@@ -19,14 +19,14 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.stack_fleet import StackFleet as Core
 from sitl_bridge.autopilot.stack_fleet import StackVehicle
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.bus.run_source import FleetRun
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.errors import UserError
-from sitl_bridge.sensors.sensor_host import SensorHost
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.user_file import refuse_while_loading
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.bus.run_source import FleetRun
 from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import Setpoints
-from sitl_bridge.user_file import refuse_while_loading
 
 
 class Fleet(FleetCommands):
@@ -272,7 +272,7 @@ class Fleet(FleetCommands):
         Raises:
             UserError: for an invalid address, and a port that is in use.
         """
-        from sitl_bridge.bus.bus import Bus  # MQTT takes time to load, which only this needs
+        from sitl_bridge.live.bus.bus import Bus  # MQTT takes time to load, which only this needs
 
         run = FleetRun(self._fleet, speed)
         with Bus(run, BusAddress.parse(address), run="fleet", directory=Path(logs) / "bus") as bus:

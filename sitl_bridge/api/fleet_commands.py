@@ -21,7 +21,7 @@ from sitl_bridge.autopilot.commander_data import (
 )
 from sitl_bridge.autopilot.modes.flight_modes import AUTO_TAKEOFF, FLAG_CUSTOM, OFFBOARD
 from sitl_bridge.autopilot.stack_fleet import StackFleet as Core
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import Setpoints
 

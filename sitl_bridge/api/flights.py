@@ -9,22 +9,22 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sitl_bridge.analysis.report.measures import checked_limits
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.user_controller import Controller
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.mission_file import find_mission
-from sitl_bridge.report.measures import checked_limits
-from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.session import FleetSession
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings
-from sitl_bridge.system.interpreter import find_interpreter
-from sitl_bridge.user_file import place_of, refuse_while_loading
-from sitl_bridge.vehicle.vehicle_specification import Choice
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.interpreter import find_interpreter
+from sitl_bridge.base.user_file import place_of, refuse_while_loading
+from sitl_bridge.core.vehicle.vehicle_specification import Choice
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.mission_file import find_mission
+from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def flight_settings(
     """
     mission = find_mission(mission)
     if mission.suffix in (".yaml", ".yml"):
-        from sitl_bridge.run.scenario_settings import scenario_settings  # loads what only formations need
+        from sitl_bridge.session.scenario_settings import scenario_settings  # loads what only formations need
 
         theirs = {"--airframe": airframe, "--controller": controller}
         given = [name for name, value in theirs.items() if value is not None]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice, world_of
-from sitl_bridge.bus.address import BusAddress
-from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.run.serving import ServeSession, ServeSettings
-from sitl_bridge.user_file import refuse_while_loading
+from sitl_bridge.base.user_file import refuse_while_loading
+from sitl_bridge.link.hil.link_state import OnStall
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.session.serving import ServeSession, ServeSettings
 
 
 def serve(

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice, world_of
-from sitl_bridge.dynamics.scene_contact import vehicle_reach
-from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.clearance import MapObstacles, Obstacles, SceneObstacles
-from sitl_bridge.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.mapping.path_planner import PathPlanner
-from sitl_bridge.sensors.gps import GpsSpecification
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.scene_contact import vehicle_reach
+from sitl_bridge.core.sensors.gps import GpsSpecification
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.perception.mapping.clearance import MapObstacles, Obstacles, SceneObstacles
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.perception.mapping.path_planner import PathPlanner
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_through
-from sitl_bridge.vehicle.airframe import Airframe
 
 Floats = NDArray[np.float64]
 _CHECK_PERIOD = 0.05
@@ -156,7 +156,7 @@ def _waypoints(planner: PathPlanner, start: ArrayLike, goal: ArrayLike, method: 
     if method == "a_star":
         return planner.plan(start, goal)
     if method in ("rrt_star", "bit_star"):
-        from sitl_bridge.mapping.ompl_planner import plan_by_ompl  # an extra
+        from sitl_bridge.perception.mapping.ompl_planner import plan_by_ompl  # an extra
 
         return plan_by_ompl(planner, start, goal, method, seed)
     raise UserError(f"plan_path: method {method!r}; choose 'a_star', 'rrt_star' or 'bit_star'")

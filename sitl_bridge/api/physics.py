@@ -12,17 +12,17 @@ from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.api.vehicle_arrays import VehicleArrays, checked_seed, placed
 from sitl_bridge.api.world_choice import WorldChoice, world_of
-from sitl_bridge.dynamics.performance import hover
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.map_building import seeing_runners
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.sensors.custom import CustomSensorHost
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.simulation import CONTROLS, VehicleSetup
+from sitl_bridge.core.simulation.simulation import Simulation as Core
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.perception.mapping.map_building import seeing_runners
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
-from sitl_bridge.sensors.custom import CustomSensorHost
-from sitl_bridge.sensors.sensor_host import SensorHost
-from sitl_bridge.simulation import CONTROLS, VehicleSetup
-from sitl_bridge.simulation import Simulation as Core
-from sitl_bridge.world.atmosphere import air
 
 
 class Simulation(VehicleArrays):

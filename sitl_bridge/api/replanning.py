@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.paced_motion import PacedMotion
 from sitl_bridge.api.path_planning import Floats, PlannedPath, margin_of, plan_path
-from sitl_bridge.dynamics.scene_contact import vehicle_reach
-from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.clearance import MapObstacles
-from sitl_bridge.mapping.moving_cells import MovingCells
-from sitl_bridge.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.scene_contact import vehicle_reach
+from sitl_bridge.perception.mapping.clearance import MapObstacles
+from sitl_bridge.perception.mapping.moving_cells import MovingCells
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_through
 
 CHECK_PERIOD = 0.15

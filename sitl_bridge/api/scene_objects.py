@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.height_map_file import MAX_HEIGHTS
-from sitl_bridge.files.mesh_file import is_solid, refuse_too_many
-from sitl_bridge.files.octree_file import MAX_CELLS
-from sitl_bridge.files.texture_file import load_texture, marker_pixels
-from sitl_bridge.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
-from sitl_bridge.world.scene_specification import (
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
+from sitl_bridge.core.world.height_map_file import MAX_HEIGHTS
+from sitl_bridge.core.world.mesh_file import is_solid, refuse_too_many
+from sitl_bridge.core.world.octree_file import MAX_CELLS
+from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     CylinderObject,
     Dictionary,
@@ -30,6 +29,7 @@ from sitl_bridge.world.scene_specification import (
     SphereObject,
     TextureSpecification,
 )
+from sitl_bridge.core.world.texture_file import load_texture, marker_pixels
 
 PATTERNS = ("checker", "stripes", "noise")
 _ARRAY = Path("array")

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError, did_you_mean
+from sitl_bridge.base.errors import UserError, did_you_mean
+from sitl_bridge.core.sensors.custom import CustomSensorHost
+from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.perception.sensor_runner import SensorRunner
-from sitl_bridge.sensors.custom import CustomSensorHost
-from sitl_bridge.sensors.records import KIND_NAMES
-from sitl_bridge.sensors.sensor_host import SensorHost
-from sitl_bridge.simulation import Simulation
 
 FIELDS: dict[str, dict[str, int | slice]] = {
     "imu": {"specific_force": slice(0, 3), "angular_velocity": slice(3, 6), "temperature": 6},
@@ -33,7 +33,7 @@ FIELDS: dict[str, dict[str, int | slice]] = {
     "optical_flow": {"flow": slice(0, 2), "gyroscope": slice(2, 5), "interval": 5, "quality": 7},
     "battery": {"voltage": 0, "current": 1, "remaining": 2, "consumed": 3},
 }
-"""Places of the figures in a sensor's values (sensors/records.py), by kind."""
+"""Places of the figures in a sensor's values (core/sensors/records.py), by kind."""
 
 _KINDS = {name: number for number, name in KIND_NAMES.items()}
 

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.api.truth_table import Recording
-from sitl_bridge.dynamics.contact_parts import part_name
-from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.map_building import MapBuilder
-from sitl_bridge.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.contact_parts import part_name
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.simulation import Simulation as Core
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.perception.mapping.map_building import MapBuilder
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SensorRunner
-from sitl_bridge.sensors.sensor_host import SensorHost
-from sitl_bridge.simulation import Simulation as Core
-from sitl_bridge.vehicle.airframe import Airframe
 
 Array: TypeAlias = NDArray[np.float64]
 

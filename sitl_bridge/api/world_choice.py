@@ -9,12 +9,12 @@ from typing import Any, Self, TypeAlias
 
 from pydantic import ValidationError
 
-from sitl_bridge.errors import ConfigurationError, UserError
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.world import world as core
-from sitl_bridge.world.custom_wind import Velocity, WindField
-from sitl_bridge.world.scene_specification import SceneObject, SceneSpecification
-from sitl_bridge.world.wind import WindSpecification, parse_wind
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.core.world import world as core
+from sitl_bridge.core.world.custom_wind import Velocity, WindField
+from sitl_bridge.core.world.scene_specification import SceneObject, SceneSpecification
+from sitl_bridge.core.world.wind import WindSpecification, parse_wind
+from sitl_bridge.core.world.world_file import load_world
 
 WindChoice: TypeAlias = (
     str | tuple[float, float, float] | WindSpecification | Velocity | WindField | type[WindField] | None

@@ -7,7 +7,7 @@ from typing import Any
 
 from sitl_bridge.autopilot.packed_fields import packed_fields
 from sitl_bridge.autopilot.records import ESTIMATE
-from sitl_bridge.world.geography import Projection
+from sitl_bridge.core.world.geography import Projection
 
 _WORDS = packed_fields(
     ESTIMATE,

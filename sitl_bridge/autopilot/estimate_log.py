@@ -22,7 +22,7 @@ from sitl_bridge.autopilot.records import (
     VELOCITY,
 )
 from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
-from sitl_bridge.world.earth import ecef, ned_to_ecef_rotation
+from sitl_bridge.core.world.earth import ecef, ned_to_ecef_rotation
 
 GAUSS = 1e4
 """One tesla."""

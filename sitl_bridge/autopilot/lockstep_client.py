@@ -1,6 +1,7 @@
 """The flight stack's side of the simulator link in compiled code: receive, run the stack, answer.
 
-It calls the C library's socket functions by name (Linux), as the simulator's side does (hil/loop.py).  Rare
+It calls the C library's socket functions by name (Linux), as the simulator's side does (link/hil/loop.py).
+Rare
 or slow work (the commander, a closed connection) makes it return to stack_main.py.
 """
 
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation.measurement import STEP
 from sitl_bridge.autopilot.stack import read_frames, stacks_of
-from sitl_bridge.hil.loop import ARMED, monotonic
-from sitl_bridge.hil.message_layout import (
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.link.hil.loop import ARMED, monotonic
+from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     HEADER,
     HIL_ACTUATOR_CONTROLS,
@@ -23,8 +25,7 @@ from sitl_bridge.hil.message_layout import (
     MAX_STEP_BYTES,
     checksum,
 )
-from sitl_bridge.hil.system_calls import MSG_DONTWAIT, MSG_NOSIGNAL, POLL, POLLIN, ppoll, recv, send
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.link.hil.system_calls import MSG_DONTWAIT, MSG_NOSIGNAL, POLL, POLLIN, ppoll, recv, send
 
 TICKED = 0
 """The commander is due; the step's answer is not out yet."""

@@ -23,18 +23,18 @@ from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION, vehicle
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.autopilot.topic_log import LogSources
-from sitl_bridge.dynamics.performance import performance
-from sitl_bridge.record.topic_memory import TopicMemory
-from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
-from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.vehicle.perception_settings import (
+from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
+from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.perception_settings import (
     collision_prevention,
     landing_target,
     odometry,
 )
-from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.world import World
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.world import World
+from sitl_bridge.record.topic_memory import TopicMemory
 
 _SENSOR_FAILURES = {
     "gyroscope": measurement.GYROSCOPE_FAILURE,

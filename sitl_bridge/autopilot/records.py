@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitl_bridge.dynamics.records import MAX_ROTORS
+from sitl_bridge.core.dynamics.records import MAX_ROTORS
 
 # --- sources of the estimator's corrections, index of ``test_ratio`` and its like
 GPS_POSITION = 0

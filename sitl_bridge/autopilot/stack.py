@@ -28,12 +28,12 @@ from sitl_bridge.autopilot.estimation.measurement import (
 )
 from sitl_bridge.autopilot.estimation.records import ESTIMATOR
 from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
-from sitl_bridge.kernels.array_at import array_1d, array_2d, handles_of
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.array_at import array_1d, array_2d, handles_of
+from sitl_bridge.base.kernels.compiled import compiled
 
 if TYPE_CHECKING:
-    from sitl_bridge.vehicle.airframe import Airframe
-    from sitl_bridge.world.world import World
+    from sitl_bridge.core.vehicle.airframe import Airframe
+    from sitl_bridge.core.world.world import World
 
 TICK = 48_000
 """us of simulated time between updates of the commander: 12 steps of 4 ms, the 20 Hz of PX4's navigator."""

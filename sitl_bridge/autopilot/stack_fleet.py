@@ -21,22 +21,22 @@ from sitl_bridge.autopilot.mavlink.inputs import report_obstacles
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.error_log import ErrorLog, print_error
-from sitl_bridge.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
-from sitl_bridge.kernels.array_at import handles_of
-from sitl_bridge.mapping.map_building import seeing_runners
-from sitl_bridge.mavlink.user_messages import pack
+from sitl_bridge.base.error_log import ErrorLog, print_error
+from sitl_bridge.base.kernels.array_at import handles_of
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.sensors.custom import CustomSensorHost
+from sitl_bridge.core.sensors.records import BATTERY
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.scheduled_events import Timeline
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
+from sitl_bridge.link.mavlink.user_messages import pack
+from sitl_bridge.perception.mapping.map_building import seeing_runners
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.truth_log import StepRecorder
-from sitl_bridge.scheduled_events import Timeline
-from sitl_bridge.sensors.custom import CustomSensorHost
-from sitl_bridge.sensors.records import BATTERY
-from sitl_bridge.sensors.sensor_host import SensorHost
-from sitl_bridge.simulation import Simulation, VehicleSetup
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.world import World
 
 
 @dataclass(frozen=True)

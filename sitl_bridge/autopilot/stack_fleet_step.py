@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.stack import read_frames, stacks_of
-from sitl_bridge.fleet_step import advance_fleet, fleet_of, move_vehicle, sample_vehicle
-from sitl_bridge.hil.frame_writer import sensor_slots, write_step
-from sitl_bridge.hil.link_state import LINK
-from sitl_bridge.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
-from sitl_bridge.kernels.array_at import array_1d, array_2d, array_3d
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.array_at import array_1d, array_2d, array_3d
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.simulation.fleet_step import advance_fleet, fleet_of, move_vehicle, sample_vehicle
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.link.hil.link_state import LINK
+from sitl_bridge.link.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
 from sitl_bridge.record.truth_row import write_rows
-from sitl_bridge.simulation import Simulation
 
 
 class FrameArrays(NamedTuple):

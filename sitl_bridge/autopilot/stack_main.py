@@ -26,12 +26,12 @@ from sitl_bridge.autopilot.mavlink.vehicle_snapshot import TelemetrySource
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_process import Configuration
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.message_layout import HIL_STATE_QUATERNION
-from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.kernels.announcement import announced
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.world.world import World
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.message_layout import HIL_STATE_QUATERNION
+from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.mavlink import common as mavlink
 
 CONNECT_LIMIT = 120.0
 """s of wall time within which the simulator must listen: it may have to be compiled first."""

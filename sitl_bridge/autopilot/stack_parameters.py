@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 
 MAX_FLOAT = 3.4e38
 """The widest range a 32-bit float parameter may have."""

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from sitl_bridge.output_file import write_whole
-from sitl_bridge.system.child_process import ChildProcess
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.world.scene_specification import SceneSpecification
-from sitl_bridge.world.wind import WindSpecification
-from sitl_bridge.world.world import WorldSpecification
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.wind import WindSpecification
+from sitl_bridge.core.world.world import WorldSpecification
 
 LOG_ENDED = "log ended: "
 """Begins the line that the process prints when its log cannot be written any more."""

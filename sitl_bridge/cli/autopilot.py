@@ -9,9 +9,9 @@ import typer
 
 from sitl_bridge.autopilot.stack_main import fly
 from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.base.system.signals import run
 from sitl_bridge.cli.options import load_settings_world
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.system.signals import run
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 
 def autopilot(

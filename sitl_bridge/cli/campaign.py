@@ -14,21 +14,21 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.campaign.campaign_page import write_campaign_report
-from sitl_bridge.campaign.campaign_run import CampaignProgress, CampaignRun
-from sitl_bridge.campaign.campaign_space import CampaignSpace
-from sitl_bridge.campaign.dask_engine import SCHEME, DaskEngine
-from sitl_bridge.campaign.engine import Engine
-from sitl_bridge.campaign.flight_job import Job, RunRow, fly_job
-from sitl_bridge.campaign.interval import clopper_pearson
-from sitl_bridge.campaign.ledger import Ledger, campaign_header, read_rows
-from sitl_bridge.campaign.result_table import write_tables
-from sitl_bridge.campaign.worker_pool import WorkerPool
+from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system import signals
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError
-from sitl_bridge.px4.find import find_px4
-from sitl_bridge.report.measures import KINDS
-from sitl_bridge.system import signals
+from sitl_bridge.lab.campaign.campaign_page import write_campaign_report
+from sitl_bridge.lab.campaign.campaign_run import CampaignProgress, CampaignRun
+from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
+from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
+from sitl_bridge.lab.campaign.engine import Engine
+from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
+from sitl_bridge.lab.campaign.interval import clopper_pearson
+from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, read_rows
+from sitl_bridge.lab.campaign.result_table import write_tables
+from sitl_bridge.lab.campaign.worker_pool import WorkerPool
+from sitl_bridge.link.px4.find import find_px4
 
 campaign = typer.Typer(
     no_args_is_help=True,

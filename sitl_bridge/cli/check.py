@@ -16,31 +16,31 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
+from sitl_bridge.base.input_file import exists
+from sitl_bridge.base.shipped_files import shipped_names
+from sitl_bridge.base.yaml_file import placed, read
+from sitl_bridge.cli.file_schema import file_kind
 from sitl_bridge.cli.scene_facts import scene_facts, wind_shadow_fact
-from sitl_bridge.dynamics.custom_rotor import CustomRotor
-from sitl_bridge.dynamics.performance import Performance, performance
-from sitl_bridge.dynamics.stability import check_stability
-from sitl_bridge.errors import UserError, about, did_you_mean, shortened
-from sitl_bridge.files.airframe_file import Inheritance, find_airframe, inheritance, load_airframe
-from sitl_bridge.files.file_schema import file_kind
-from sitl_bridge.files.mission_file import find_mission
-from sitl_bridge.files.plan import Plan
-from sitl_bridge.files.plan_file import load_plan
-from sitl_bridge.files.propellers import propellers_of_size
-from sitl_bridge.files.sdf_world import SUFFIXES as SDF_SUFFIXES
-from sitl_bridge.files.shipped_files import shipped_names
-from sitl_bridge.files.world_file import find_world, load_world
-from sitl_bridge.files.yaml_file import placed, read
-from sitl_bridge.input_file import exists
-from sitl_bridge.px4.airframe_parameters import Parameters, parameters_for
-from sitl_bridge.sensors.custom import CustomSpecification
-from sitl_bridge.sensors.error_model import SensorSpecification
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.vehicle.controller import own_controller
-from sitl_bridge.vehicle.figure_sources import DERIVED, figure_paths
-from sitl_bridge.world.atmosphere import air
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.world import World, WorldSpecification
+from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
+from sitl_bridge.core.dynamics.performance import Performance, performance
+from sitl_bridge.core.dynamics.stability import check_stability
+from sitl_bridge.core.sensors.custom import CustomSpecification
+from sitl_bridge.core.sensors.error_model import SensorSpecification
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import Inheritance, find_airframe, inheritance, load_airframe
+from sitl_bridge.core.vehicle.controller import own_controller
+from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths
+from sitl_bridge.core.vehicle.propellers import propellers_of_size
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.sdf_world import SUFFIXES as SDF_SUFFIXES
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world_file import find_world, load_world
+from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.session.mission_file import find_mission
 
 Facts = dict[str, Any]
 LITTLE_THRUST = 1.5
@@ -225,10 +225,10 @@ def scenario_facts(path: Path) -> Facts:
     Raises:
         ConfigurationError: with every error of the file, and of the files that it names.
     """
-    from sitl_bridge.files.scenario import load_scenario  # imports modules that only scenarios need
-    from sitl_bridge.run.event_support import event_notes
-    from sitl_bridge.run.flight_choices import Choices
-    from sitl_bridge.run.scenario_settings import settings_of
+    from sitl_bridge.session.event_support import event_notes
+    from sitl_bridge.session.flight_choices import Choices
+    from sitl_bridge.session.scenario import load_scenario  # imports modules that only scenarios need
+    from sitl_bridge.session.scenario_settings import settings_of
 
     scenario = load_scenario(path)
     settings_of(scenario, path, Choices(autopilot="builtin")).check()
@@ -265,7 +265,7 @@ def campaign_facts(path: Path) -> Facts:
     Raises:
         ConfigurationError: with the errors of the file, and of the scenarios that it makes.
     """
-    from sitl_bridge.campaign.campaign_space import CampaignSpace  # imports what only campaigns need
+    from sitl_bridge.lab.campaign.campaign_space import CampaignSpace  # imports what only campaigns need
 
     space = CampaignSpace.load(path)
     space.check()
@@ -402,8 +402,8 @@ def write_picture(file: str, picture: Path) -> None:
     Raises:
         UserError: for a file without a world, and for a picture that cannot be written.
     """
-    from sitl_bridge.files.scenario import load_scenario  # imports modules that only scenarios need
-    from sitl_bridge.report.plot_scene import plot_scene  # imports matplotlib
+    from sitl_bridge.analysis.report.plot_scene import plot_scene  # imports matplotlib
+    from sitl_bridge.session.scenario import load_scenario  # imports modules that only scenarios need
 
     path = Path(file)
     kind = "world" if path.suffix.lower() in SDF_SUFFIXES else ""

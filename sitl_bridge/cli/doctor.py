@@ -15,14 +15,14 @@ import typer
 from packaging.requirements import Requirement
 from rich.console import Console
 
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.kernel_cache import cache_directory
+from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.warm import PARTS
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import FIRST_PORT
-from sitl_bridge.kernels.kernel_cache import cache_directory
-from sitl_bridge.px4.px4_process import stale_processes, user_of_instance
-from sitl_bridge.run.autopilot_choice import BUILTIN, choose_autopilot
-from sitl_bridge.system.port_holder import holder_of
+from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.px4.px4_process import stale_processes, user_of_instance
+from sitl_bridge.session.autopilot_choice import BUILTIN, choose_autopilot
 
 Grade = Literal["ok", "note", "taken", "missing"]
 UDP_PORTS = {

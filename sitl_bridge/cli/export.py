@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import whole_file
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError
-from sitl_bridge.output_file import whole_file
 from sitl_bridge.record.truth_log import map_truth
 
 Format = Literal["csv", "mcap", "parquet", "csv-tables"]
@@ -77,7 +77,7 @@ def _truth(run: Path, output: Path | None, every: int) -> list[str]:
 
 
 def _mcap(run: Path, output: Path | None, rate: float, notify: Callable[[str], None]) -> list[str]:
-    from sitl_bridge.export.mcap_file import write_mcap
+    from sitl_bridge.analysis.export.mcap_file import write_mcap
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)
@@ -87,7 +87,11 @@ def _mcap(run: Path, output: Path | None, rate: float, notify: Callable[[str], N
 
 
 def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> list[str]:
-    from sitl_bridge.export.recorded_tables import recorded_tables, write_csv_table, write_parquet_table
+    from sitl_bridge.analysis.export.recorded_tables import (
+        recorded_tables,
+        write_csv_table,
+        write_parquet_table,
+    )
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)

@@ -10,10 +10,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.report.summary import headline, verdict_lines, verdict_text
-from sitl_bridge.report.vehicle_distances import MIN_FLIGHT_HEIGHT, closest_distance
-from sitl_bridge.run.autopilot_choice import BUILTIN
-from sitl_bridge.run.fleet_outcome import FleetOutcome, FleetProgress
+from sitl_bridge.analysis.report.summary import headline, verdict_lines, verdict_text
+from sitl_bridge.analysis.report.vehicle_distances import MIN_FLIGHT_HEIGHT, closest_distance
+from sitl_bridge.session.autopilot_choice import BUILTIN
+from sitl_bridge.session.fleet_outcome import FleetOutcome, FleetProgress
 
 MOST_LISTED = 8
 """Collisions, reasons and notes that are printed; the others are in the summary."""

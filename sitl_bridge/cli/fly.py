@@ -12,7 +12,12 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.report.summary import show
 from sitl_bridge.api.flights import flight_settings
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system import signals
+from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.cli.fleet_display import fleet_line, show_fleet
 from sitl_bridge.cli.limit_options import LimitOption, ReportOption, parse_limits, write_report_of
 from sitl_bridge.cli.options import (
@@ -34,18 +39,13 @@ from sitl_bridge.cli.options import (
     parse_speed,
 )
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import GROUND_STATION_PORT
-from sitl_bridge.report.flight_record import FlightRecord
-from sitl_bridge.report.summary import show
-from sitl_bridge.run.fleet_outcome import FleetProgress
-from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.flight_choices import Choices
-from sitl_bridge.run.session import FleetSession
-from sitl_bridge.run.single_vehicle import FlightSession, FlightSettings, Progress
-from sitl_bridge.system import signals
-from sitl_bridge.system.interpreter import find_interpreter
-from sitl_bridge.vehicle.vehicle_specification import Choice
+from sitl_bridge.core.vehicle.vehicle_specification import Choice
+from sitl_bridge.link.hil.ports import GROUND_STATION_PORT
+from sitl_bridge.session.fleet_outcome import FleetProgress
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings, Progress
 
 ControllerOption = Annotated[
     str | None,

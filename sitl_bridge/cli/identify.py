@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError, shortened
 
 if TYPE_CHECKING:
-    from sitl_bridge.identification.airframe_identification import Identification
-    from sitl_bridge.replay.vehicle_log import VehicleLog
+    from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
+    from sitl_bridge.lab.identification.airframe_identification import Identification
 
 DEFAULT = "inertia,thrust,drag,lag,wind"
 
@@ -90,9 +90,9 @@ def _identify_airframe(
     output: Path | None,
     terminal: Terminal,
 ) -> None:
-    from sitl_bridge.files.airframe_file import load_airframe
-    from sitl_bridge.identification.airframe_identification import identify_airframe
-    from sitl_bridge.identification.identified_file import check_output, write_identified
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+    from sitl_bridge.lab.identification.airframe_identification import identify_airframe
+    from sitl_bridge.lab.identification.identified_file import check_output, write_identified
 
     if output is not None:
         check_output(output)
@@ -114,8 +114,8 @@ def _identify_airframe(
 
 def _flight(flight: Path, named: str | None, vehicle: str | None) -> tuple[str, Callable[[int], VehicleLog]]:
     """The airframe's name, and what reads the flight for a number of motors."""
-    from sitl_bridge.export.exported_flight import ExportedFlight
-    from sitl_bridge.identification.flight_source import read_identification_flight
+    from sitl_bridge.analysis.export.exported_flight import ExportedFlight
+    from sitl_bridge.lab.identification.flight_source import read_identification_flight
 
     if _is_mcap(flight):
         exported = ExportedFlight(flight, vehicle)
@@ -126,7 +126,7 @@ def _flight(flight: Path, named: str | None, vehicle: str | None) -> tuple[str, 
 
 def _driving(log: VehicleLog) -> str:
     """What drives the simulated rotors."""
-    from sitl_bridge.identification.flight_windows import measured_speeds
+    from sitl_bridge.lab.identification.flight_windows import measured_speeds
 
     commands = f"motor commands {log.source}, {log.commands.rate:.0f} Hz"
     speeds = measured_speeds(log)
@@ -197,9 +197,9 @@ def _show_wind(found: Identification, console: Console) -> None:
 
 
 def _identify_attitude(flight: Path, airframe: str | None, vehicle: str | None, *, keep: bool) -> None:
-    from sitl_bridge.identification.flight_source import flight_log
-    from sitl_bridge.report import attitude_identification
-    from sitl_bridge.report.recorded_flight import read_flight
+    from sitl_bridge.analysis.report import attitude_identification
+    from sitl_bridge.analysis.report.recorded_flight import read_flight
+    from sitl_bridge.lab.identification.flight_source import flight_log
 
     log = flight_log(flight, vehicle)
     name = airframe or airframe_of(flight, vehicle)

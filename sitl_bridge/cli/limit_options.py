@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 
 LimitOption = Annotated[
     list[str] | None,
@@ -29,7 +29,7 @@ def parse_limits(options: Iterable[str] | None) -> dict[str, float | None]:
     """
     if not options:
         return {}
-    from sitl_bridge.report.measures import limit_of_option
+    from sitl_bridge.analysis.report.measures import limit_of_option
 
     return dict(limit_of_option(text) for text in options)
 
@@ -40,9 +40,9 @@ def write_report_of(directory: Path, console: Console) -> bool:
     Raises:
         UserError: if the run cannot be read.
     """
-    from sitl_bridge.report.report_page import PAGE, write_report
-    from sitl_bridge.report.reported_run import report
-    from sitl_bridge.report.run_record import read_run
+    from sitl_bridge.analysis.report.report_page import PAGE, write_report
+    from sitl_bridge.analysis.report.reported_run import report
+    from sitl_bridge.analysis.report.run_record import read_run
 
     reported = report([read_run(directory)])
     try:

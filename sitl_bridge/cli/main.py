@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sitl_bridge.base.error_log import cause
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system import signals
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.optional_values import with_values
-from sitl_bridge.error_log import cause
-from sitl_bridge.errors import UserError
-from sitl_bridge.system import signals
 
 if TYPE_CHECKING:
     import typer

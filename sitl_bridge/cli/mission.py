@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
+from sitl_bridge.base.system.interpreter import THIS, find_interpreter
 from sitl_bridge.cli.options import PythonOption
-from sitl_bridge.files.mission_file import find_mission
-from sitl_bridge.hil.ports import offboard_port
-from sitl_bridge.offboard.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
-from sitl_bridge.run.mission_process import check_mission_file
-from sitl_bridge.system.interpreter import THIS, find_interpreter
+from sitl_bridge.link.hil.ports import offboard_port
+from sitl_bridge.session.mission_file import find_mission
+from sitl_bridge.session.mission_process import check_mission_file
+from sitl_bridge.session.missions.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
 
 
 def mission(
@@ -35,7 +35,7 @@ def mission(
     interpreter = None if python is None else find_interpreter(python)
     check_mission_file(found, arguments or (), interpreter)
     connection = url or f"udpin://127.0.0.1:{offboard_port(instance)}"
-    program = ["-m", "sitl_bridge.offboard.plan_runner"] if found.suffix == ".plan" else []
+    program = ["-m", "sitl_bridge.session.missions.plan_runner"] if found.suffix == ".plan" else []
     environment = {**os.environ, URL_VARIABLE: connection, SYSTEM_VARIABLE: str(instance + 1)}
     # The mission replaces this program: it takes the signals and gives the exit code.
     command = [str(interpreter or THIS), *program, str(found), *(arguments or ())]

@@ -12,13 +12,13 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.bus.address import PASSWORD, BusAddress
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.world_file import load_world
-from sitl_bridge.quantities import FASTEST_PACE, SLOWEST_PACE
-from sitl_bridge.run.outlet_choices import OutletChoices
-from sitl_bridge.world.wind import parse_wind
-from sitl_bridge.world.world import WorldSpecification
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
+from sitl_bridge.core.world.wind import parse_wind
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.live.bus.address import PASSWORD, BusAddress
+from sitl_bridge.session.outlet_choices import OutletChoices
 
 WorldOption = Annotated[
     Path | None,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system import signals
 from sitl_bridge.cli.options import check_port
-from sitl_bridge.errors import UserError
-from sitl_bridge.system import signals
-from sitl_bridge.view.page_server import DEFAULT_PORT, page_url, require_viser
+from sitl_bridge.live.view.page_server import DEFAULT_PORT, page_url, require_viser
 
 
 def view(
@@ -27,8 +27,8 @@ def view(
 
 
 def _play(directory: Path, port: int) -> int:
-    from sitl_bridge.view.playback import Playback
-    from sitl_bridge.view.viewed_run import ViewedRun
+    from sitl_bridge.live.view.playback import Playback
+    from sitl_bridge.live.view.viewed_run import ViewedRun
 
     run = ViewedRun(directory)
     if not len(run.recorded.rows):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.files.file_schema import FileKind, schema_text
+from sitl_bridge.cli.file_schema import FileKind, schema_text
 
 
 def schema(kind: Annotated[FileKind, typer.Argument(help="kind of file")]) -> None:

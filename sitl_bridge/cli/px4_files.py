@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from sitl_bridge.cli.options import AirframeOption, parse_speed
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.px4.airframe_parameters import parameters_for
-from sitl_bridge.px4.startup import write_startup_files
-from sitl_bridge.px4.versions import named_for
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
+from sitl_bridge.link.px4.startup import write_startup_files
+from sitl_bridge.link.px4.versions import named_for
 
 
 def px4_files(

@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError
 
 if TYPE_CHECKING:
-    from sitl_bridge.replay.vehicle_replay import VehicleReplay
+    from sitl_bridge.analysis.replay.vehicle_replay import VehicleReplay
 
 
 def replay(
@@ -68,9 +68,9 @@ def replay(
 
 
 def _replay_run(directory: Path, terminal: Terminal) -> bool:
+    from sitl_bridge.analysis.replay.rebuilt_run import differing_versions
+    from sitl_bridge.analysis.replay.run_replay import replay_run
     from sitl_bridge.record.run_reader import RecordedRun
-    from sitl_bridge.replay.rebuilt_run import differing_versions
-    from sitl_bridge.replay.run_replay import replay_run
 
     run = RecordedRun(directory)
     if not len(run.rows):
@@ -114,10 +114,10 @@ def _replay_log(
     output: Path | None,
     terminal: Terminal,
 ) -> None:
-    from sitl_bridge.export.recorded_tables import scalar_columns, write_csv_table
-    from sitl_bridge.files.airframe_file import load_airframe
-    from sitl_bridge.replay.vehicle_log import read_vehicle_log
-    from sitl_bridge.replay.vehicle_replay import replay_log
+    from sitl_bridge.analysis.export.recorded_tables import scalar_columns, write_csv_table
+    from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
+    from sitl_bridge.analysis.replay.vehicle_replay import replay_log
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
     airframe = load_airframe(name)
     log = read_vehicle_log(file, len(airframe.rotors))
@@ -131,13 +131,13 @@ def _replay_log(
 
 
 def _replay_estimator(file: Path, directory: Path, px4: Path | None, terminal: Terminal) -> None:
-    from sitl_bridge.px4.find import find_px4
-    from sitl_bridge.replay.estimator_replay import (
+    from sitl_bridge.analysis.replay.estimator_replay import (
         PARAMETERS,
         SCRIPT,
         run_estimator_replay,
         write_replay_files,
     )
+    from sitl_bridge.link.px4.find import find_px4
 
     console = terminal.console
     build = None if px4 is None else find_px4(px4)

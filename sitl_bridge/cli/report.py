@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sitl_bridge.analysis.report.summary import verdict_lines, verdict_text
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import parse_limits
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError
-from sitl_bridge.report.summary import verdict_lines, verdict_text
 
 if TYPE_CHECKING:
-    from sitl_bridge.report.reported_run import Reported
-    from sitl_bridge.report.run_record import RunRecord
+    from sitl_bridge.analysis.report.reported_run import Reported
+    from sitl_bridge.analysis.report.run_record import RunRecord
 
 
 def report(
@@ -52,10 +52,10 @@ def report(
     of the flight; with limits of your own a run is judged anew.  The exit code is 0 only if each run
     succeeded, 1 if not, 2 if a run cannot be read.
     """
-    from sitl_bridge.report.measures import limits_of_file
-    from sitl_bridge.report.report_page import PAGE, write_report
-    from sitl_bridge.report.report_page import as_json as plain
-    from sitl_bridge.report.reported_run import report as reported
+    from sitl_bridge.analysis.report.measures import limits_of_file
+    from sitl_bridge.analysis.report.report_page import PAGE, write_report
+    from sitl_bridge.analysis.report.report_page import as_json as plain
+    from sitl_bridge.analysis.report.reported_run import report as reported
 
     chosen = ({} if limits is None else limits_of_file(limits)) | parse_limits(limit)
     terminal = Terminal(quiet=quiet, verbose=verbose, stderr=as_json)
@@ -68,7 +68,7 @@ def report(
         write_report(found, place)
     written = [place]
     if figures is not None:
-        from sitl_bridge.report.paper_figures import write_figures
+        from sitl_bridge.analysis.report.paper_figures import write_figures
 
         with terminal.step("drawing the figures"):
             written += write_figures(found, figures)
@@ -92,7 +92,7 @@ def _read(runs: list[Path]) -> list[RunRecord]:
     Raises:
         UserError: if none can be read.
     """
-    from sitl_bridge.report.run_record import read_run
+    from sitl_bridge.analysis.report.run_record import read_run
 
     records, faults = [], []
     for path in runs:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.wind_shadow import wind_obstacles
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.wind_shadow import wind_obstacles
 
 MOST_NAMES = 12
 """Names of objects that are listed."""

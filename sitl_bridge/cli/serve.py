@@ -12,6 +12,8 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system import signals
 from sitl_bridge.cli.options import (
     AirframeOption,
     BusOption,
@@ -29,12 +31,10 @@ from sitl_bridge.cli.options import (
     parse_speed,
 )
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.hil.link_state import OnStall
-from sitl_bridge.hil.link_status import ServerStatus
-from sitl_bridge.run.serving import ServeSession, ServeSettings
-from sitl_bridge.system import signals
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.hil.link_state import OnStall
+from sitl_bridge.link.hil.link_status import ServerStatus
+from sitl_bridge.session.serving import ServeSession, ServeSettings
 
 EVERY = 10.0
 """s of wall time between lines of the state with ``--verbose`` where there is no terminal."""

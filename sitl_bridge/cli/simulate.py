@@ -15,26 +15,26 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sitl_bridge.analysis.report.summary import verdict_lines, verdict_text, write_json
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import ReportOption, write_report_of
 from sitl_bridge.cli.options import RunsOption
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.errors import UserError
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.files.mission_file import find_mission
-from sitl_bridge.output_file import write_whole
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.report.summary import verdict_lines, verdict_text, write_json
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.session.mission_file import find_mission
 
 if TYPE_CHECKING:
+    from sitl_bridge.analysis.report.verdict import Verdict
     from sitl_bridge.autopilot.stack_fleet import StackFleet
-    from sitl_bridge.dynamics.proximity import Proximity
-    from sitl_bridge.files.scenario import LoadedScenario
-    from sitl_bridge.report.verdict import Verdict
-    from sitl_bridge.scheduled_events import EventWitness
+    from sitl_bridge.core.dynamics.proximity import Proximity
+    from sitl_bridge.core.simulation.scheduled_events import EventWitness
+    from sitl_bridge.session.scenario import LoadedScenario
     from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
     from sitl_bridge.swarm.avoidance.closed_loop import Plant
 
@@ -71,7 +71,7 @@ def simulate(
 
     The exit code is 0 only if the verdict is that the simulation succeeded.
     """
-    from sitl_bridge.files.scenario import load_scenario
+    from sitl_bridge.session.scenario import load_scenario
 
     scenarios = [find_mission(file) for file in scenarios]
     loaded = [load_scenario(file, seed=seed) for file in scenarios]
@@ -100,8 +100,8 @@ def simulate(
 
 def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
     """Judge a simulation that has ended, and write the verdict into its summary."""
-    from sitl_bridge.report.run_record import SUMMARY, read_run
-    from sitl_bridge.report.verdict import conclude
+    from sitl_bridge.analysis.report.run_record import SUMMARY, read_run
+    from sitl_bridge.analysis.report.verdict import conclude
 
     run = read_run(directory)
     summary = run.summary | {"reason": reason, "errors": list(errors)}
@@ -116,7 +116,7 @@ def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | Non
     Raises:
         UserError: for the first of them.
     """
-    from sitl_bridge.run.event_support import flight_kind, refuse_events, refuse_events_of
+    from sitl_bridge.session.event_support import flight_kind, refuse_events, refuse_events_of
 
     for scenario in loaded:
         if scenario.formation is None and scenario.avoidance is None:
@@ -133,7 +133,7 @@ def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | Non
 
 
 def _limits(loaded: list[LoadedScenario]) -> dict[str, float | None]:
-    from sitl_bridge.run.scenario_settings import limits_of
+    from sitl_bridge.session.scenario_settings import limits_of
 
     return {name: limit for scenario in loaded for name, limit in limits_of(scenario).items()}
 
@@ -172,8 +172,8 @@ def _formation(
     scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, terminal: Terminal
 ) -> tuple[str, tuple[str, ...], Path]:
     """Fly a formation; returns why it failed, errors of the program, and the run directory."""
-    from sitl_bridge.report.formation_result import write_result
-    from sitl_bridge.report.plot_formation import draw
+    from sitl_bridge.analysis.report.formation_result import write_result
+    from sitl_bridge.analysis.report.plot_formation import draw
     from sitl_bridge.swarm.in_process import fly_built_in
     from sitl_bridge.swarm.quick_simulation import fly_quick
 
@@ -245,8 +245,8 @@ def _avoidance(
     terminal: Terminal,
 ) -> tuple[str, Path]:
     """Fly scenarios with avoidance; returns what failed, and the run directory."""
-    from sitl_bridge.report.avoidance_tracks import write_tracks
-    from sitl_bridge.report.plot_avoidance import save_figures
+    from sitl_bridge.analysis.report.avoidance_tracks import write_tracks
+    from sitl_bridge.analysis.report.plot_avoidance import save_figures
     from sitl_bridge.swarm.avoidance.classical_methods import METHODS
     from sitl_bridge.swarm.avoidance.closed_loop import fly
     from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
@@ -306,7 +306,7 @@ def _with_attitude_model(
     scenario: LoadedScenario, airframe: str | None, console: Console
 ) -> AvoidanceSpecification:
     """The scenario's avoidance with the attitude model identified for its airframe, unless it sets one."""
-    from sitl_bridge.report.attitude_identification import identified_model
+    from sitl_bridge.analysis.report.attitude_identification import identified_model
 
     assert scenario.avoidance is not None
     known = identified_model(airframe or scenario.vehicles[0].airframe_name, "builtin")

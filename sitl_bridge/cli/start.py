@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sitl_bridge.base.system import signals
 from sitl_bridge.cli.fly import (
     AutopilotOption,
     ControllerOption,
@@ -35,13 +36,12 @@ from sitl_bridge.cli.options import (
     parse_speed,
 )
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.files.airframe_file import load_airframe
-from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.serving import SPACING
-from sitl_bridge.run.single_vehicle import FlightSettings
-from sitl_bridge.system import signals
-from sitl_bridge.vehicle.vehicle_specification import LAST_INSTANCE
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.serving import SPACING
+from sitl_bridge.session.single_vehicle import FlightSettings
 
 
 def start(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 
 if TYPE_CHECKING:
-    from sitl_bridge.report.pose_error import Comparison, PoseErrors
+    from sitl_bridge.analysis.report.pose_error import Comparison, PoseErrors
 
 UNITS = {"translation": "m", "angle": "deg", "full": ""}
 """Unit of each part of an error."""
@@ -34,8 +34,8 @@ def pose_error(
 
     A TUM file contains one line per pose: time x y z qx qy qz qw.
     """
-    from sitl_bridge.report.pose_error import ALIGNMENTS, DELTA_UNITS, compare
-    from sitl_bridge.report.tum_file import read_tum
+    from sitl_bridge.analysis.report.pose_error import ALIGNMENTS, DELTA_UNITS, compare
+    from sitl_bridge.analysis.report.tum_file import read_tum
 
     how = next((name for name in ALIGNMENTS if name == align), None)
     if how is None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.kernel_cache import PACKAGE, is_cached
 from sitl_bridge.cli.terminal import QuietOption, Terminal
-from sitl_bridge.kernels.announcement import announced
-from sitl_bridge.kernels.kernel_cache import PACKAGE, is_cached
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Part:
 
 def _prepare_server() -> None:
     """Prepare a lockstep server that nobody connects to."""
-    from sitl_bridge.files.airframe_file import load_airframe
-    from sitl_bridge.hil.server import LockstepServer
-    from sitl_bridge.simulation import Simulation, VehicleSetup
-    from sitl_bridge.world.world import World
+    from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+    from sitl_bridge.core.world.world import World
+    from sitl_bridge.link.hil.server import LockstepServer
 
     frame = load_airframe("iris")
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
@@ -56,9 +56,9 @@ def _prepare_stack() -> None:
     """Prepare a built-in flight stack that nobody connects to."""
     from sitl_bridge.autopilot.stack_main import LinkedStack
     from sitl_bridge.autopilot.stack_process import Configuration
-    from sitl_bridge.files.airframe_file import load_airframe
-    from sitl_bridge.run.session import STEP
-    from sitl_bridge.world.world import WorldSpecification
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+    from sitl_bridge.core.world.world import WorldSpecification
+    from sitl_bridge.session.session import STEP
 
     configuration = Configuration(
         airframe=load_airframe("iris"), world=WorldSpecification(), instance=0, step=STEP
@@ -74,7 +74,7 @@ def _prepare_stack() -> None:
 def _fly_in_process() -> None:
     """Let two vehicles of one process stand for a moment, with logs."""
     from sitl_bridge.api.fleet import Fleet
-    from sitl_bridge.dynamics.proximity import Proximity
+    from sitl_bridge.core.dynamics.proximity import Proximity
 
     pair = ["iris", "iris"]
     with tempfile.TemporaryDirectory() as place, Fleet(pair, proximity=Proximity(), logs=place) as fleet:

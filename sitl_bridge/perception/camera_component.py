@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.perception.mavlink_component import (
     ACCEPTED,
     DENIED,
@@ -21,7 +22,6 @@ from sitl_bridge.perception.mavlink_component import (
     name_bytes,
     whole,
 )
-from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
 
 PITCH_OF_PIXELS = 3e-3
 """mm, size of a pixel, which sets the sensor's size in CAMERA_INFORMATION (chosen)."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays
 from sitl_bridge.perception.sample_files import SampleFolder
-from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.view import Arrays
 
 POINT = np.dtype(
     [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4"), ("ring", "<u2"), ("time", "<f4")]

@@ -16,7 +16,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 
 # embree4/rtcore_common.h, rtcore_geometry.h, rtcore_buffer.h and rtcore_scene.h.
 _TRIANGLES = 0

@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.pointer_call import call_with_pointers
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.pointer_call import call_with_pointers
+from sitl_bridge.core.sensors.perception.view import Hits
+from sitl_bridge.core.world.bounding_tree import build_tree
+from sitl_bridge.core.world.records import MESH
+from sitl_bridge.core.world.scene import Scene, world_triangles
 from sitl_bridge.perception.embree_library import EmbreeTriangles
-from sitl_bridge.sensors.perception.view import Hits
-from sitl_bridge.world.bounding_tree import build_tree
-from sitl_bridge.world.records import MESH
-from sitl_bridge.world.scene import Scene, world_triangles
 
 PACKET = 16
 """Rays that Embree follows together; neighbours take nearly the same way through its tree."""

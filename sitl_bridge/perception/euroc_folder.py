@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.output_file import write_whole
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
+from sitl_bridge.core.sensors.perception.lens import Fisheye
+from sitl_bridge.core.sensors.perception.stereo_camera import PairSpecification, VisualInertialSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses
 from sitl_bridge.perception.sample_files import OPTICAL, PoseTable, SampleTable, write_png
-from sitl_bridge.sensors.perception.camera import ImagingSpecification
-from sitl_bridge.sensors.perception.lens import Fisheye
-from sitl_bridge.sensors.perception.stereo_camera import PairSpecification, VisualInertialSpecification
-from sitl_bridge.sensors.perception.view import Arrays, Poses
 
 TRUTH = (
     "#timestamp [ns], p_RS_R_x [m], p_RS_R_y [m], p_RS_R_z [m], q_RS_w [], q_RS_x [], q_RS_y [], q_RS_z [],"

@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.marker_detector import MarkerDetectorSpecification
-from sitl_bridge.sensors.perception.obstacle_map import FARTHEST, SECTORS, RangingSpecification
-from sitl_bridge.sensors.perception.view import Arrays, SeeingSpecification
-from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
+from sitl_bridge.core.sensors.perception.obstacle_map import FARTHEST, SECTORS, RangingSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
+from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
+from sitl_bridge.link.mavlink import common as mavlink
 
 LIDAR_POSITION_NOISE, LIDAR_ANGLE_NOISE = 0.03, 0.005
 """m and rad, of a pose by the registration of a turn indoors (measured: 0.01 to 0.03 m)."""

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.core.sensors.perception.gimbal import Angles, Gimbal, heading_of, rotation
+from sitl_bridge.core.sensors.perception.view import rotations
+from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.perception.mavlink_component import (
     ACCEPTED,
     DENIED,
@@ -22,9 +25,6 @@ from sitl_bridge.perception.mavlink_component import (
 )
 from sitl_bridge.perception.pose_estimate import PoseEstimate
 from sitl_bridge.perception.sample_files import quaternion
-from sitl_bridge.sensors.perception.gimbal import Angles, Gimbal, heading_of, rotation
-from sitl_bridge.sensors.perception.view import rotations
-from sitl_bridge.world.geography import projection_at
 
 COMPONENTS = (154, 171, 172, 173, 174, 175)
 """MAV_COMP_ID_GIMBAL and GIMBAL2 to GIMBAL6."""

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 ACCEPTED: int = mavlink.MAV_RESULT_ACCEPTED
 DENIED: int = mavlink.MAV_RESULT_DENIED

@@ -17,8 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.perception.gimbal import Gimbal, heading_of, rotation
+from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
+from sitl_bridge.core.sensors.perception.view import (
+    Arrays,
+    Poses,
+    SeeingSpecification,
+    View,
+    attitudes_between,
+    rotations,
+)
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.records import START
 from sitl_bridge.perception.camera_component import CameraComponent, TakenPhoto
 from sitl_bridge.perception.gimbal_component import COMPONENTS, GimbalComponent
 from sitl_bridge.perception.mavlink_component import ComponentLink
@@ -28,18 +40,6 @@ from sitl_bridge.perception.recording import recording_of, warn
 from sitl_bridge.perception.sample_files import quaternion
 from sitl_bridge.perception.sensor_runner import Mapper, SeenSample, SensorRunner
 from sitl_bridge.perception.video_stream import VideoStream
-from sitl_bridge.sensors.perception.gimbal import Gimbal, heading_of, rotation
-from sitl_bridge.sensors.perception.payload_camera import PayloadCameraSpecification
-from sitl_bridge.sensors.perception.view import (
-    Arrays,
-    Poses,
-    SeeingSpecification,
-    View,
-    attitudes_between,
-    rotations,
-)
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.records import START
 
 PERIOD = 20_000
 """us of simulated time between two looks at what has arrived."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sitl_bridge.output_file import write_whole
+from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.perception.pose_estimate import EstimatedPose
 from sitl_bridge.perception.sample_files import SampleTable, quaternion, seconds
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.mavlink.decoder import AUTOPILOT
-from sitl_bridge.world.geography import projection_at
+from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 KEPT = 50
 """Messages of each kind, several seconds."""

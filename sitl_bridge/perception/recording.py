@@ -11,17 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
 from sitl_bridge.perception.background_writer import BackgroundWriter
 from sitl_bridge.perception.cloud_folder import CloudFolder
 from sitl_bridge.perception.euroc_folder import EurocFolder
 from sitl_bridge.perception.sample_files import ArrayFolder
 from sitl_bridge.perception.tum_folder import TumFolder
-from sitl_bridge.sensors.perception.camera import ImagingSpecification
-from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
-from sitl_bridge.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification
 
 WAITING = 16
 """Samples that wait to be written."""

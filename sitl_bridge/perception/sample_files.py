@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sitl_bridge.output_file import append_whole, write_whole
-from sitl_bridge.sensors.perception.view import Arrays, Poses, SeeingSpecification
+from sitl_bridge.base.output_file import append_whole, write_whole
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
 
 OPTICAL = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 """Axes of a camera's image (x right, y down, z ahead) to the sensor's (x ahead, y right, z down)."""

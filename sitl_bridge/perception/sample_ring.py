@@ -37,8 +37,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.sensors.perception.view import Arrays
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.perception.view import Arrays
 
 MAGIC = b"SITLRING"
 VERSION = 1

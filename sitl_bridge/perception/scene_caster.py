@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
+from sitl_bridge.core.sensors.perception.scene_drawing import draw_scene
+from sitl_bridge.core.sensors.perception.view import Hits
+from sitl_bridge.core.world.mesh_paint import MESH_PAINT
+from sitl_bridge.core.world.ray_casting import cast_rays
+from sitl_bridge.core.world.records import SHAPE, SPHERE
+from sitl_bridge.core.world.scene import Scene, place_moving_shapes
 from sitl_bridge.perception.embree_meshes import EmbreeMeshes
-from sitl_bridge.sensors.perception.depth_buffer import Image, Pinhole
-from sitl_bridge.sensors.perception.scene_drawing import draw_scene
-from sitl_bridge.sensors.perception.view import Hits
-from sitl_bridge.world.mesh_paint import MESH_PAINT
-from sitl_bridge.world.ray_casting import cast_rays
-from sitl_bridge.world.records import SHAPE, SPHERE
-from sitl_bridge.world.scene import Scene, place_moving_shapes
 
 
 class SceneCaster:

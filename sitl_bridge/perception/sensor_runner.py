@@ -15,18 +15,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.proximity import spheres_beside
-from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.base.kernels.random_streams import stream
+from sitl_bridge.core.dynamics.proximity import spheres_beside
+from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
+from sitl_bridge.core.sensors.perception.sight import Sight
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.records import START
 from sitl_bridge.perception.embree_meshes import meshes_of
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import SampleRecording
 from sitl_bridge.perception.sample_ring import SampleRing
 from sitl_bridge.perception.scene_caster import SceneCaster
-from sitl_bridge.sensors.perception.obstacle_map import RangingSpecification
-from sitl_bridge.sensors.perception.sight import Sight
-from sitl_bridge.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.world.records import START
 
 
 @dataclass(frozen=True)

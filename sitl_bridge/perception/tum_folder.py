@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses
 from sitl_bridge.perception.sample_files import OPTICAL, PoseTable, SampleTable, seconds, write_png
-from sitl_bridge.sensors.perception.depth_camera import DepthCameraSpecification
-from sitl_bridge.sensors.perception.view import Arrays, Poses
 
 FACTOR = 5000.0
 """Counts a metre, TUM's; cameras that reach beyond 13 m have 1000."""

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.output_file import write_whole
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.core.sensors.perception.payload_camera import VideoSpecification
 from sitl_bridge.perception.background_writer import BackgroundWriter
-from sitl_bridge.sensors.perception.payload_camera import VideoSpecification
 
 CLOCK = 90_000
 """Hz of RTP's time stamps for H.264 (RFC 6184)."""

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.simulation import Simulation
-from sitl_bridge.vehicle.airframe import Airframe
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe import Airframe
 
 
 def describe_simulation(

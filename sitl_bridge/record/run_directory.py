@@ -15,8 +15,8 @@ from typing import Any
 
 from llvmlite.binding import get_host_cpu_name
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.output_file import LineLog, write_whole
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import LineLog, write_whole
 
 
 def _without_password(argument: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
 from sitl_bridge.record.truth_log import map_table

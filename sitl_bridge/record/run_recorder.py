@@ -16,12 +16,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.error_log import ErrorLog
-from sitl_bridge.errors import UserError
-from sitl_bridge.output_file import LineLog, append_whole
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import LineLog, append_whole
+from sitl_bridge.core.vehicle.event_specification import ScheduledEvent
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.vehicle.event_specification import ScheduledEvent
 
 TRUTH, FRAMES, STEPS, EVENTS = "truth.npy", "frames.bin", "steps.npy", "events.jsonl"
 """Names of the files in a run directory."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.output_file import append_whole
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import append_whole
 from sitl_bridge.record.records import ROW, flat
 
 

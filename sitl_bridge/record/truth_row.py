@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 
 @compiled

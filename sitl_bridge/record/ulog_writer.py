@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from sitl_bridge.output_file import append_whole
+from sitl_bridge.base.output_file import append_whole
 
 _MAGIC = b"ULog\x01\x12\x35\x01"
 _CODES = {

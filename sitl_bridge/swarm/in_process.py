@@ -17,19 +17,25 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes.flight_modes import FLAG_CUSTOM, OFFBOARD
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.errors import UserError
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.scheduled_events import EventWitness, Timeline, actions, unwitnessed, with_gusts
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.scheduled_events import (
+    EventWitness,
+    Timeline,
+    actions,
+    unwitnessed,
+    with_gusts,
+)
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.event_specification import ScheduledEvent
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.swarm.formation.formation_events import EventQueue
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.quick_simulation import FormationRecording, FormationResult, play_due
-from sitl_bridge.vehicle.airframe import Airframe
-from sitl_bridge.vehicle.event_specification import ScheduledEvent
-from sitl_bridge.world.world import World, WorldSpecification
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.swarm.interface import Setpoints, States
 
 Array: TypeAlias = NDArray[np.float64]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.kernels.random_streams import stream, uniform
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import stream, uniform
 from sitl_bridge.swarm.neighbour_graph import Kind, Topology
 
 Array: TypeAlias = NDArray[np.float64]

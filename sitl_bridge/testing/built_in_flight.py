@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.analysis.report.run_record import SUMMARY, RunRecord, read_run
+from sitl_bridge.analysis.report.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.analysis.report.verdict import conclude
 from sitl_bridge.api.fleet import Fleet
 from sitl_bridge.api.truth_table import Recording, TruthTable
 from sitl_bridge.api.world_choice import World
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.error_log import ErrorLog, print_error
-from sitl_bridge.errors import UserError
-from sitl_bridge.offboard.log_stamp import stamp_since
+from sitl_bridge.base.error_log import ErrorLog, print_error
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.simulation.scheduled_events import Timeline, actions
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.report.run_record import SUMMARY, RunRecord, read_run
-from sitl_bridge.report.summary import Outcome, summarise, whole_summary, write_json
-from sitl_bridge.report.verdict import conclude
-from sitl_bridge.run.autopilot_choice import BUILTIN
-from sitl_bridge.scheduled_events import Timeline, actions
+from sitl_bridge.session.autopilot_choice import BUILTIN
+from sitl_bridge.session.missions.log_stamp import stamp_since
 from sitl_bridge.testing.flight_assertions import Array
 from sitl_bridge.testing.flight_choice import FlightChoice
 from sitl_bridge.testing.sitl_flight import SitlFlight, report_page

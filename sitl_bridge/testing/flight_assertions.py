@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.truth_table import TruthTable
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.testing.flight_check import FlightCheck
 
 Array: TypeAlias = NDArray[np.float64]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.run.ready_session import ReadySession
-from sitl_bridge.run.warm_pool import WarmPool
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.session.ready_session import ReadySession
+from sitl_bridge.session.warm_pool import WarmPool
 from sitl_bridge.testing.built_in_flight import BuiltInFlight, BuiltInFlights
 from sitl_bridge.testing.flight_choice import FlightChoice
 from sitl_bridge.testing.instances import Instance, claim_instance

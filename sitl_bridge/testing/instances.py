@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import FIRST_PORT, offboard_port
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 
 FIRST, LAST = 100, 239
 """Instances of tests: above those that people start by hand.  From 250 on, the ports of the monitor would be

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.api.truth_table import TruthTable
-from sitl_bridge.dynamics.proximity import Proximity
-from sitl_bridge.errors import UserError
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.offboard.log_stamp import stamp_since
-from sitl_bridge.px4.versions import PARAMETER_INTERVAL
-from sitl_bridge.run.fleet_settings import FleetSettings
-from sitl_bridge.run.link_commands import CHUNK, LinkCommands
-from sitl_bridge.run.ready_session import ReadySession
-from sitl_bridge.run.vehicle_run import SessionVehicle
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.link_commands import CHUNK, LinkCommands
+from sitl_bridge.session.missions.log_stamp import stamp_since
+from sitl_bridge.session.ready_session import ReadySession
+from sitl_bridge.session.vehicle_run import SessionVehicle
 from sitl_bridge.testing.flight_assertions import Array
 from sitl_bridge.testing.flight_choice import FlightChoice
 from sitl_bridge.testing.sitl_flight import SitlFlight, report_page

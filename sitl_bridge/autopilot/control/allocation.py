@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.records import ALLOCATION, IDLE, OFF
-from sitl_bridge.dynamics.performance import hover, static_thrusts, torque_slope
-from sitl_bridge.dynamics.records import MOTOR_DC
-from sitl_bridge.errors import UserError
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.world.atmosphere import air
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.performance import hover, static_thrusts, torque_slope
+from sitl_bridge.core.dynamics.records import MOTOR_DC
+from sitl_bridge.core.world.atmosphere import air
 
 if TYPE_CHECKING:
-    from sitl_bridge.vehicle.airframe import Airframe
-    from sitl_bridge.world.world import World
+    from sitl_bridge.core.vehicle.airframe import Airframe
+    from sitl_bridge.core.world.world import World
 
 INTERVALS = 32
 """Number of intervals of ALLOCATION.curve."""

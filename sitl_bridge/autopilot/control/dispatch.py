@@ -12,7 +12,7 @@ from sitl_bridge.autopilot.control.reference_model import FREE, advance_yaw, fol
 from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratio
 from sitl_bridge.autopilot.control.thrust_observer import compensate_disturbance
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 
 @compiled

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.control.allocation import allocation_record, density_at
 from sitl_bridge.autopilot.control.records import CONTROLLER, HECTOR_PID, LEE, USER
 from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratios
-from sitl_bridge.dynamics.performance import hover
-from sitl_bridge.dynamics.rotor_laws import in_plane_drag
-from sitl_bridge.errors import UserError
-from sitl_bridge.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
-from sitl_bridge.vehicle.controller import BUILT_IN, RotorsGains, own_controller
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.dynamics.rotor_laws import in_plane_drag
+from sitl_bridge.core.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
+from sitl_bridge.core.vehicle.controller import BUILT_IN, RotorsGains, own_controller
 
 if TYPE_CHECKING:
-    from sitl_bridge.vehicle.airframe import Airframe
-    from sitl_bridge.world.world import World
+    from sitl_bridge.core.vehicle.airframe import Airframe
+    from sitl_bridge.core.world.world import World
 
 Floats = NDArray[np.float64]
 ControllerChoice: TypeAlias = str | Callable[..., Any] | None

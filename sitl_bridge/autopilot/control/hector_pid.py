@@ -20,7 +20,7 @@ from sitl_bridge.autopilot.control.reference_model import (
     tilting_lift,
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 MIN_TILT_COSINE = 0.5
 """Smallest cosine of tilt used for thrust compensation; beyond 60 deg the thrust is mostly sideways."""

@@ -21,7 +21,7 @@ from sitl_bridge.autopilot.control.reference_model import (
     tilting_lift,
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 
 @compiled

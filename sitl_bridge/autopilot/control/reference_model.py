@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 BRAKING_SHARE = 0.6
 """Share of the reference's acceleration limit planned for braking; the rest is for settling."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.dynamics.performance import hover
-from sitl_bridge.dynamics.rotor_laws import rotor_loads, thrust_and_torque
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
 
 if TYPE_CHECKING:
-    from sitl_bridge.vehicle.airframe import Airframe
+    from sitl_bridge.core.vehicle.airframe import Airframe
 
 ALONG_STEP, ALONG_STEPS = 1.0, 8
 """m/s and number of intervals of the velocity along the axes, each way."""

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from sitl_bridge.autopilot.control.reference_model import GROUND_TIME, MIN_FLIGHT_THRUST
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 QUICK, SLOW = 0.1, 3.0
 """Time constants of the two low-pass filters, s: well above the rotors' lag, and that of the integrators."""

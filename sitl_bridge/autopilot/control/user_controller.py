@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
 from sitl_bridge.autopilot.records import TRAJECTORY
-from sitl_bridge.errors import UserError
-from sitl_bridge.user_file import load_class
-from sitl_bridge.vehicle.controller import own_controller
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.user_file import load_class
+from sitl_bridge.core.vehicle.controller import own_controller
 
 if TYPE_CHECKING:
-    from sitl_bridge.vehicle.airframe import Airframe
-    from sitl_bridge.world.world import World
+    from sitl_bridge.core.vehicle.airframe import Airframe
+    from sitl_bridge.core.world.world import World
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sitl_bridge.autopilot.estimation.records import (
     VELOCITY,
 )
 from sitl_bridge.autopilot.records import BARO_HEIGHT, MAGNETIC_HEADING
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 WINDOW = 1.0
 """Averaging time at rest, s."""

@@ -25,7 +25,7 @@ from sitl_bridge.autopilot.records import (
     ODOMETRY_POSITION,
     ODOMETRY_VELOCITY,
 )
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 REJECTION_TIMEOUT = 7.0
 """Time after which the state is reset to a source that is rejected throughout, s (PX4 EKF2,

@@ -63,7 +63,7 @@ from sitl_bridge.autopilot.records import (
     SOURCES,
     VELOCITY,
 )
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 __all__ = ["ESTIMATOR", "estimator_record", "update"]
 

@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.estimation.records import (
     TILT,
     VELOCITY,
 )
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 COVARIANCE_INTERVAL = 0.02
 """Longest time between covariance updates, s."""

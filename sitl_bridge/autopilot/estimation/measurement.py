@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.autopilot.records import MEASUREMENT
-from sitl_bridge.hil.message_layout import (
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.core.world.world import HOUR
+from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     DISTANCE_SENSOR,
     FIELD_ACCELEROMETER,
@@ -30,9 +33,6 @@ from sitl_bridge.hil.message_layout import (
     SIGNATURE,
     checksum,
 )
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
-from sitl_bridge.world.world import HOUR
 
 OTHER = 0
 STEP = 1

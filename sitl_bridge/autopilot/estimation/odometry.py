@@ -26,7 +26,7 @@ from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, recall_s
 from sitl_bridge.autopilot.estimation.records import OFFSET, POSITION, STATES, TILT, VELOCITY
 from sitl_bridge.autopilot.estimation.sensor_models import lever_arm, position_terms, velocity_terms
 from sitl_bridge.autopilot.records import GPS_POSITION, ODOMETRY_POSITION, ODOMETRY_VELOCITY
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 HORIZONTAL, VERTICAL, SPEED = 1, 2, 4
 """What is fused: bits of PX4's EKF2_EV_CTRL."""

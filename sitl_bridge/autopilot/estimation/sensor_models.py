@@ -40,9 +40,9 @@ from sitl_bridge.autopilot.records import (
     GPS_POSITION,
     GPS_VELOCITY,
 )
-from sitl_bridge.kernels.compiled import compiled
-from sitl_bridge.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
-from sitl_bridge.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
+from sitl_bridge.core.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
 
 REQUIRED_FIX = 3
 REQUIRED_EPH = 3.0

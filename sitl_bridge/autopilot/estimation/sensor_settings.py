@@ -35,16 +35,16 @@ from sitl_bridge.autopilot.records import (
     RANGE_HEIGHT,
     SOURCES,
 )
-from sitl_bridge.sensors import records as kinds
-from sitl_bridge.sensors.gps import GpsSpecification
-from sitl_bridge.sensors.perception.visual_odometry import VisualOdometrySpecification
-from sitl_bridge.vehicle.perception_settings import odometry
-from sitl_bridge.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, STANDARD_GRAVITY
-from sitl_bridge.world.earth import SEMI_MAJOR_AXIS
+from sitl_bridge.core.sensors import records as kinds
+from sitl_bridge.core.sensors.gps import GpsSpecification
+from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
+from sitl_bridge.core.vehicle.perception_settings import odometry
+from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, STANDARD_GRAVITY
+from sitl_bridge.core.world.earth import SEMI_MAJOR_AXIS
 
 if TYPE_CHECKING:
-    from sitl_bridge.vehicle.airframe import Airframe
-    from sitl_bridge.world.world import World
+    from sitl_bridge.core.vehicle.airframe import Airframe
+    from sitl_bridge.core.world.world import World
 
 GATE = 5.0
 """Gates in standard deviations, as PX4's EKF2_GPS_P_GATE and others.  For magnetometer and flow PX4 uses 3,

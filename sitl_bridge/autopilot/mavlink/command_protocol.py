@@ -22,8 +22,8 @@ from sitl_bridge.autopilot.commander_data import (
 from sitl_bridge.autopilot.mavlink.streams import Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 KEPT_ANSWERS = 16
 """Number of acknowledgements kept for repeated commands."""

@@ -17,11 +17,11 @@ from typing import Any, Self
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
 from sitl_bridge.autopilot.mavlink.vehicle_messages import heartbeat
-from sitl_bridge.errors import UserError
-from sitl_bridge.hil.ports import GROUND_STATION_PORT, STACK_PORTS, offboard_port
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name, sender_ids
-from sitl_bridge.system.port_holder import holder_of
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.link.hil.ports import GROUND_STATION_PORT, STACK_PORTS, offboard_port
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name, sender_ids
 
 DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP headers."""
@@ -62,7 +62,8 @@ class PortPair:
 
 
 def port_pairs(instance: int) -> tuple[PortPair, ...]:
-    """Return the links of an instance (px4-rc.mavlink; the offboard link from 10 on is in hil/ports.py)."""
+    """Return the links of an instance (px4-rc.mavlink; the offboard link from 10 on is in
+    link/hil/ports.py)."""
     remote = {
         "ground station": GROUND_STATION_PORT,
         "offboard": offboard_port(instance),

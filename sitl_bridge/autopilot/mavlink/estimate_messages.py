@@ -7,7 +7,7 @@ from typing import Any
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import NAN, Snapshot, int16, int32, uint16
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 
 def attitude(s: Snapshot) -> Any:

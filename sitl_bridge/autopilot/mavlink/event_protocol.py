@@ -14,7 +14,7 @@ from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.streams import SECOND
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 KEPT_EVENTS = 100
 """Number of events kept for retransmission: three reports with every problem."""

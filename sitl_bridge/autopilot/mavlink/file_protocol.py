@@ -11,7 +11,7 @@ from typing import Any
 
 from sitl_bridge.autopilot.mavlink.metadata import checksum
 from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 HEADER = struct.Struct("<HBBBBBxI")
 """Sequence, session, opcode, size, requested opcode, end of burst, offset (MAVLink guide, "FTP Protocol")."""

@@ -7,7 +7,7 @@ SensorsComponent.cc).  Their values are fixed; the airframe file holds the actua
 from __future__ import annotations
 
 from sitl_bridge.autopilot.stack_parameters import ParameterInfo
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 TYPES = {
     3: mavlink.MAV_TYPE_TRICOPTER,

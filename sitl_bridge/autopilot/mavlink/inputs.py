@@ -13,9 +13,9 @@ from typing import Any
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import NAN3, OffboardTarget
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import AUTOPILOT
-from sitl_bridge.world.geography import projection_at
+from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 IGNORE_YAW, IGNORE_YAW_RATE, FORCE = 1024, 2048, 512
 IGNORE_PLACE = 7

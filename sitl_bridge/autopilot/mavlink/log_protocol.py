@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 DATA = 90
 """Bytes per LOG_DATA."""

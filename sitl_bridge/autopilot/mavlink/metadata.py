@@ -14,7 +14,7 @@ from typing import Any
 
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.stack_parameters import Parameters
-from sitl_bridge.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 GENERAL = "general.json"
 PARAMETERS = "parameters.json"

@@ -23,8 +23,8 @@ from sitl_bridge.autopilot.modes.mission_items import (
     MissionFault,
     MissionItem,
 )
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 RETRY_INTERVAL = 250_000
 """Time after which a missing item is requested again, us (mavlink_mission.h)."""

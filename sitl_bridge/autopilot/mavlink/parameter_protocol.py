@@ -12,9 +12,9 @@ import zlib
 from typing import Any
 
 from sitl_bridge.autopilot.stack_parameters import ParameterInfo, Parameters
-from sitl_bridge.errors import UserError
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import ParameterValue, parameter_bytes
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import ParameterValue, parameter_bytes
 
 HASH = "_HASH_CHECK"
 NO_INDEX = 0xFFFF

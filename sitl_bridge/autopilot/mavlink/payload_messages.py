@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sitl_bridge.autopilot.modes.payload_control import REGIONS, PayloadControl
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 CAMERA_COMMANDS = range(2000, 3000)
 

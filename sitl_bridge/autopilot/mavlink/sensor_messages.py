@@ -7,7 +7,7 @@ from typing import Any
 
 from sitl_bridge.autopilot.mavlink.estimate_messages import pressure_altitude
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import NAN, UNKNOWN, Snapshot, int32, rounded, uint16
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 
 def gps_raw_int(s: Snapshot) -> Any:

@@ -26,8 +26,8 @@ from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
 from sitl_bridge.autopilot.mavlink.vehicle_messages import available_modes, heartbeat
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, TelemetrySource
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 TEXT_LENGTH = 50
 """Text length of one STATUSTEXT, bytes."""

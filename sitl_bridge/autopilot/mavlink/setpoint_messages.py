@@ -7,7 +7,7 @@ from typing import Any
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, uint16
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 PULSE_AT_REST, PULSE_RANGE = 1000, 1000
 """Servo pulse at motor command 0 and its increase to command 1, us (PX4's simulated outputs)."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 SECOND = 1_000_000
 

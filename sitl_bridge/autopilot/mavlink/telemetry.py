@@ -16,7 +16,7 @@ from sitl_bridge.autopilot.mavlink import (
     vehicle_messages,
 )
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot
-from sitl_bridge.mavlink import common as mavlink
+from sitl_bridge.link.mavlink import common as mavlink
 
 MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
     mavlink.MAVLINK_MSG_ID_HEARTBEAT: vehicle_messages.heartbeat,

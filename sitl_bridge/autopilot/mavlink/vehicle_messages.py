@@ -9,8 +9,8 @@ from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.mavlink.ground_station import TYPES
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import NAN, UNKNOWN, Snapshot, int32, rounded, uint16
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.mavlink import common as mavlink
-from sitl_bridge.world.geography import projection_at
+from sitl_bridge.core.world.geography import projection_at
+from sitl_bridge.link.mavlink import common as mavlink
 
 INTERFACE = (1, 16, 0)
 """The PX4 release whose MAVLink interface is implemented.  MAVSDK and QGroundControl (which warns below 1.4)

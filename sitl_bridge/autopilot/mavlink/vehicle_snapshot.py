@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.world.geography import projection_at
+from sitl_bridge.core.world.geography import projection_at
 
 UNKNOWN = 0xFFFF
 """Value of an unknown uint16 field."""

@@ -20,7 +20,7 @@ from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, Missi
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
 from sitl_bridge.autopilot.modes.precision_landing import PrecisionLanding
-from sitl_bridge.world.geography import distance
+from sitl_bridge.core.world.geography import distance
 
 NAN = math.nan
 

@@ -20,7 +20,7 @@ from sitl_bridge.autopilot.modes.mission_items import (
     MissionItem,
     check_transfer,
 )
-from sitl_bridge.world.geography import Projection
+from sitl_bridge.core.world.geography import Projection
 
 CIRCLES = frozenset({INCLUSION_CIRCLE, EXCLUSION_CIRCLE})
 INCLUSIONS = frozenset({INCLUSION_CIRCLE, INCLUSION_POLYGON})

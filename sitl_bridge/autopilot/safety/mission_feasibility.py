@@ -26,7 +26,7 @@ from sitl_bridge.autopilot.modes.mission_items import (
     MissionItem,
 )
 from sitl_bridge.autopilot.safety.geofence import Geofence
-from sitl_bridge.world.geography import distance
+from sitl_bridge.core.world.geography import distance
 
 GATE_DISTANCE = 0.05
 """Smallest distance between a gate and its neighbours that defines a direction, m

@@ -1,6 +1,7 @@
 """Collision avoidance by decentralised nonlinear model predictive control.
 
 After Kamel, Alonso-Mora, Siegwart and Nieto, "Nonlinear Model Predictive Control for Multi-Micro Aerial
-Vehicle Robust Collision Avoidance" (2017).  No sockets and no flight stacks: offboard/avoidance_runner.py
+Vehicle Robust Collision Avoidance" (2017).  No sockets and no flight stacks:
+session/missions/avoidance_runner.py
 flies it over MAVSDK.
 """

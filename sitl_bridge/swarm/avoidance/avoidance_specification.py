@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.quantities import Degrees
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.quantities import Degrees
+from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.swarm.avoidance.controller_settings import (
     AttitudeModel,
     ControllerSettings,
@@ -28,7 +29,6 @@ from sitl_bridge.swarm.avoidance.neighbours import (
 from sitl_bridge.swarm.avoidance.references import Reference, Route, Table
 from sitl_bridge.swarm.avoidance.separation import separation
 from sitl_bridge.swarm.radio import RadioSpecification
-from sitl_bridge.world.world import WorldSpecification
 
 Coordinate = Annotated[float, Field(allow_inf_nan=False, ge=-1e5, le=1e5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]

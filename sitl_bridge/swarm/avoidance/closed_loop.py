@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.kernels.random_streams import stream
+from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.swarm.avoidance.agent import Agent, ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,

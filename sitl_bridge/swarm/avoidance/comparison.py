@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 from sitl_bridge.swarm.avoidance.classical_methods import METHODS, Law, VelocityPilot
 from sitl_bridge.swarm.avoidance.closed_loop import START, AvoidanceController, Flight, fly, make_agents

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sitl_bridge.errors import ConfigurationError
-from sitl_bridge.sensors.gps import GpsSpecification
+from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.sensors.gps import GpsSpecification
+from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     AvoidanceSpecification,
     RouteSpecification,
     goal,
 )
 from sitl_bridge.swarm.interface import LANDING_SEPARATION
-from sitl_bridge.vehicle.airframe import Airframe
 
 FRAME_DEVIATION = 0.03
 """m that an estimate is off beside its receiver's error: in motion, and in a frame of rounded messages."""

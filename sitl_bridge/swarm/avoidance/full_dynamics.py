@@ -16,16 +16,16 @@ from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import ESTIMATE, LEVEL_ATTITUDE, SETPOINT, WRENCH
-from sitl_bridge.dynamics.performance import hover
-from sitl_bridge.errors import UserError
-from sitl_bridge.scheduled_events import Timeline, actions, with_gusts
-from sitl_bridge.simulation import Simulation, VehicleSetup
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.simulation.scheduled_events import Timeline, actions, with_gusts
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
-from sitl_bridge.world.world import World, WorldSpecification
 
 if TYPE_CHECKING:
-    from sitl_bridge.vehicle.airframe import Airframe
-    from sitl_bridge.vehicle.event_specification import ScheduledEvent
+    from sitl_bridge.core.vehicle.airframe import Airframe
+    from sitl_bridge.core.vehicle.event_specification import ScheduledEvent
 
 Floats = NDArray[np.float64]
 STEP = 2000

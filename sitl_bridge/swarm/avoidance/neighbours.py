@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Distances
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, PLAN_POINTS, SPHERE, VEHICLE
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.swarm.avoidance.plan_shift import level_inputs
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import VEHICLE

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY, predict
 
 

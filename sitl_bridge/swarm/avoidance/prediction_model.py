@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 
 GRAVITY = 9.80665
 """m/s^2, standard."""

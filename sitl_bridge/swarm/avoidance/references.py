@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.compiled import compiled
 
 Floats = NDArray[np.float64]
 REFERENCE_WIDTH = 11

@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from sitl_bridge.errors import UserError
-from sitl_bridge.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.world.records import BOX, CYLINDER, HEIGHT_MAP, MESH, SPHERE
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.swarm.avoidance.avoidance_specification import (
     MOST_OBSTACLES,
     BoxPlan,
@@ -22,9 +25,6 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
     RouteSpecification,
     SpherePlan,
 )
-from sitl_bridge.world.records import BOX, CYLINDER, HEIGHT_MAP, MESH, SPHERE
-from sitl_bridge.world.scene import Scene
-from sitl_bridge.world.scene_specification import SceneSpecification
 
 Floats: TypeAlias = NDArray[np.float64]
 Plan: TypeAlias = SpherePlan | CylinderPlan | BoxPlan

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sitl_bridge.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, SPHERE, VEHICLE
 
 VERTICAL_SHARE = 0.3

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign_wide, closest_approach
 from sitl_bridge.swarm.formation.patterns import check_separation, closest_pair
 from sitl_bridge.swarm.formation.trajectory import (

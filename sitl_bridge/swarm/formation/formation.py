@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
 from sitl_bridge.swarm.formation.conduct import Conduct, FormationLogEntry

@@ -10,10 +10,10 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from sitl_bridge.field_paths import kinds
-from sitl_bridge.quantities import Seconds
+from sitl_bridge.base.field_paths import kinds
+from sitl_bridge.base.quantities import Seconds
+from sitl_bridge.core.vehicle.event_specification import VehicleEvent
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
-from sitl_bridge.vehicle.event_specification import VehicleEvent
 
 
 class FormationEvent(VehicleEvent):

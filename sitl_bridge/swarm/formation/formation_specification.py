@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sitl_bridge.errors import FieldError, UserError, about
-from sitl_bridge.quantities import Degrees, Positive, Seconds
+from sitl_bridge.base.errors import FieldError, UserError, about
+from sitl_bridge.base.quantities import Degrees, Positive, Seconds
+from sitl_bridge.core.vehicle.event_specification import concerned
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.conduct import Conduct, LeaderLoss
 from sitl_bridge.swarm.formation.formation import Formation
@@ -28,7 +29,6 @@ from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_thro
 from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
 from sitl_bridge.swarm.radio import RadioSpecification
-from sitl_bridge.vehicle.event_specification import concerned
 
 Array: TypeAlias = NDArray[np.float64]
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]

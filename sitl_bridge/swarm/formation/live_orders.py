@@ -1,6 +1,6 @@
 """Orders to a formation in flight, checked against the limits of the show before execution.
 
-mission_link/orders_pipe.py receives them from another process.
+session/missions/orders_pipe.py receives them from another process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.choreography import Choreography, Move
 from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.formation_specification import FormationPlan

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from sitl_bridge.errors import UserError
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.assignment import nearest_part
 
 Array: TypeAlias = NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""From a recording to figures, pages and files: evaluation, report, replay, export."""

@@ -1,0 +1,152 @@
+"""What the flight stacks of a run logged, as ROS 2's messages: estimates, battery, speeds of the controllers.
+
+The estimated position is in ``NAME/odom``: east-north-up from the origin that the flight stack has chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.analysis.export.ros_topics import (
+    RosMessages,
+    base_link,
+    ros_name,
+    rotor_speeds,
+    set_axes,
+    stamp,
+    to_body,
+    to_enu,
+    to_enu_flu,
+    to_flu,
+)
+from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.record.run_reader import RecordedRun, vehicle_logs
+
+ODOMETRY, ATTITUDE = "estimate/odometry", "estimate/attitude"
+ORIGIN, AIRBORNE = "estimate/origin", "estimate/airborne"
+BATTERY, CONTROLLERS = "battery", "esc"
+"""Ends of the topics."""
+
+
+@dataclass(frozen=True)
+class FlightStackTopics:
+    """All messages of one vehicle's log.
+
+    Attributes:
+        topics: each in the order of its times.
+        facts: for the file's metadata: where the log was, whether it is damaged, the motor commands in it.
+    """
+
+    topics: tuple[RosMessages, ...]
+    facts: dict[str, str]
+
+    def between(self, begin: int, end: int) -> Iterator[RosMessages]:
+        """The messages after ``begin`` and up to ``end`` in ns."""
+        for one in self.topics:
+            first, last = np.searchsorted(one.time, (begin, end), side="right")
+            yield RosMessages(one.topic, one.name, one.time[first:last], one.data[first:last])
+
+
+def flight_stack_topics(run: RecordedRun, index: int) -> FlightStackTopics | None:
+    """What a vehicle's flight stack logged; None for a run without a log.
+
+    Raises:
+        UserError: for a log that cannot be read, or lacks what a flight is described by.
+    """
+    name = run.names[index]
+    logs = vehicle_logs(run.path, name, alone=run.count == 1)
+    if not logs:
+        return None
+    if len(logs) > 1:
+        raise UserError(f"{name}: has {len(logs)} flight logs, of which none is exported")
+    log = read_vehicle_log(logs[0], run.rotors[index])
+    facts = {
+        "log": str(logs[0].relative_to(run.path)),
+        "commands": log.source,
+        "damaged": "yes" if log.damaged else "no",
+    }
+    return FlightStackTopics(tuple(_topics(log, name)), facts)
+
+
+def _topics(log: VehicleLog, name: str) -> Iterator[RosMessages]:
+    begin = f"/{ros_name(name)}"
+    yield _odometry(f"{begin}/{ODOMETRY}", name, log)
+    yield _attitude(f"{begin}/{ATTITUDE}", name, log.attitude)
+    yield _airborne(f"{begin}/{AIRBORNE}", log.airborne)
+    yield _origin(f"{begin}/{ORIGIN}", name, log)
+    if log.voltage is not None:
+        yield _battery(f"{begin}/{BATTERY}", name, log.voltage, log.current)
+    if log.speeds is not None:
+        yield rotor_speeds(f"{begin}/{CONTROLLERS}", nanoseconds(log.speeds.time), log.speeds.values)
+
+
+def nanoseconds(time: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Times in s as ns."""
+    return np.round(time * 1e9).astype(np.int64)
+
+
+def odom(name: str) -> str:
+    """Frame of a vehicle's estimated position."""
+    return f"{ros_name(name)}/odom"
+
+
+def _odometry(topic: str, name: str, log: VehicleLog) -> RosMessages:
+    time = log.position.time
+    attitude = log.attitude.at(time)
+    attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
+    layout = CdrLayout(
+        "nav_msgs/Odometry", {"header.frame_id": odom(name), "child_frame_id": base_link(name)}
+    )
+    table = layout.messages(len(time))
+    stamp(table, nanoseconds(time))
+    set_axes(table, "pose.pose.position", to_enu(log.position.values))
+    set_axes(table, "pose.pose.orientation", to_enu_flu(attitude))
+    set_axes(table, "twist.twist.linear", to_flu(to_body(attitude, log.velocity.at(time))))
+    set_axes(table, "twist.twist.angular", to_flu(log.rates.at(time)))
+    return RosMessages(topic, layout.name, nanoseconds(time), bytes_of(table))
+
+
+def _attitude(topic: str, name: str, attitude: Series) -> RosMessages:
+    layout = CdrLayout("geometry_msgs/QuaternionStamped", {"header.frame_id": odom(name)})
+    time = nanoseconds(attitude.time)
+    table = layout.messages(len(time))
+    stamp(table, time)
+    set_axes(table, "quaternion", to_enu_flu(attitude.values))
+    return RosMessages(topic, layout.name, time, bytes_of(table))
+
+
+def _airborne(topic: str, flights: tuple[tuple[float, float], ...]) -> RosMessages:
+    layout = CdrLayout("std_msgs/Bool", {})
+    table = layout.messages(2 * len(flights))
+    table["data"][::2] = 1
+    time = nanoseconds(np.array(flights, np.float64).reshape(-1))
+    return RosMessages(topic, layout.name, time, bytes_of(table))
+
+
+def _origin(topic: str, name: str, log: VehicleLog) -> RosMessages:
+    layout = CdrLayout("sensor_msgs/NavSatFix", {"header.frame_id": odom(name)})
+    time = nanoseconds(log.position.time[:1])
+    table = layout.messages(len(time))
+    stamp(table, time)
+    table["latitude"], table["longitude"], table["altitude"] = log.origin
+    return RosMessages(topic, layout.name, time, bytes_of(table))
+
+
+def _battery(topic: str, name: str, voltage: Series, current: Series | None) -> RosMessages:
+    """Voltage, and the current where it is known: negative when discharging (sensor_msgs/BatteryState)."""
+    strings = {"header.frame_id": base_link(name), "location": "", "serial_number": ""}
+    layout = CdrLayout("sensor_msgs/BatteryState", strings, {"cell_voltage": 0, "cell_temperature": 0})
+    time = nanoseconds(voltage.time)
+    table = layout.messages(len(time))
+    stamp(table, time)
+    table["voltage"], table["present"] = voltage.values[:, 0], 1
+    table["current"] = np.nan if current is None else -current.values[:, 0]
+    for unknown in ("temperature", "charge", "capacity", "design_capacity", "percentage"):
+        table[unknown] = np.nan
+    return RosMessages(topic, layout.name, time, bytes_of(table))

@@ -1,0 +1,95 @@
+"""Samples of sensors that see, as ROS 2's messages while a simulation runs.
+
+Topics are those of an exported recording, with the cameras' intrinsics beside them.  Frames have the
+sensor's axes: x ahead, y right, z down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sitl_bridge.analysis.export.cdr_layout import CdrLayout
+from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, ros_name
+from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message, one_message
+from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lens import Fisheye
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.core.sensors.perception.stereo_camera import PairSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
+from sitl_bridge.perception.cloud_folder import points_of
+
+PICTURES = {"image": "cam0", "left": "cam0", "right": "cam1", "depth": "depth", "color": "rgb"}
+"""Last part of the topic by the array's name."""
+
+
+def sample_messages(
+    sensor: SeeingSpecification, vehicle: str, time: int, arrays: Arrays
+) -> Iterator[RosMessages]:
+    """The messages of one sample.
+
+    Args:
+        sensor: the airframe's line.
+        vehicle: its name.
+        time: us of simulated time.
+        arrays: of the sample.
+    """
+    topic, frame = f"/{ros_name(vehicle)}/{ros_name(sensor.name)}", f"{base_link(vehicle)}/{sensor.name}"
+    at = time * 1000
+    for name, part in PICTURES.items():
+        if name in arrays:
+            yield image_message(arrays[name], at, f"{topic}/{part}", frame)
+            if isinstance(sensor, (ImagingSpecification, DepthCameraSpecification)):
+                yield _camera_info(sensor, name, at, f"{topic}/{part}/camera_info", frame)
+    if isinstance(sensor, LidarSpecification):
+        yield cloud_message(points_of(arrays), at, f"{topic}/points", frame)
+    if isinstance(sensor, ScannerSpecification):
+        yield _scan(sensor, arrays, at, f"{topic}/scan", frame)
+
+
+def _camera_info(
+    sensor: ImagingSpecification | DepthCameraSpecification, name: str, time: int, topic: str, frame: str
+) -> RosMessages:
+    """The intrinsics as sensor_msgs/CameraInfo; those of a pair's right camera hold the baseline."""
+    model, coefficients = "plumb_bob", [0.0] * 5
+    if isinstance(sensor, DepthCameraSpecification):
+        camera = sensor.camera
+        fx, fy, cx, cy = camera.focal, camera.focal, camera.cx, camera.cy
+    else:
+        fx, fy, cx, cy = sensor.intrinsics
+        lens = sensor.lens
+        if isinstance(lens, Fisheye):
+            model, coefficients = "equidistant", [lens.k1, lens.k2, lens.k3, lens.k4]
+        else:
+            coefficients = [lens.k1, lens.k2, lens.p1, lens.p2, lens.k3]
+    layout = CdrLayout(
+        "sensor_msgs/CameraInfo",
+        {"header.frame_id": frame, "distortion_model": model},
+        {"d": len(coefficients)},
+    )
+    table = layout.messages(1)
+    table["height"], table["width"], table["d"] = sensor.height, sensor.width, coefficients
+    baseline = sensor.baseline if name == "right" and isinstance(sensor, PairSpecification) else 0.0
+    table["k"] = [fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0]
+    table["r"] = np.eye(3).ravel()
+    table["p"] = [fx, 0.0, cx, -fx * baseline, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0]
+    return one_message(topic, layout, table, time)
+
+
+def _scan(sensor: ScannerSpecification, arrays: Arrays, time: int, topic: str, frame: str) -> RosMessages:
+    """A scan as sensor_msgs/LaserScan, whose time is that of the first beam."""
+    angles, ranges = sensor.angles, arrays["ranges"]
+    layout = CdrLayout(
+        "sensor_msgs/LaserScan", {"header.frame_id": frame}, {"ranges": len(ranges), "intensities": 0}
+    )
+    table = layout.messages(1)
+    table["angle_min"], table["angle_max"] = angles[0], angles[-1]
+    table["angle_increment"] = np.radians(sensor.step)
+    table["time_increment"] = sensor.exposure / max(len(angles) - 1, 1)
+    table["scan_time"] = 1.0 / sensor.rate
+    table["range_min"], table["range_max"] = sensor.minimum, sensor.maximum
+    table["ranges"] = ranges
+    return one_message(topic, layout, table, max(time - round(sensor.exposure * 1e9), 0))

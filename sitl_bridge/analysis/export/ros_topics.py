@@ -1,0 +1,290 @@
+"""Topics of a recorded run as ROS 2's messages, in ROS's axes (REP 103 and 105).
+
+World: ``map``, east-north-up from the world's origin.  Body: ``NAME/base_link``, forward-left-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.link.hil.recorded_samples import samples_of
+from sitl_bridge.record.run_reader import RecordedSteps
+
+Array = NDArray[np.float64]
+WORLD = "map"
+NO_COVARIANCE = -1.0
+"""First element of a covariance in sensor_msgs/Imu where there is no such estimate."""
+ODOMETRY_RATE = 50.0
+"""Hz of ground truth and transforms."""
+GPS_FIX = 3
+"""GPS_FIX_TYPE_3D_FIX of MAVLink."""
+
+
+@dataclass(frozen=True)
+class RosMessages:
+    """Messages of one topic.
+
+    Attributes:
+        topic: its name.
+        name: ``package/Type``.
+        time: (k,) ns of simulated time.
+        data: (k, size) CDR.
+    """
+
+    topic: str
+    name: str
+    time: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+
+def ros_name(name: str) -> str:
+    """A vehicle's name as part of topics and frames, which begin with no digit in ROS."""
+    made = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+    return made if made[:1].isalpha() else f"vehicle_{made}"
+
+
+def base_link(name: str) -> str:
+    """Frame of a vehicle's body."""
+    return f"{ros_name(name)}/base_link"
+
+
+def to_enu(ned: Array) -> Array:
+    """(k, 3) NED to ENU."""
+    return np.stack([ned[:, 1], ned[:, 0], -ned[:, 2]], axis=1)
+
+
+def to_flu(frd: Array) -> Array:
+    """(k, 3) body FRD to FLU."""
+    return frd * (1.0, -1.0, -1.0)
+
+
+def to_enu_flu(attitude: Array) -> Array:
+    """(k, 4) w, x, y, z of FRD to NED, to x, y, z, w of FLU to ENU."""
+    w, x, y, z = attitude.T
+    half = np.sqrt(0.5)
+    # (0, half, half, 0) q (0, 1, 0, 0)
+    return np.stack([half * (x + y), half * (x - y), half * (w - z), half * (w + z)], axis=1)
+
+
+def set_axes(table: NDArray[np.void], path: str, values: Array) -> None:
+    """Set the columns ``path.x`` ... to values."""
+    for axis, name in enumerate("xyzw"[: values.shape[1]]):
+        table[f"{path}.{name}"] = values[:, axis]
+
+
+def stamp(table: NDArray[np.void], time: NDArray[np.int64], path: str = "header.stamp") -> None:
+    """Set the stamps to times in ns."""
+    table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
+
+
+def _stamp(table: NDArray[np.void], time: NDArray[np.int64], path: str = "header.stamp") -> None:
+    table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000, time % 1_000_000 * 1000
+
+
+def _made(topic: str, layout: CdrLayout, table: NDArray[np.void], time: NDArray[np.int64]) -> RosMessages:
+    return RosMessages(topic, layout.name, time * 1000, bytes_of(table))
+
+
+def ros_messages(
+    run: RecordedSteps,
+    names: Sequence[str],
+    rotors: Sequence[int],
+    first: int,
+    last: int,
+    rate: float = ODOMETRY_RATE,
+    topics: Set[str] | None = None,
+) -> Iterator[RosMessages]:
+    """Topics of the rows ``first`` to ``last`` of a run.
+
+    Args:
+        run: the recording.
+        names: of the vehicles.
+        rotors: of each vehicle.
+        first, last: rows; whole steps.
+        rate: Hz of ground truth, rotor speeds and transforms.
+        topics: that are made; None for all.
+    """
+    rows = run.rows[first:last]
+    every = max(round(1e6 / rate / run.step), 1)
+    n = len(names)
+    truth = set()
+    for i, name in enumerate(names):
+        mine = rows[i::n]
+        commanded = motor_command_topic(name)
+        truth.add(commanded)
+        if topics is None or commanded in topics:
+            yield _motor_commands(commanded, mine["time"] - run.step, mine["control"][:, : rotors[i]])
+        kept = mine[((mine["time"] - run.start) // run.step) % every == 0]
+        for topic, (_, motion) in motion_topics(name).items():
+            truth.add(topic)
+            if topics is None or topic in topics:
+                yield motion(topic, name, kept)
+        turning = rotor_topic(name)
+        truth.add(turning)
+        if topics is None or turning in topics:
+            yield rotor_speeds(turning, kept["time"] * 1000, kept["rotor_speed"][:, : rotors[i]])
+    samples = samples_of(run, first, last) if topics is None or topics - truth else {}
+    for kind, (_, _, sensor) in SENSORS.items():
+        table = samples.get(kind)
+        if table is None:
+            continue
+        for i, name in enumerate(names):
+            for instance in np.unique(table["instance"][table["vehicle"] == i]).tolist():
+                topic = sensor_topic(name, kind, instance)
+                if topics is None or topic in topics:
+                    yield sensor(
+                        topic, name, table[(table["vehicle"] == i) & (table["instance"] == instance)]
+                    )
+
+
+def _odometry(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
+    layout = CdrLayout("nav_msgs/Odometry", {"header.frame_id": WORLD, "child_frame_id": base_link(name)})
+    table = layout.messages(len(rows))
+    _stamp(table, rows["time"])
+    set_axes(table, "pose.pose.position", to_enu(rows["position"]))
+    set_axes(table, "pose.pose.orientation", to_enu_flu(rows["attitude"]))
+    set_axes(table, "twist.twist.linear", to_flu(to_body(rows["attitude"], rows["velocity"])))
+    set_axes(table, "twist.twist.angular", to_flu(rows["angular_velocity"]))
+    return _made(topic, layout, table, rows["time"])
+
+
+def to_body(attitude: Array, ned: Array) -> Array:
+    """(k, 3) NED turned into the body."""
+    w, u = attitude[:, :1], -attitude[:, 1:]
+    across = np.cross(u, ned)
+    turned: Array = ned + 2.0 * (w * across + np.cross(u, across))
+    return turned
+
+
+def _transforms(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
+    strings = {"transforms.0.header.frame_id": WORLD, "transforms.0.child_frame_id": base_link(name)}
+    layout = CdrLayout("tf2_msgs/TFMessage", strings, {"transforms": 1})
+    table = layout.messages(len(rows))
+    _stamp(table, rows["time"], "transforms.0.header.stamp")
+    set_axes(table, "transforms.0.transform.translation", to_enu(rows["position"]))
+    set_axes(table, "transforms.0.transform.rotation", to_enu_flu(rows["attitude"]))
+    return _made(topic, layout, table, rows["time"])
+
+
+def _wind(topic: str, _name: str, rows: NDArray[np.void]) -> RosMessages:
+    layout = CdrLayout("geometry_msgs/Vector3Stamped", {"header.frame_id": WORLD})
+    table = layout.messages(len(rows))
+    _stamp(table, rows["time"])
+    set_axes(table, "vector", to_enu(rows["wind"].astype(np.float64)))
+    return _made(topic, layout, table, rows["time"])
+
+
+def _motor_commands(topic: str, time: NDArray[np.int64], signals: NDArray[np.float32]) -> RosMessages:
+    """Signals 0..1 in the flight stack's order of motors, which act from ``time`` in us on."""
+    lengths = {"position": 0, "velocity": 0, "normalized": signals.shape[1]}
+    layout = CdrLayout("actuator_msgs/Actuators", {"header.frame_id": ""}, lengths)
+    table = layout.messages(len(signals))
+    _stamp(table, time)
+    table["normalized"] = signals
+    return _made(topic, layout, table, time)
+
+
+def rotor_speeds(topic: str, time: NDArray[np.int64], speeds: NDArray[np.floating]) -> RosMessages:
+    """Speeds (k, m) in rad/s at times in ns."""
+    m = speeds.shape[1]
+    names = {"header.frame_id": ""} | {f"name.{i}": f"rotor_{i + 1}" for i in range(m)}
+    layout = CdrLayout(
+        "sensor_msgs/JointState", names, {"name": m, "position": 0, "velocity": m, "effort": 0}
+    )
+    table = layout.messages(len(speeds))
+    stamp(table, time)
+    table["velocity"] = speeds
+    return RosMessages(topic, layout.name, time, bytes_of(table))
+
+
+def _begun(kind: str, name: str, samples: NDArray[np.void]) -> tuple[CdrLayout, NDArray[np.void]]:
+    layout = CdrLayout(kind, {"header.frame_id": base_link(name)})
+    table = layout.messages(len(samples))
+    _stamp(table, samples["time"])
+    return layout, table
+
+
+def _imu(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/Imu", name, samples)
+    table["orientation.w"] = 1.0
+    table["orientation_covariance"][:, 0] = NO_COVARIANCE
+    set_axes(table, "angular_velocity", to_flu(samples["angular_velocity"].astype(np.float64)))
+    set_axes(table, "linear_acceleration", to_flu(samples["acceleration"].astype(np.float64)))
+    return _made(topic, layout, table, samples["time"])
+
+
+def _magnetic_field(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/MagneticField", name, samples)
+    set_axes(table, "magnetic_field", to_flu(samples["field"]))
+    return _made(topic, layout, table, samples["time"])
+
+
+def _pressure(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/FluidPressure", name, samples)
+    table["fluid_pressure"] = samples["pressure"]
+    return _made(topic, layout, table, samples["time"])
+
+
+def _fix(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/NavSatFix", name, samples)
+    _stamp(table, samples["fix_time"])
+    table["status.status"] = np.where(samples["fix_type"] >= GPS_FIX, 0, -1)
+    table["status.service"] = 1
+    for column in ("latitude", "longitude", "altitude"):
+        table[column] = samples[column]
+    for k, error in ((0, "eph"), (4, "eph"), (8, "epv")):
+        table["position_covariance"][:, k] = samples[error] ** 2
+    table["position_covariance_type"] = 1
+    return _made(topic, layout, table, samples["time"])
+
+
+def _range(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+    layout, table = _begun("sensor_msgs/Range", name, samples)
+    table["radiation_type"] = 1
+    table["min_range"], table["max_range"] = samples["minimum"], samples["maximum"]
+    # Beyond the far limit is REP 117's +inf.
+    beyond = samples["distance"] > samples["maximum"]
+    table["range"] = np.where(beyond, np.inf, samples["distance"])
+    return _made(topic, layout, table, samples["time"])
+
+
+Maker: TypeAlias = Callable[[str, str, NDArray[np.void]], RosMessages]
+"""Makes the messages of a topic and a vehicle's name from rows or samples."""
+SENSORS: dict[str, tuple[str, str, Maker]] = {
+    "imu": ("imu", "sensor_msgs/Imu", _imu),
+    "magnetometer": ("magnetic_field", "sensor_msgs/MagneticField", _magnetic_field),
+    "barometer": ("pressure", "sensor_msgs/FluidPressure", _pressure),
+    "gps": ("fix", "sensor_msgs/NavSatFix", _fix),
+    "range_finder": ("range", "sensor_msgs/Range", _range),
+}
+"""By the kind of sensor: the end of the topic, the type of message, and what makes it."""
+
+
+def motion_topics(name: str) -> dict[str, tuple[str, Maker]]:
+    """Topics of a vehicle's true motion, with the type of message and what makes it."""
+    return {
+        f"/{ros_name(name)}/odometry": ("nav_msgs/Odometry", _odometry),
+        "/tf": ("tf2_msgs/TFMessage", _transforms),
+        f"/{ros_name(name)}/wind": ("geometry_msgs/Vector3Stamped", _wind),
+    }
+
+
+def motor_command_topic(name: str) -> str:
+    """Topic of a vehicle's motor commands, at every step."""
+    return f"/{ros_name(name)}/motor_commands"
+
+
+def rotor_topic(name: str) -> str:
+    """Topic of the true speeds of a vehicle's rotors."""
+    return f"/{ros_name(name)}/rotors"
+
+
+def sensor_topic(name: str, kind: str, instance: int) -> str:
+    """Topic of a vehicle's sensor."""
+    return f"/{ros_name(name)}/{SENSORS[kind][0]}{instance or ''}"

@@ -1,0 +1,151 @@
+"""Recorded pictures and point clouds of a run as ROS 2's messages, one at a time: they are large."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, ros_name
+from sitl_bridge.base.extras import missing
+from sitl_bridge.perception.cloud_folder import POINT
+from sitl_bridge.record.picture_files import picture_files, sensor_folders
+from sitl_bridge.record.run_reader import RecordedRun
+
+FLOAT32, UINT16 = 7, 4
+"""Data types of sensor_msgs/PointField."""
+ENCODINGS = {1: "mono8", 2: "16UC1", 4: "32FC1"}
+"""Of sensor_msgs/Image with one channel, by bytes of a pixel."""
+
+
+@dataclass(frozen=True)
+class SeenFile:
+    """A sample in a file.
+
+    Attributes:
+        time: ns of simulated time.
+        file: that holds it.
+        read: turns it into a message.
+    """
+
+    time: int
+    file: Path
+    read: Callable[[], RosMessages]
+
+
+class SeenMessages:
+    """The samples of a run in the order of their times.
+
+    Args:
+        files: sorted by their times.
+    """
+
+    def __init__(self, files: list[SeenFile]) -> None:
+        self._files = files
+        self._next = 0
+
+    def until(self, time: int) -> Iterator[RosMessages]:
+        """The samples up to a time in ns that were not given yet."""
+        while self._next < len(self._files) and self._files[self._next].time <= time:
+            self._next += 1
+            yield self._files[self._next - 1].read()
+
+
+def seen_messages(run: RecordedRun) -> SeenMessages:
+    """The recorded samples of a run's sensors that see: cameras, pairs, depth cameras and lidars."""
+    found: list[SeenFile] = []
+    for vehicle in run.description["vehicles"]:
+        for sensor in vehicle["airframe"]["sensors"]:
+            if sensor.get("name"):
+                found += sample_files(run, vehicle["name"], sensor["name"])
+    return SeenMessages(sorted(found, key=lambda file: file.time))
+
+
+def sample_files(run: RecordedRun, vehicle: str, sensor: str) -> list[SeenFile]:
+    """The recorded samples of a sensor, in the order of their times."""
+    topic = f"/{ros_name(vehicle)}/{ros_name(sensor)}"
+    frame = f"{base_link(vehicle)}/{ros_name(sensor)}"
+    folders = sensor_folders(run.path, vehicle, sensor)
+    found = [file for folder in folders for file in _files_of(folder, topic, frame)]
+    return sorted(found, key=lambda file: file.time)
+
+
+def _files_of(folder: Path, topic: str, frame: str) -> Iterator[SeenFile]:
+    """The samples in a sensor's directory, whichever layout it has."""
+    for one in picture_files(folder):
+        yield _picture(one.file, one.time, f"{topic}/{one.kind}", frame)
+    for ending in ("pcd", "ply"):
+        for file in folder.glob(f"*.{ending}"):
+            yield _cloud(file, int(file.stem), f"{topic}/points", frame)
+
+
+def _picture(file: Path, time: int, topic: str, frame: str) -> SeenFile:
+    return SeenFile(time, file, lambda: image_message(read_image(file), time, topic, frame))
+
+
+def _cloud(file: Path, time: int, topic: str, frame: str) -> SeenFile:
+    return SeenFile(time, file, lambda: cloud_message(read_cloud(file), time, topic, frame))
+
+
+def read_image(file: Path) -> NDArray[np.generic]:
+    """A PNG file as (h, w) of 8 or 16 bit or (h, w, 3) of 8 bit."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise missing("pillow", "pictures") from error
+    with Image.open(file) as picture:
+        image = np.asarray(picture)
+    return image.astype(np.uint16) if image.dtype.itemsize > 1 else image
+
+
+def read_cloud(file: Path) -> NDArray[np.void]:
+    """(n,) POINT of a PCD or PLY file that was recorded here."""
+    data = file.read_bytes()
+    end = re.search(rb"(DATA binary|end_header)\n", data)
+    points = data[end.end() :] if end is not None else b""
+    return np.frombuffer(points, POINT, len(points) // POINT.itemsize)
+
+
+def one_message(topic: str, layout: CdrLayout, table: NDArray[np.void], time: int) -> RosMessages:
+    """The single message of a table with a header; ``time`` is in ns."""
+    table["header.stamp.sec"], table["header.stamp.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
+    return RosMessages(topic, layout.name, np.array([time], np.int64), bytes_of(table))
+
+
+def image_message(image: NDArray[np.generic], time: int, topic: str, frame: str) -> RosMessages:
+    """A picture as sensor_msgs/Image; 16 bit are depths in counts of the recording, 32 bit depths in m."""
+    encoding = "rgb8" if image.ndim == 3 else ENCODINGS[image.dtype.itemsize]
+    data = np.ascontiguousarray(image, image.dtype.newbyteorder("<")).view(np.uint8).ravel()
+    layout = CdrLayout(
+        "sensor_msgs/Image", {"header.frame_id": frame, "encoding": encoding}, {"data": len(data)}
+    )
+    table = layout.messages(1)
+    table["height"], table["width"] = image.shape[:2]
+    table["step"] = len(data) // image.shape[0]
+    table["data"] = data
+    return one_message(topic, layout, table, time)
+
+
+def cloud_message(cloud: NDArray[np.void], time: int, topic: str, frame: str) -> RosMessages:
+    """A cloud as sensor_msgs/PointCloud2, its points in the sensor's axes (x ahead, y right, z down)."""
+    names = POINT.names or ()
+    data = np.frombuffer(cloud.tobytes(), np.uint8)
+    strings = {"header.frame_id": frame} | {f"fields.{k}.name": name for k, name in enumerate(names)}
+    layout = CdrLayout("sensor_msgs/PointCloud2", strings, {"fields": len(names), "data": len(data)})
+    table = layout.messages(1)
+    assert POINT.fields is not None
+    for k, name in enumerate(names):
+        dtype, offset = POINT.fields[name][:2]
+        table[f"fields.{k}.offset"], table[f"fields.{k}.count"] = offset, 1
+        table[f"fields.{k}.datatype"] = FLOAT32 if dtype.kind == "f" else UINT16
+    table["height"], table["width"] = 1, len(cloud)
+    table["point_step"], table["row_step"] = POINT.itemsize, len(data)
+    table["is_dense"] = 1
+    if len(data):
+        table["data"] = data
+    return one_message(topic, layout, table, time)

@@ -1,0 +1,154 @@
+"""PX4's own replay of its estimator (EKF2) from a ULog: its files, and its run by a PX4 build.
+
+PX4's module ``replay`` publishes the logged sensor topics again at the times of ``ekf2_timestamps`` and lets
+EKF2 run on them with other parameters (src/modules/replay, ROMFS/px4fmu_common/init.d-posix/rc.replay).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pyulog import ULog
+
+from sitl_bridge.analysis.report.ulog_file import read_ulog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.link.px4.find import Px4Build
+
+PARAMETERS, SCRIPT, OUTPUT = "replay_params.txt", "replay.sh", "replay.log"
+NEEDED = ("ekf2_timestamps", "sensor_combined", "vehicle_air_data", "vehicle_magnetometer")
+"""Topics that must have been logged at their full rates (SDLOG_PROFILE bit 1, estimator replay)."""
+FEWEST = 0.9
+"""Share of the inertial samples that a log must have."""
+TIME_LIMIT = 1800.0
+"""s of wall time."""
+
+
+@dataclass(frozen=True)
+class EstimatorReplay:
+    """Result of a run.
+
+    Attributes:
+        log: the replayed ULog.
+        samples: of the position that were compared.
+        largest, rms: m, difference of the replayed position from the logged one.
+    """
+
+    log: Path
+    samples: int
+    largest: float
+    rms: float
+
+
+def write_replay_files(file: Path, directory: Path, build: Px4Build | None = None) -> list[str]:
+    """Write what PX4 needs to replay a log: EKF2's parameters, which may be edited, and a script.
+
+    Args:
+        file: the ULog.
+        directory: for the files; made where it is missing.
+        build: that the script runs; None: the one in $PX4_BUILD (.../build/px4_sitl_default).
+
+    Returns:
+        notes on what the replay will not reproduce.
+
+    Raises:
+        UserError: if the log cannot be replayed, or a file cannot be written.
+    """
+    log = read_ulog(file, [*NEEDED, "estimator_states", "estimator_status"])
+    notes = _check(file, log)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    parameters = {k: v for k, v in sorted(log.initial_parameters.items()) if k.startswith("EKF2_")}
+    lines = [f"{name} {value!r}\n" for name, value in parameters.items()]
+    write_whole(directory / PARAMETERS, "".join(lines))
+    program, etc = ("$PX4_BUILD/bin/px4", "$PX4_BUILD/etc")
+    if build is not None:
+        program, etc = str(build.executable), str(build.etc)
+    script = _SCRIPT.format(log=file.resolve(), program=program, etc=etc, parameters=PARAMETERS)
+    (write_whole(directory / SCRIPT, script)).chmod(0o755)
+    return notes
+
+
+_SCRIPT = """#!/bin/sh
+# Replays {log} through PX4's EKF2.
+# Edit {parameters} (name and value) to try other parameters; the new ULog is in log/.
+cd "$(dirname "$0")" || exit 1
+export replay="{log}" replay_mode=ekf2 PX4_SIM_MODEL=none
+exec "{program}" -d "{etc}" -s etc/init.d-posix/rcS -w "$PWD" "$@" < /dev/null
+"""
+
+
+def _check(file: Path, log: ULog) -> list[str]:
+    tables = {(d.name, d.multi_id): d.data for d in log.data_list}
+    missing = [name for name in NEEDED if (name, 0) not in tables]
+    if missing:
+        raise UserError(
+            f"{file}: lacks {', '.join(missing)}, which PX4's replay of EKF2 needs; record with SDLOG_PROFILE"
+            " bits 0 and 1 (3), and SDLOG_MODE 1"
+        )
+    notes = []
+    stamps, samples = (len(tables[name, 0]["timestamp"]) for name in ("ekf2_timestamps", "sensor_combined"))
+    if samples < FEWEST * stamps:
+        notes.append(f"{stamps - samples} of {stamps} inertial samples are missing in the log")
+    instances = {number for name, number in tables if name in ("estimator_status", "estimator_states")}
+    if len(instances) > 1:
+        notes.append(
+            f"the log has {len(instances)} instances of EKF2, and PX4 replays one; record with"
+            " EKF2_MULTI_IMU 0, EKF2_MULTI_MAG 0 and SENS_IMU_MODE 1"
+        )
+    if log.file_corruption:
+        notes.append("the log is damaged")
+    return notes
+
+
+def run_estimator_replay(file: Path, directory: Path) -> EstimatorReplay:
+    """Run the script, and compare the replayed position with the logged one.
+
+    Raises:
+        UserError: if PX4 does not finish the replay.
+    """
+    before = set(directory.rglob("*.ulg"))
+    output = directory / OUTPUT
+    try:
+        with output.open("wb") as sink:
+            subprocess.run(
+                [str((directory / SCRIPT).resolve())],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                timeout=TIME_LIMIT,
+                check=False,
+                env={k: v for k, v in os.environ.items() if not k.startswith("PX4_")},
+            )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"PX4 has not finished the replay within {TIME_LIMIT:g} s; see {output}") from error
+    except OSError as error:
+        raise UserError(f"{directory / SCRIPT}: cannot be run: {error.strerror}") from error
+    made = sorted(set(directory.rglob("*_replayed.ulg")) - before)
+    if not made or b"Replay done" not in output.read_bytes():
+        raise UserError(f"PX4 has not replayed the log; see {output}")
+    return _compare(file, made[-1])
+
+
+def _compare(logged: Path, replayed: Path) -> EstimatorReplay:
+    """Compare the positions of two logs where their times agree."""
+    tracks = []
+    for path in (logged, replayed):
+        found = read_ulog(path, ["estimator_local_position", "vehicle_local_position"]).data_list
+        table = next((d.data for d in found if d.multi_id == 0 and d.name.startswith("estimator")), None)
+        table = table if table is not None else next((d.data for d in found if d.multi_id == 0), None)
+        if table is None:
+            raise UserError(f"{path}: has no position of the estimator")
+        tracks.append((table["timestamp_sample"], np.stack([table[axis] for axis in "xyz"], axis=1)))
+    (times, one), (other_times, other) = tracks
+    common, first, second = np.intersect1d(times, other_times, return_indices=True)
+    if not len(common):
+        raise UserError(f"{replayed}: has no time in common with {logged}")
+    apart = np.linalg.norm(one[first].astype(np.float64) - other[second], axis=1)
+    return EstimatorReplay(replayed, len(common), float(apart.max()), float(np.sqrt(np.mean(apart**2))))

@@ -1,0 +1,211 @@
+"""Repeats a recorded run with its recorded commands, and finds the first value that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from sitl_bridge.analysis.replay.rebuilt_run import RebuiltRun, rebuild
+from sitl_bridge.analysis.replay.replayed_steps import (
+    DIVERGED,
+    SAME,
+    TRUTH_DIFFERS,
+    ReplayArrays,
+    replay_steps,
+)
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.event_specification import EventSpecification, StackEvent
+from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
+from sitl_bridge.link.hil.recorded_samples import PAYLOAD_NAMES
+from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, DelegatedCommand, SetWind
+from sitl_bridge.live.bus.simulation_commands import execute_for_vehicle
+from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.run_reader import RecordedRun
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first value that a repetition does not reproduce.
+
+    Attributes:
+        step: number of the step, from 1.
+        time: s of simulated time since the start, at the end of the step.
+        vehicle: its name.
+        field: column of the truth, or field of a message.
+        recorded, replayed: its values.
+    """
+
+    step: int
+    time: float
+    vehicle: str
+    field: str
+    recorded: str
+    replayed: str
+
+
+@dataclass(frozen=True)
+class RunReplay:
+    """Result of a repetition.
+
+    Attributes:
+        steps: that are the same to the bit.
+        frame_bytes: of frames compared in them.
+        message_bytes: of messages of custom sensors and of those that see, which were not compared.
+        difference: the first; None if there is none.
+    """
+
+    steps: int
+    frame_bytes: int
+    message_bytes: int
+    difference: Difference | None
+
+
+def replay_run(run: RecordedRun) -> RunReplay:
+    """Repeat a run with the recorded commands, events and commands of the bus.
+
+    Raises:
+        UserError: if the recording is damaged, or does not hold what this takes.
+    """
+    rebuilt = rebuild(run)
+    simulation = rebuilt.simulation
+    if len(simulation) != run.count and len(run.rows):
+        raise UserError(
+            f"{run.path}: run.json describes {len(simulation)} vehicles, truth.npy has {run.count}"
+        )
+    arrays, n = ReplayArrays.of(simulation), len(simulation)
+    rows = np.asarray(run.rows)
+    row_bytes = rows.view(np.uint8).reshape(len(rows), ROW.itemsize)
+    frames, done = np.asarray(run.frames), 0
+    total = len(run.rows) // n
+    changes = _changes(run, simulation, total)
+    for last, entry in changes:
+        part = slice(done * n, last * n)
+        taken, vehicle, why = replay_steps(
+            simulation.handles,
+            tuple(arrays),
+            rows[part],
+            row_bytes[part],
+            run.offsets[part],
+            frames,
+            simulation.time,
+            simulation.step,
+            simulation.substeps,
+        )
+        done += taken
+        simulation.time += taken * simulation.step
+        if why != SAME:
+            return _result(run, n, done, _difference(run, simulation, arrays, done, vehicle, why))
+        if entry is not None:
+            _apply(entry, rebuilt)
+    return _result(run, n, done, None)
+
+
+def _result(run: RecordedRun, n: int, steps: int, difference: Difference | None) -> RunReplay:
+    rows = run.rows[: steps * n]
+    compared = int(rows["frame_bytes"].sum()) if len(run.frames) else 0
+    return RunReplay(steps, compared, int(rows["message_bytes"].sum()), difference)
+
+
+def _changes(
+    run: RecordedRun, simulation: Simulation, total: int
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Numbers of steps after which something changed the simulation, with its entry; at last the end."""
+    for entry in run.events:
+        if entry["kind"] in ("event", "command", "restart"):
+            after = -((simulation.start - entry["time"]) // simulation.step)
+            if after > total:
+                break
+            yield after, entry
+    yield total, None
+
+
+def _apply(entry: dict[str, Any], rebuilt: RebuiltRun) -> None:
+    """Let an entry of events.jsonl happen again."""
+    simulation = rebuilt.simulation
+    if entry["kind"] == "restart":
+        simulation.restart_vehicle(entry["vehicle"])
+        return
+    if entry["kind"] == "event":
+        event = TypeAdapter(EventSpecification).validate_python(entry["event"])
+        if not isinstance(event, StackEvent):
+            scheduled_events.change(event, entry["begins"], simulation, entry["vehicles"], rebuilt.airframes)
+        return
+    if entry["refused"] is not None:
+        return
+    known = RUN_COMMANDS if entry["vehicle"] is None else VEHICLE_COMMANDS
+    command = known[entry["command"]].model_validate(entry["data"])
+    if isinstance(command, SetWind):
+        simulation.world.set_wind(command.wind, simulation.time)
+    elif entry["vehicle"] is not None and not isinstance(command, DelegatedCommand):
+        execute_for_vehicle(command, simulation, entry["vehicle"])
+
+
+def _difference(
+    run: RecordedRun, simulation: Simulation, arrays: ReplayArrays, done: int, vehicle: int, why: int
+) -> Difference:
+    n = len(simulation)
+    index = done * n + vehicle
+    row = run.rows[index : index + 1]
+    if why == DIVERGED:
+        field, recorded, replayed = "motion", "finite", "diverged"
+    elif why == TRUTH_DIFFERS:
+        field, recorded, replayed = _first_column(row, arrays.row)
+    else:
+        begin = int(run.offsets[index] + row["message_bytes"][0])
+        sent = np.asarray(run.frames[begin : begin + int(row["frame_bytes"][0])])
+        field, recorded, replayed = _first_field(sent, arrays.out)
+    seconds = (simulation.time + simulation.step - simulation.start) * 1e-6
+    return Difference(done + 1, seconds, simulation.names[vehicle], field, recorded, replayed)
+
+
+def _first_column(recorded: NDArray[np.void], replayed: NDArray[np.void]) -> tuple[str, str, str]:
+    """First column of two rows whose bytes differ, and its values."""
+    columns = flat(ROW)
+    left, right = np.ascontiguousarray(recorded).view(columns), replayed.view(columns)
+    for name in columns.names or ():
+        if left[name].tobytes() != right[name].tobytes():
+            return name, repr(left[name][0].item()), repr(right[name][0].item())
+    raise AssertionError("no column differs")
+
+
+def _first_field(recorded: NDArray[np.uint8], replayed: NDArray[np.uint8]) -> tuple[str, str, str]:
+    """First field of two series of frames that differs, and its values."""
+    at = 0
+    while at + HEADER + CHECKSUM <= len(recorded):
+        left, right = recorded[at:], replayed[at:]
+        size = HEADER + int(left[1]) + CHECKSUM
+        if np.array_equal(left[:size], right[:size]):
+            at += size
+            continue
+        kinds = [int(frame[7]) + 256 * int(frame[8]) for frame in (left, right)]
+        if kinds[0] != kinds[1] or kinds[0] not in PAYLOAD_NAMES:
+            return "message", f"ID {kinds[0]}", f"ID {kinds[1]}"
+        return _first_value(PAYLOAD_NAMES[kinds[0]], left, right)
+    return "message", "none", f"ID {int(replayed[at + 7]) + 256 * int(replayed[at + 8])}"
+
+
+def _first_value(name: str, left: NDArray[np.uint8], right: NDArray[np.uint8]) -> tuple[str, str, str]:
+    """First field of two frames of the same message that differs; the header's sequence last."""
+    fields = PAYLOADS.fields
+    assert fields is not None
+    dtype = fields[name][0]
+    payloads = []
+    for frame in (left, right):
+        data = np.zeros(dtype.itemsize, np.uint8)
+        length = int(frame[1])
+        data[:length] = frame[HEADER : HEADER + length]
+        payloads.append(data.view(dtype)[0])
+    for field in dtype.names or ():
+        one, other = (np.atleast_1d(payload[field]) for payload in payloads)
+        for k in range(len(one)):
+            if one[k].tobytes() != other[k].tobytes():
+                part = f"[{k}]" if len(one) > 1 else ""
+                return f"{name}.{field}{part}", repr(one[k].item()), repr(other[k].item())
+    return f"{name}: sequence", str(int(left[4])), str(int(right[4]))

@@ -1,0 +1,272 @@
+"""Identification of the attitude model of eq. 4 from a recorded flight, and the files of identified models.
+
+The paper identifies gains and time constants of an unknown attitude controller without giving a method.  Here
+the output-error method is used: the model is simulated from the commands alone, and its parameters are fitted
+to the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import yaml
+from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel, ConfigDict
+from scipy.optimize import least_squares
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.input_file import is_file
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.yaml_file import read, validate
+from sitl_bridge.core.vehicle.airframe_file import find_airframe
+from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
+from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
+
+Floats = NDArray[np.float64]
+Stack = Literal["px4", "builtin"]
+
+MIN_EXCITATION = np.radians(1.0)
+"""Standard deviation of a command below which noise hides gain and time constant, rad."""
+MIN_FIT = 0.5
+"""Smallest share of the angle's deviation that an accepted model explains."""
+_FIELDS_WITHOUT_EFFECT = {"base", "name", "description", "sources", "sensors"}
+"""Fields in which an airframe may differ from its base without changing the response."""
+
+
+@dataclass(frozen=True)
+class AxisFit:
+    """First-order response of one axis.
+
+    Attributes:
+        gain: dimensionless.
+        time_constant: s.
+        offset: steady angle for a level command, rad.
+        fit: 1 - rms(error) / rms(angle about its mean); 1 is perfect.
+        rms: rms error, rad.
+    """
+
+    gain: float
+    time_constant: float
+    offset: float
+    fit: float
+    rms: float
+
+
+def simulate_response(
+    time: Floats, command: Floats, gain: float, time_constant: float, initial: float
+) -> Floats:
+    """Return the (t,) angle of eq. 4 in rad for commands (t,) held from each time to the next; exact."""
+    keep = np.exp(-np.diff(time) / time_constant)
+    angle = np.empty(len(time))
+    angle[0] = initial
+    for k, share in enumerate(keep):
+        angle[k + 1] = share * angle[k] + (1.0 - share) * gain * command[k]
+    return angle
+
+
+def fit_axis(time: ArrayLike, command: ArrayLike, angle: ArrayLike) -> AxisFit:
+    """Fit gain, time constant and offset of the model to a recorded angle by least squares.
+
+    Args:
+        time: (t,) s, increasing.
+        command: (t,) rad, valid from each time on.
+        angle: (t,) rad.
+
+    Raises:
+        UserError: for arrays of different lengths, commands with too little variation, and a response that is
+            not first-order.
+    """
+    t, u, y = (np.asarray(values, dtype=np.float64) for values in (time, command, angle))
+    if not (t.ndim == 1 and t.shape == u.shape == y.shape and len(t) >= 20):
+        raise UserError("identification needs time, command and angle of equal length, at least 20 rows")
+    if not (np.isfinite([t, u, y]).all() and (np.diff(t) > 0.0).all()):
+        raise UserError("identification needs increasing times and finite values")
+    if u.std() < MIN_EXCITATION:
+        raise UserError(
+            f"the commanded angle varies only by {np.degrees(u.std()):.2f} deg; fly doublets of a few "
+            "degrees in roll and pitch to identify the attitude model"
+        )
+
+    def error(p: Floats) -> Floats:
+        gain, log_time_constant, offset, initial = p
+        answer = simulate_response(t, u, gain, float(np.exp(log_time_constant)), initial - offset)
+        difference: Floats = answer + offset - y
+        return difference
+
+    span = float(t[-1] - t[0])
+    lower, upper = np.log(1e-3 * span), np.log(span)
+    guess = np.array([1.0, np.clip(np.log(0.2), lower, upper), 0.0, y[0]])
+    found = least_squares(
+        error, guess, bounds=([0.0, lower, -1.0, -np.pi], [5.0, upper, 1.0, np.pi]), x_scale=[1, 1, 0.1, 0.1]
+    )
+    rms = float(np.sqrt(np.mean(np.square(found.fun))))
+    fit = 1.0 - rms / float(y.std()) if y.std() > 0.0 else -np.inf
+    if fit < MIN_FIT:
+        raise UserError(
+            f"a first-order response explains only {max(fit, 0.0):.0%} of the angle; "
+            "check that commands and angles are of the same axis and clock"
+        )
+    gain, log_time_constant, offset, _ = (float(value) for value in found.x)
+    return AxisFit(gain, float(np.exp(log_time_constant)), offset, fit, rms)
+
+
+def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> float:
+    """Fit the lumped drag coefficient of eq. 2 in s/m by linear least squares, at least zero.
+
+    Args:
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw.
+        acceleration: (t, 3) m/s^2 NED, in still air.
+        thrust: (t,) m/s^2.
+    """
+    x, a, f = (np.asarray(values, dtype=np.float64) for values in (truth, acceleration, thrust))
+    roll, pitch, yaw = x[:, 6], x[:, 7], x[:, 8]
+    z = np.stack(
+        [
+            np.cos(yaw) * np.sin(pitch) * np.cos(roll) + np.sin(yaw) * np.sin(roll),
+            np.sin(yaw) * np.sin(pitch) * np.cos(roll) - np.cos(yaw) * np.sin(roll),
+            np.cos(pitch) * np.cos(roll),
+        ],
+        axis=-1,
+    )
+    rest = a - (0.0, 0.0, GRAVITY)
+    rest -= z * (z * rest).sum(axis=1, keepdims=True)  # component in the rotor plane
+    v = x[:, 3:6]
+    shape = -f[:, None] * (v - z * (z * v).sum(axis=1, keepdims=True))
+    weight = float((shape * shape).sum())
+    return max(float((shape * rest).sum()) / weight, 0.0) if weight > 0.0 else 0.0
+
+
+class Identified(BaseModel):
+    """An attitude model and its origin.
+
+    Attributes:
+        airframe: the identified airframe.
+        stack: the flight stack and its version.
+        flight: the recorded flight.
+        model: gains, time constants and drag.
+        fit_roll, fit_pitch: 1 is perfect.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    airframe: str
+    stack: str
+    flight: str = ""
+    model: AttitudeModel
+    fit_roll: float
+    fit_pitch: float
+
+
+class IdentifiedFile(BaseModel):
+    """Content of ``identified/NAME.yaml`` beside an airframe's NAME.yaml: one model per kind of stack."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    px4: Identified | None = None
+    builtin: Identified | None = None
+
+
+def identify(
+    time: ArrayLike, truth: ArrayLike, commands: ArrayLike, *, airframe: str, stack: str, flight: str = ""
+) -> Identified:
+    """Identify the attitude model from a recorded flight in still air.
+
+    Args:
+        time: (t,) s, evenly spaced.
+        truth: (t, 9) position, velocity NED, roll, pitch, yaw.
+        commands: (t, 3) roll, pitch in rad and specific thrust in m/s^2, valid from each time on.
+        airframe, stack, flight: stored in the file.
+
+    Raises:
+        UserError: as ``fit_axis``, with the axis.
+    """
+    t, x, u = (np.asarray(values, dtype=np.float64) for values in (time, truth, commands))
+    fits = []
+    for i, axis in enumerate(("roll", "pitch")):
+        try:
+            fits.append(fit_axis(t, u[:, i], x[:, 6 + i]))
+        except UserError as error:
+            raise UserError(f"{axis}: {error}") from error
+    roll, pitch = fits
+    drag = fit_drag(x, np.gradient(x[:, 3:6], t, axis=0), u[:, 2])
+    model = AttitudeModel(
+        roll_gain=round(roll.gain, 5),
+        roll_time_constant=round(roll.time_constant, 5),
+        pitch_gain=round(pitch.gain, 5),
+        pitch_time_constant=round(pitch.time_constant, 5),
+        drag=round(drag, 5),
+    )
+    return Identified(
+        airframe=airframe,
+        stack=stack,
+        flight=flight,
+        model=model,
+        fit_roll=round(roll.fit, 3),
+        fit_pitch=round(pitch.fit, 3),
+    )
+
+
+def kind_of(stack: str) -> Stack:
+    """Return the kind of stack from the text in ``Identified.stack``, which contains PX4 for PX4."""
+    return "px4" if stack.startswith("PX4") else "builtin"
+
+
+def models_file(airframe: str) -> Path:
+    """Return the path of an airframe's models, ``identified/`` beside its file; by name or file.
+
+    Raises:
+        UserError: if there is no such airframe.
+    """
+    file = find_airframe(airframe)
+    return file.parent / "identified" / f"{file.stem}.yaml"
+
+
+def save(identified: Identified, path: Path) -> None:
+    """Write a model to an airframe's file of models; replace the one for the same kind of stack.
+
+    Raises:
+        UserError: if the file cannot be written.
+        ConfigurationError: if the existing file is not a file of models.
+    """
+    before = load(path) if path.is_file() else IdentifiedFile()
+    models = before.model_copy(update={kind_of(identified.stack): identified})
+    data = models.model_dump(mode="json", exclude_none=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    write_whole(path, yaml.safe_dump(data, sort_keys=False))
+
+
+def load(path: Path) -> IdentifiedFile:
+    """Read an airframe's models.
+
+    Raises:
+        ConfigurationError: with every fault of the file.
+    """
+    return validate(IdentifiedFile, read(path))
+
+
+def identified_model(airframe: str, stack: Stack) -> Identified | None:
+    """Return the stored model of an airframe for a kind of stack; None if there is none.
+
+    An airframe that differs from its base only in sensors uses the model of the base.
+
+    Raises:
+        UserError: if there is no such airframe.
+        ConfigurationError: with every fault of a file.
+    """
+    path = models_file(airframe)
+    if path.is_file():
+        known: Identified | None = getattr(load(path), stack)
+        return known
+    file = find_airframe(airframe)
+    given = read(file).data
+    base = given.get("base")
+    if not isinstance(base, str) or not set(given) <= _FIELDS_WITHOUT_EFFECT:
+        return None
+    near = file.parent / (base if base.endswith((".yaml", ".yml")) else f"{base}.yaml")
+    return identified_model(str(near) if is_file(near) else base, stack)

@@ -1,0 +1,238 @@
+"""Health of PX4's estimator by PX4's own limits: rejections, test ratios and vibration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.report.flight_record import (
+    BIASES,
+    Estimator,
+    FlightLog,
+    FlightRecord,
+    in_air,
+    seconds,
+)
+
+GROUND_EFFECT_MARGIN = 5.0
+"""Time at both ends of the flight without evaluation, because of the ground (Tools/ecl_ekf), s."""
+
+RED, AMBER = 1.0, 0.5
+"""Test ratios at which a measurement is rejected, and a warning level below (Tools/ecl_ekf)."""
+
+AMBER_FAIL, AMBER_WARN = 50.0, 5.0
+"""Percentages of samples above AMBER that fail or warn (check_level_dict.csv)."""
+
+REJECTIONS = {
+    "reject_hor_vel": "horizontal velocity",
+    "reject_ver_vel": "vertical velocity",
+    "reject_hor_pos": "horizontal position",
+    "reject_ver_pos": "height",
+    "reject_yaw": "yaw",
+    "fs_bad_mag_x": "magnetometer x",
+    "fs_bad_mag_y": "magnetometer y",
+    "fs_bad_mag_z": "magnetometer z",
+    "reject_airspeed": "airspeed",
+    "reject_hagl": "height above ground",
+    "reject_optflow_x": "optical flow x",
+    "reject_optflow_y": "optical flow y",
+}
+"""Measurements by PX4's flags."""
+
+LASTING_REJECTION = 5.0
+"""s of rejection in a row that fail.  PX4's EKF2 reports its solution as invalid when nothing was fused for
+so long (EKF2_NOAID_TOUT).  A shorter one is an outlier that the test is there for."""
+
+NEAR_GROUND = frozenset(
+    {
+        *("reject_ver_pos", "reject_yaw", "fs_bad_mag_x", "fs_bad_mag_y", "fs_bad_mag_z"),
+        *("reject_optflow_x", "reject_optflow_y"),
+    }
+)
+"""Checked without the parts of the flight near the ground (Tools/ecl_ekf, metrics.py)."""
+
+RATIOS = {
+    "hdg": "mag",
+    "vel": "velocity",
+    "pos": "position",
+    "hgt": "height",
+    "tas": "airspeed",
+    "hagl": "height above ground",
+}
+
+TRACKING = {
+    "output_tracking_error[0]": ("output angle error, rad", 8.0e-3),
+    "output_tracking_error[1]": ("output velocity error, m/s", 0.05),
+    "output_tracking_error[2]": ("output position error, m", 0.15),
+}
+
+SHAKING = {
+    "delta_angle_coning_metric": ("coning, rad^2", 1.8e-5, 3.6e-6),
+    "gyro_vibration_metric": ("gyro vibration, rad/s", 12.0, 2.4),
+    "accel_vibration_metric": ("accelerometer vibration, m/s^2", 360.0, 72.0),
+}
+"""Maximum and mean of vehicle_imu_status that warn (check_level_dict.csv).  Tools/ecl_ekf uses an outdated
+name of the first and therefore skips all three."""
+
+ROTATION_DOWNWARD_FACING = 25
+"""MAV_SENSOR_ORIENTATION"""
+RANGE_SETTLING = 3.0
+"""s in which a filtered test ratio forgets: six of its time constants (EKF2, updateAidSourceStatus)."""
+RANGE_INTERVAL = 1.0
+"""s by which logged readings are apart (logger, distance_sensor)."""
+
+VIBRATION_WARN, VIBRATION_FAIL = 4.905, 9.81
+"""Limits of accel_vibration_metric in Flight Review's colours, m/s^2."""
+
+
+def check_estimator(log: FlightLog, instance: int, record: FlightRecord) -> Estimator:
+    """Return PX4's estimator checks for one instance of a log."""
+    failures: list[str] = []
+    warnings: list[str] = []
+    rejected: dict[str, float] = {}
+    for name, (share, longest) in _rejections(log, instance, record).items():
+        rejected[name] = share
+        lasts = longest >= LASTING_REJECTION
+        (failures if lasts else warnings).append(rejection_in_words(name, share))
+    ratios = _test_ratios(log, instance, record, failures, warnings)
+    _medians(log, instance, record, warnings)
+    _check_vibration(log, instance, record, warnings)
+    return Estimator(instance, rejected, ratios, tuple(failures), tuple(warnings))
+
+
+def rejection_in_words(name: str, share: float) -> str:
+    """That a measurement was rejected, with the percentage of the flight."""
+    weight = f"{share:.1f}" if share >= 0.05 else "less than 0.1"
+    return f"{name} rejected in {weight} % of the flight"
+
+
+def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str, tuple[float, float]]:
+    """Percentage of the flight and longest time in s, by measurement; PX4 logs flags when one changes."""
+    flags = log.topic("estimator_status_flags", instance)
+    rejected: dict[str, tuple[float, float]] = {}
+    if flags is None:
+        return rejected
+    time = seconds(flags)
+    lasts = np.diff(time, append=time[-1])
+    for name, words in REJECTIONS.items():
+        if name not in flags:
+            continue
+        margin = GROUND_EFFECT_MARGIN if name in NEAR_GROUND else 0.0
+        chosen = in_air(record, time, margin)
+        bad = chosen & (np.asarray(flags[name]) > 0)
+        if not bad.any():
+            continue
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(int)))
+        longest = max(float(lasts[a:b].sum()) for a, b in zip(edges[::2], edges[1::2], strict=True))
+        flown = max(float(lasts[chosen].sum()), 1e-9)
+        rejected[words] = 100.0 * float(lasts[bad].sum()) / flown, longest
+    return rejected
+
+
+def _test_ratios(
+    log: FlightLog, instance: int, record: FlightRecord, failures: list[str], warnings: list[str]
+) -> dict[str, float]:
+    status = log.topic("estimator_status", instance)
+    ratios: dict[str, float] = {}
+    if status is None:
+        return ratios
+    time = seconds(status)
+    for key, words in RATIOS.items():
+        margin = GROUND_EFFECT_MARGIN if key in ("hdg", "hgt") else 0.0
+        if f"{key}_test_ratio" not in status:
+            continue
+        chosen = in_air(record, time, margin)
+        if key == "hagl":
+            chosen = chosen & _in_range(log, time)
+        values = np.asarray(status[f"{key}_test_ratio"], np.float64)[chosen]
+        values = values[np.isfinite(values)]
+        if not len(values) or (key in ("tas", "hagl") and values.max() == 0.0):
+            continue
+        ratios[words] = float(values.max())
+        amber = 100.0 * float(np.mean((values > AMBER) & (values <= RED)))
+        if amber > AMBER_FAIL:
+            failures.append(f"{words} test ratio above {AMBER:g} in {amber:.0f} % of the flight")
+        elif amber > AMBER_WARN:
+            warnings.append(f"{words} test ratio above {AMBER:g} in {amber:.0f} % of the flight")
+    chosen = in_air(record, time)
+    if chosen.any() and np.asarray(status["filter_fault_flags"])[chosen].max() > 0:
+        failures.append("numerical faults of the filter")
+    return ratios
+
+
+def _in_range(log: FlightLog, time: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether the range finder has measured since RANGE_SETTLING before each time, in s.
+
+    Without a target in its range PX4 ignores it, but from 2026 on still reports the innovation's test ratio.
+    """
+    found = np.ones(len(time), np.bool_)
+    for number in log.instances("distance_sensor"):
+        beam = log.topic("distance_sensor", number)
+        if beam is None or beam["orientation"][0] != ROTATION_DOWNWARD_FACING:
+            continue
+        distance = np.asarray(beam["current_distance"])
+        out = seconds(beam)[(distance > beam["max_distance"]) | (distance < beam["min_distance"])]
+        before, after = (
+            np.searchsorted(out, t) for t in (time - RANGE_SETTLING - RANGE_INTERVAL, time + RANGE_INTERVAL)
+        )
+        found &= before == after
+    return found
+
+
+def _medians(log: FlightLog, instance: int, record: FlightRecord, warnings: list[str]) -> None:
+    status = log.topic("estimator_status", instance)
+    if status is not None:
+        chosen = in_air(record, seconds(status), GROUND_EFFECT_MARGIN)
+        for column, (words, level) in TRACKING.items():
+            if chosen.any():
+                median = float(np.median(np.asarray(status[column])[chosen]))
+                if median > level:
+                    warnings.append(f"{words}: median {median:.2g}, above {level:g}")
+    states = log.topic("estimator_states", instance)
+    if states is None:
+        return
+    chosen = in_air(record, seconds(states), GROUND_EFFECT_MARGIN)
+    for words, (first, level) in BIASES.items():
+        if chosen.any():
+            medians = [np.median(np.asarray(states[f"states[{first + k}]"])[chosen]) for k in range(3)]
+            size = float(np.linalg.norm(medians))
+            if size > level:
+                warnings.append(f"{words}: {size:.2g}, above {level:g}")
+
+
+def _check_vibration(log: FlightLog, instance: int, record: FlightRecord, warnings: list[str]) -> None:
+    """Check the vibration of the inertial sensor that an estimator instance uses."""
+    status = log.topic("estimator_status", instance)
+    for number in log.instances("vehicle_imu_status"):
+        imu = log.topic("vehicle_imu_status", number)
+        if imu is None or status is None or not _is_its_imu(status, imu):
+            continue
+        chosen = in_air(record, seconds(imu), GROUND_EFFECT_MARGIN)
+        for name, (words, peak, mean) in SHAKING.items():
+            values = np.asarray(imu.get(name, np.zeros(len(chosen))))[chosen]  # older versions lack some
+            if len(values) and (values.max() > peak or values.mean() > mean):
+                warnings.append(f"{words}: up to {values.max():.2g}, mean {values.mean():.2g}")
+
+
+def _is_its_imu(status: Mapping[str, Any], imu: Mapping[str, Any]) -> bool:
+    """Whether an estimator uses an inertial sensor; before v1.12 PX4 logged no device in its status."""
+    if "accel_device_id" not in status or "accel_device_id" not in imu:
+        return True
+    return bool(imu["accel_device_id"][0] == status["accel_device_id"][0])
+
+
+def vibration(log: FlightLog, record: FlightRecord) -> float:
+    """Return the largest vibration metric of the accelerometers in flight, m/s^2."""
+    worst = math.nan
+    for instance in log.instances("vehicle_imu_status"):
+        status = log.topic("vehicle_imu_status", instance)
+        if status is None:
+            continue
+        chosen = in_air(record, seconds(status), GROUND_EFFECT_MARGIN)
+        if chosen.any() and "accel_vibration_metric" in status:
+            worst = float(np.fmax(worst, np.asarray(status["accel_vibration_metric"])[chosen].max()))
+    return worst

@@ -1,0 +1,176 @@
+"""What the map and the 3-D view of a report show: tracks, plan, fence, outlines of the world's objects.
+
+All positions are m NED in the world frame.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.report.scene_outline import footprints
+from sitl_bridge.analysis.report.time_lines import shown_window
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_geometry import GeometryLoader
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.world import Origin
+
+Floats: TypeAlias = NDArray[np.float64]
+
+RELATIVE_FRAMES = (3, 6)
+"""MAV_FRAME with heights above home."""
+AROUND = np.linspace(0.0, 2.0 * np.pi, 49)
+
+
+def track(vehicle: RecordedVehicle, points: int) -> dict[str, Any] | None:
+    """The flown track, the reference and the times of a vehicle; None without positions.
+
+    Args:
+        vehicle: of the run.
+        points: at most.
+    """
+    window = shown_window(vehicle)
+    if window is None:
+        return None
+    record = vehicle.record
+    if vehicle.rows is not None and len(vehicle.rows):
+        time, position, kind = vehicle.time, vehicle.true("position", "north", "east", "down"), "true"
+    elif record is not None and len(record.time):
+        time, position, kind = record.time, record.estimate + vehicle.to_world, "estimated"
+    else:
+        return None
+    chosen = np.flatnonzero((time >= window[0]) & (time <= window[1]))
+    chosen = chosen[:: max(1, math.ceil(len(chosen) / points))]
+    reference = np.zeros((0, 3)) if record is None else record.reference + vehicle.to_world
+    return {
+        "name": vehicle.name,
+        "kind": kind,
+        "time": rounded(time[chosen], 2),
+        "points": rounded(position[chosen], 2),
+        "reference": rounded(_few(reference, points), 2),
+    }
+
+
+def fewer(track: dict[str, Any], points: int) -> dict[str, Any]:
+    """A track with at most so many points."""
+    every = max(1, math.ceil(len(track["time"]) / points))
+    return track | {key: track[key][::every] for key in ("time", "points")}
+
+
+def tracks_of_arrays(run: RunRecord, points: int) -> list[dict[str, Any]]:
+    """Tracks of a formation or of avoidance that was simulated without a truth log."""
+    arrays = run.tracks
+    if arrays is None or "position" not in arrays or "time" not in arrays:
+        return []
+    time, position = np.asarray(arrays["time"], np.float64), np.asarray(arrays["position"], np.float64)
+    every = max(1, math.ceil(len(time) / points))
+    slots = arrays.get("slot", arrays.get("reference"))
+    found = []
+    for i in range(position.shape[1]):
+        reference = np.zeros((0, 3)) if slots is None else np.asarray(slots, np.float64)[::every, i]
+        found.append(
+            {
+                "name": track_name(run, i),
+                "kind": "simulated",
+                "time": rounded(time[::every], 2),
+                "points": rounded(position[::every, i], 2),
+                "reference": rounded(reference, 2),
+            }
+        )
+    return found
+
+
+def track_name(run: RunRecord, number: int) -> str:
+    """Name of a vehicle of a simulated formation or of avoidance."""
+    names = None if run.tracks is None else run.tracks.get("names")
+    return str(names[number]) if names is not None and number < len(names) else str(number)
+
+
+def _few(points: Floats, most: int) -> Floats:
+    """Points without repeated ones; at most about ``most``."""
+    if len(points) < 3:
+        return points
+    moved = np.ones(len(points), bool)
+    moved[1:] = ~(np.abs(np.diff(points, axis=0)).max(axis=1) < 0.01)
+    moved[-1] = True
+    points = points[moved]
+    return points[:: max(1, len(points) // most)]
+
+
+def plan_outline(run: RunRecord) -> dict[str, Any]:
+    """Waypoints and fence of the plan in the world frame; empty without a plan or an origin."""
+    origin = _origin(run)
+    plan = run.plan
+    if plan is None or origin is None:
+        return {}
+    projection = Projection(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
+
+    # Numbered from 1, as the terminal and QGroundControl do.
+    waypoints = []
+    for number, item in enumerate(plan.items, 1):
+        if not item.has_position:
+            continue
+        north, east = projection.local(*item.point)
+        height = item.params[6]
+        if item.frame not in RELATIVE_FRAMES:
+            height -= origin.altitude
+        waypoints.append(
+            {"number": number, "what": item.where, "place": rounded(np.array([north, east, -height]), 2)}
+        )
+    fence: list[dict[str, Any]] = []
+    for circle in plan.circles:
+        centre = np.array(projection.local(*circle.centre))
+        ring = centre + circle.radius * np.stack([np.cos(AROUND), np.sin(AROUND)], axis=-1)
+        fence.append({"inclusion": circle.inclusion, "points": rounded(ring, 1)})
+    for polygon in plan.polygons:
+        corners = np.array([projection.local(*vertex) for vertex in polygon.vertices])
+        fence.append(
+            {"inclusion": polygon.inclusion, "points": rounded(np.concatenate([corners, corners[:1]]), 1)}
+        )
+    return {"waypoints": waypoints, "fence": fence}
+
+
+def _origin(run: RunRecord) -> Origin | None:
+    world = run.run.get("world")
+    try:
+        return Origin.model_validate(world["origin"]) if isinstance(world, dict) else None
+    except (KeyError, ValidationError):
+        return None
+
+
+def scene_outline(run: RunRecord) -> list[dict[str, Any]]:
+    """Outlines of the objects of the run's world; what cannot be read again is noted and left out."""
+    world = run.run.get("world")
+    described = world.get("scene") if isinstance(world, dict) else None
+    if not isinstance(described, dict) or not described.get("objects"):
+        return []
+    try:
+        specification = SceneSpecification.model_validate(described)
+    except ValidationError:
+        run.notes.append("the scene is not shown: this version does not read its description in run.json")
+        return []
+    loader = GeometryLoader(run.path, _origin(run) or Origin())
+    objects = []
+    for thing in specification.objects:
+        try:
+            objects.append(loader.load(thing))
+        except UserError as error:
+            run.notes.append(f"{thing.name or thing.kind} is not shown: {error}")
+    return footprints(Scene(specification.model_copy(update={"objects": tuple(objects)})))
+
+
+def rounded(values: NDArray[Any], digits: int) -> list[Any]:
+    """Nested lists of numbers with few digits; null for what is not finite."""
+    array = np.round(np.asarray(values, np.float64), digits)
+    flat = [None if not math.isfinite(v) else int(v) if v == int(v) else v for v in array.ravel().tolist()]
+    if array.ndim == 1:
+        return flat
+    width = array.shape[1]
+    return [flat[i : i + width] for i in range(0, len(flat), width)]

@@ -1,0 +1,288 @@
+"""Results of one flight from its ULog, and the log as arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.report.ulog_file import Fields, read_columns
+from sitl_bridge.autopilot.flight_log import NAME
+from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.link.px4.event_catalogue import DEBUG
+from sitl_bridge.record.topic_memory import TopicMemory
+
+Array: TypeAlias = NDArray[np.float64]
+
+EARTH_RADIUS = 6_371_000.0
+"""Radius of PX4's spherical Earth, m (src/lib/geo)."""
+
+MODES = {
+    0: "Manual",
+    1: "Altitude",
+    2: "Position",
+    3: "Mission",
+    4: "Hold",
+    5: "Return",
+    10: "Acro",
+    12: "Descend",
+    13: "Termination",
+    14: "Offboard",
+    15: "Stabilized",
+    17: "Takeoff",
+    18: "Land",
+    19: "Follow",
+    20: "Precision land",
+    21: "Orbit",
+}
+"""VehicleStatus.msg, nav_state."""
+
+
+def _entries(name: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{name}[{i}]" for i in range(count))
+
+
+_PLACES = tuple(
+    f"{which}.{name}" for which in ("previous", "current") for name in ("lat", "lon", "alt", "valid")
+)
+TOPICS: Fields = {
+    "distance_sensor": ("orientation", "current_distance", "max_distance", "min_distance"),
+    "estimator_status": (
+        *(f"{kind}_test_ratio" for kind in ("hdg", "vel", "pos", "hgt", "tas", "hagl")),
+        *("filter_fault_flags", "accel_device_id"),
+        *_entries("output_tracking_error", 3),
+    ),
+    "estimator_status_flags": (),
+    "estimator_states": tuple(f"states[{i}]" for i in range(10, 16)),
+    "failsafe_flags": (),
+    "position_setpoint_triplet": _PLACES,
+    "trajectory_setpoint": (*_entries("position", 3), *_entries("velocity", 3)),
+    "vehicle_attitude": _entries("q", 4),
+    "vehicle_imu_status": (
+        *("accel_device_id", "accel_vibration_metric", "gyro_vibration_metric"),
+        "delta_angle_coning_metric",
+    ),
+    "vehicle_land_detected": ("landed",),
+    "vehicle_local_position": (
+        *("x", "y", "z", "vx", "vy", "vz"),
+        *("ref_lat", "ref_lon", "ref_alt", "ref_timestamp"),
+    ),
+    "vehicle_local_position_groundtruth": ("x", "y", "z", "ref_lat", "ref_lon", "ref_alt"),
+    "vehicle_status": ("nav_state", "arming_state", "failsafe"),
+}
+"""Topics of which the results are made, and their fields besides the time; none stands for all."""
+
+HOLD, OFFBOARD = 4, 14
+
+LEG_MODES = (3, 5)
+
+PREDICTION_PERIOD = 0.01
+"""EKF2_PREDICT_US, s.  The bias levels are per prediction, in rad and m/s (check_table.csv: "delta angle bias
+vector length (rad)"), from a time when EKF2 estimated them so.  EKF2 now estimates rad/s and m/s^2
+(EKF/covariance.cpp), but Tools/ecl_ekf still compares the same numbers, and so warns of a gyroscope drift of
+0.03 deg/s."""
+
+BIASES = {
+    "gyro bias, rad/s": (10, 4.4e-4 / PREDICTION_PERIOD),
+    "accelerometer bias, m/s^2": (13, 4.8e-3 / PREDICTION_PERIOD),
+}
+"""First of three entries of estimator_states.states, and the warning level (check_level_dict.csv)."""
+
+
+def _level(character: int) -> int:
+    """Return the level of a logged message, 0 emergency to 7 debug; debug where the byte is damaged."""
+    level = int(character) - ord("0")
+    return level if 0 <= level <= DEBUG else DEBUG
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Distance of the vehicle from its reference: m (or m/s for velocities) and s."""
+
+    mean: float
+    rms: float
+    max: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Results of the estimator checks of one instance.
+
+    Attributes:
+        instance: of the estimator.
+        rejected: percentage of the flight with rejections, by kind of measurement; only those with
+            rejections.
+        ratios: largest test ratio by kind.
+        failures, warnings: texts of the checks that failed or warned.
+    """
+
+    instance: int
+    rejected: dict[str, float]
+    ratios: dict[str, float]
+    failures: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass
+class FlightRecord:
+    """Results of a flight; times in s on PX4's clock, positions in m of PX4's local frame.
+
+    Attributes:
+        path: of the ULog.
+        take_off, landing: first and last time in the air; nan without a flight.
+        air_time: s in the air.
+        distance: length of the flown path, m.
+        max_speed, max_height: m/s, m above the take-off point.
+        modes: (mode, s) in flight order.
+        deviations: from the reference, by PX4's own estimate: ``offboard position``, ``offboard velocity``,
+            ``mission legs``, ``hold``.
+        true_deviations: the same by ground truth.
+        estimate_error: PX4's position against ground truth in flight.
+        estimators: check results of all instances.
+        failsafes: texts of the causes of failsafes in flight.
+        vibration: largest accel_vibration_metric in m/s^2.
+        damaged: whether parts of the ULog cannot be read; the figures are of the others.
+        messages: (s, level, text) logged by PX4, level 0 emergency ... 7 debug.
+        time, estimate: (k,), (k, 3) estimated positions.
+        true_time, truth: (j,), (j, 3) true positions in the same frame; empty without ground truth.
+        reference: (m, 3) reference points, nan rows between separate parts.
+        error_time, error: deviation over time, by estimate.
+    """
+
+    path: Path
+    take_off: float = math.nan
+    landing: float = math.nan
+    air_time: float = 0.0
+    distance: float = 0.0
+    max_speed: float = 0.0
+    max_height: float = 0.0
+    modes: list[tuple[str, float]] = field(default_factory=list)
+    deviations: dict[str, Deviation] = field(default_factory=dict)
+    true_deviations: dict[str, Deviation] = field(default_factory=dict)
+    estimate_error: Deviation | None = None
+    estimators: list[Estimator] = field(default_factory=list)
+    failsafes: list[str] = field(default_factory=list)
+    vibration: float = math.nan
+    damaged: bool = False
+    messages: list[tuple[float, int, str]] = field(default_factory=list)
+    time: Array = field(default_factory=lambda: np.zeros(0))
+    estimate: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    true_time: Array = field(default_factory=lambda: np.zeros(0))
+    truth: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    reference: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    error_time: Array = field(default_factory=lambda: np.zeros(0))
+    error: Array = field(default_factory=lambda: np.zeros(0))
+
+
+class FlightLog:
+    """Topics of a flight as arrays.
+
+    Args:
+        columns: of the topics by (name, instance), then by field.
+        messages: (us, level, text) in order.
+        built_in: whether the built-in stack flew.
+        stack: that wrote the log, and its version; empty where it is not known.
+        damaged: whether parts cannot be read.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[tuple[str, int], dict[str, NDArray[Any]]],
+        messages: Sequence[tuple[int, int, str]],
+        *,
+        built_in: bool,
+        stack: str = "",
+        damaged: bool = False,
+    ) -> None:
+        self._columns, self.messages, self._built_in = columns, messages, built_in
+        self.stack = "the built-in flight stack" if built_in else stack or "PX4"
+        self.damaged = damaged
+
+    @classmethod
+    def read(cls, path: Path, topics: Fields = TOPICS) -> Self:
+        """Read some topics of a ULog, of each the named fields.
+
+        Raises:
+            UserError: for a file that cannot be read or is no ULog.
+        """
+        log = read_columns(
+            path, {name: ("timestamp", *kept) if kept else () for name, kept in topics.items()}
+        )
+        built_in = log.info.get("sys_name") == NAME
+        messages = [(time, _level(level), text) for time, level, text in log.messages]
+        stack = f"{log.info.get('sys_name', 'PX4')} {log.version}".strip()
+        return cls(log.topics, messages, built_in=built_in, stack=stack, damaged=log.damaged)
+
+    @classmethod
+    def of_memory(cls, memory: TopicMemory) -> Self:
+        """What the built-in stack logged into memory."""
+        found = {(topic, 0): memory.columns(topic) for topic in memory.topics}
+        # As in a ULog, a topic without samples is not there.
+        found = {key: columns for key, columns in found.items() if len(columns["timestamp"])}
+        return cls(found, memory.messages, built_in=True)
+
+    def topic(self, name: str, instance: int = 0) -> dict[str, NDArray[Any]] | None:
+        """Return the columns of one instance of a topic by field name; None if it was not logged."""
+        found = self._columns.get((name, instance))
+        return found if found is not None and len(found["timestamp"]) else None
+
+    def metres_a_degree(self, latitude: float, altitude: float) -> tuple[float, float]:
+        """Return metres per degree of latitude and of longitude on the Earth model of the log's writer."""
+        if self._built_in:
+            projection, small = Projection(math.radians(latitude), 0.0, altitude), 1e-6
+            north, east = projection.local(latitude + small, small)
+            return north / small, east / small
+        degree = math.radians(EARTH_RADIUS)
+        return degree, degree * math.cos(math.radians(latitude))
+
+    def instances(self, name: str) -> list[int]:
+        """Return the logged instances of a topic."""
+        return sorted(instance for topic, instance in self._columns if topic == name)
+
+
+def seconds(topic: dict[str, NDArray[Any]]) -> Array:
+    """Return the (k,) time stamps of a topic in s."""
+    return np.asarray(topic["timestamp"], np.float64) * 1e-6
+
+
+def columns(topic: dict[str, NDArray[Any]], *names: str) -> Array:
+    """Return (k, c) columns of a topic, side by side."""
+    return np.stack([np.asarray(topic[name], np.float64) for name in names], axis=-1)
+
+
+def last_before(times: Array, moments: Array) -> NDArray[np.intp]:
+    """Return the index of the last of ``times`` at or before each moment, -1 if there is none."""
+    return np.searchsorted(times, moments, side="right") - 1
+
+
+def deviation(time: Array, error: Array) -> Deviation | None:
+    """Return statistics of an error over time; None for fewer than two finite samples."""
+    good = np.isfinite(error)
+    if np.count_nonzero(good) < 2:
+        return None
+    step = float(np.median(np.diff(time)))
+    kept = error[good]
+    return Deviation(
+        mean=float(kept.mean()),
+        rms=float(np.sqrt(np.mean(kept**2))),
+        max=float(kept.max()),
+        seconds=len(kept) * step,
+    )
+
+
+def in_air(record: FlightRecord, time: Array, margin: float = 0.0) -> NDArray[np.bool_]:
+    """Return which times lie between take-off and landing, with a margin in s."""
+    return (time >= record.take_off + margin) & (time < record.landing - margin)
+
+
+def true_at(record: FlightRecord, time: Array) -> Array | None:
+    """Return (k, 3) m true positions at times; None if the log has no ground truth."""
+    if not len(record.true_time):
+        return None
+    return np.stack([np.interp(time, record.true_time, record.truth[:, k]) for k in range(3)], axis=-1)

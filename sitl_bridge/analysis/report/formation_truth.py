@@ -1,0 +1,72 @@
+"""Truth of a formation flown on the vehicles' own estimates: slot errors and separation.
+
+The estimates are in the flight's tracks, the truth in the simulator's log.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
+
+Array = NDArray[np.float64]
+SUMMARY, TRACKS = "summary.json", "tracks.npz"
+
+
+def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
+    """Add the truth to a formation's ``summary.json``.
+
+    Args:
+        directory: of ``Result.write``.
+        log: of the truth, on the vehicles' clock.
+        count: number of vehicles in it, in the order of the formation.
+
+    Returns:
+        largest error with a steady centre and between moves, and smallest separation, m; empty if the
+        formation wrote no tracks.
+    """
+    if not ((directory / TRACKS).is_file() and (directory / SUMMARY).is_file()):
+        return {}
+    summary = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
+    with np.load(directory / TRACKS) as file:
+        tracks = {name: file[name] for name in file.files}
+    table = read_truth(log)
+    whole = len(table) // count * count
+    clock = table["time"][:whole:count] * 1e-6
+    axes = ("position_north", "position_east", "position_down")
+    moments = tracks["time"] + summary["started_at_s"]
+    true = np.empty_like(tracks["position"])
+    for vehicle in range(count):
+        for axis, name in enumerate(axes):
+            # A log that ended early, for instance on a full disk, has no data for the time after it.
+            true[:, vehicle, axis] = np.interp(
+                moments, clock, table[name][vehicle:whole:count], left=np.nan, right=np.nan
+            )
+    errors = true_slot_errors(tracks, true)
+    found = {
+        "true_worst_slot_error_steady_m": _worst(errors[tracks["steady"]]),
+        "true_worst_slot_error_settled_m": _worst(errors[tracks["settled"]]),
+        "true_least_separation_m": _least_separation(true[tracks["time"] >= 0.0]),
+    }
+    text = json.dumps(summary | found, indent=2)
+    write_whole(directory / SUMMARY, text + "\n")
+    return {**found, "estimated": summary["worst_slot_error_steady_m"]}
+
+
+def _worst(errors: Array) -> float:
+    return float(np.nanmax(errors)) if np.isfinite(errors).any() else float("nan")
+
+
+def _least_separation(position: Array) -> float:
+    """Return the smallest distance in m between any two vehicles in the known rows of (k, n, 3)."""
+    least = float("inf")
+    i, j = np.triu_indices(position.shape[1], 1)
+    for row in position[np.isfinite(position).all(axis=(1, 2))]:
+        least = min(least, float(np.linalg.norm(row[i] - row[j], axis=1).min(initial=np.inf)))
+    return least

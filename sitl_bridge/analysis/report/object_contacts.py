@@ -1,0 +1,71 @@
+"""What a vehicle hit in a flight: its contacts with objects of the scene, in words and as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.core.dynamics.contact_parts import part_name
+
+REPORTED = 5
+"""Contacts of a vehicle that are listed one by one."""
+
+
+class ObjectContact(NamedTuple):
+    """A vehicle's contact with an object, other than standing on it.
+
+    Attributes:
+        time: s of simulated time.
+        name: of the object.
+        part: of the vehicle.
+        speed: m/s, closing speed.
+        position: m NED.
+    """
+
+    time: float
+    name: str
+    part: str
+    speed: float
+    position: tuple[float, float, float]
+
+
+def object_contacts(rows: NDArray[np.void], vehicle: int, names: Sequence[str]) -> tuple[ObjectContact, ...]:
+    """Contacts of one vehicle.
+
+    Args:
+        rows: (k,) CONTACT of all vehicles.
+        vehicle: index.
+        names: of the scene's objects.
+    """
+    found = []
+    for row in rows[rows["vehicle"] == vehicle]:
+        what = part_name(int(row["part"]))
+        north, east, down = (float(x) for x in row["position"])
+        name = names[int(row["object"])]
+        found.append(ObjectContact(row["time"] * 1e-6, name, what, float(row["speed"]), (north, east, down)))
+    return tuple(found)
+
+
+def contact_words(contacts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Contacts, as ``contact_values`` gives them, in words: the first few one by one."""
+    words = [
+        f"the {one['part']} hit {one['object']} at {one['closing_speed']:.1f} m/s, {one['time']:.1f} s"
+        for one in contacts[:REPORTED]
+    ]
+    if len(contacts) > REPORTED:
+        words.append(f"{len(contacts) - REPORTED} more contacts with objects, in the summary")
+    return words
+
+
+def contact_values(one: ObjectContact) -> dict[str, Any]:
+    """A contact as plain values."""
+    return {
+        "time": float(one.time),
+        "object": one.name,
+        "part": one.part,
+        "closing_speed": one.speed,
+        "position": list(one.position),
+    }

@@ -1,0 +1,56 @@
+"""One estimator of motion over one recorded sensor, in a process of its own: run by ``odometry_evaluation``.
+
+``python -m sitl_bridge.analysis.report.odometry_worker ESTIMATOR RECORDING TRAJECTORY VOXEL`` writes a TUM
+file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from sitl_bridge.analysis.report.pose_error import PoseTrajectory
+from sitl_bridge.analysis.report.sensor_run import pairs, stereo_rig, turns
+from sitl_bridge.analysis.report.tum_file import write_tum
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
+
+
+def estimated(name: str, recording: Path, voxel: float) -> PoseTrajectory:
+    """Run an estimator over a recording.
+
+    Args:
+        name: of the estimator.
+        recording: directory of clouds, or in EuRoC's layout.
+        voxel: m, of a lidar estimator's map.
+
+    Raises:
+        UserError: where a file is broken or a package is missing.
+    """
+    if name in LIDAR_ESTIMATORS:
+        lidar = LIDAR_ESTIMATORS[name](voxel)
+        found = [(time, lidar.update(turn)) for time, turn in turns(recording)]
+    else:
+        stereo = STEREO_ESTIMATORS[name](stereo_rig(recording))
+        found = [(time, stereo.update(images)) for time, images in pairs(recording)]
+    if not found:
+        raise UserError(f"{recording}: holds no sample")
+    poses = np.array([pose for _, pose in found])
+    return PoseTrajectory(np.array([time for time, _ in found]), poses[:, :3, 3], poses[:, :3, :3])
+
+
+def main() -> int:
+    """Run as the arguments say."""
+    name, recording, trajectory, voxel = sys.argv[1:]
+    try:
+        write_tum(Path(trajectory), estimated(name, Path(recording), float(voxel)))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

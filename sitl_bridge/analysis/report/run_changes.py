@@ -1,0 +1,218 @@
+"""Faults and changes of a run, and stalls of its flight stacks.
+
+Faults and changes are those that happened, by events.jsonl, else those that the schedule names, and the
+failures that were injected by MAVLink commands, by the flight logs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sitl_bridge.analysis.report.flight_record import seconds
+from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+
+COMMANDS = ("wind", "fault", "jam", "spoof", "rotor", "propeller", "teleport")
+"""Commands of the bus and of the live page that change the simulation; those of time and flight do not."""
+NO_FAULTS = frozenset({"gust", "wind_change", "payload_drop", "wind"})
+"""Changes that a sound vehicle copes with."""
+INJECT_FAILURE, FLIGHT_TERMINATION = 420, 185
+"""MAV_CMD"""
+UNITS = {0: "gyroscope", 1: "accelerometer", 2: "magnetometer", 3: "barometer", 4: "GPS", 101: "motor"}
+"""FAILURE_UNIT of MAVLink."""
+INERTIAL = (0, 1)
+"""Those of UNITS without which PX4 sends no motor commands."""
+BUILT_IN_FAILURE = "Failure injection: "
+"""Beginning of what the built-in stack says of an injected failure; it logs no commands."""
+MOMENT = 1.0
+"""s of simulated time between a cause and a stall."""
+
+
+@dataclass
+class Change:
+    """A fault or change of the simulation.
+
+    Attributes:
+        begin, end: s; the same for one without an end.
+        text: for the reader.
+        vehicles: names; empty for all.
+        fault: whether something was broken on purpose.
+        silences: for how many s a flight stack may then stop to answer if there is no end; 0 for never.
+    """
+
+    begin: float
+    end: float
+    text: str
+    vehicles: tuple[str, ...] = ()
+    fault: bool = False
+    silences: float = 0.0
+
+    def concerns(self, vehicle: str) -> bool:
+        """Whether it concerns a vehicle."""
+        return not self.vehicles or vehicle in self.vehicles
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A flight stack that did not answer, although it was in lockstep before.
+
+    Attributes:
+        vehicle: its name.
+        begin, end: s of simulated time; the same if simulated time waited.
+        cause: the injected fault that explains it; empty if none does.
+    """
+
+    vehicle: str
+    begin: float
+    end: float
+    cause: str = ""
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it is explained, or simulated time waited."""
+        return bool(self.cause) or self.end <= self.begin
+
+    def words(self) -> str:
+        """What happened, without the vehicle."""
+        if self.end <= self.begin:
+            return f"the flight stack did not answer at {self.begin:.1f} s; simulated time waited"
+        what = (
+            f"the flight stack did not answer for {self.end - self.begin:.2f} s from {self.begin:.1f} s on;"
+            " the vehicle flew on with its last commands"
+        )
+        return f"{what}, after {self.cause}" if self.cause else what
+
+
+def run_changes(run: RunRecord) -> list[Change]:
+    """The faults and changes of a run in the order in which they began.
+
+    A run with events.jsonl shows what happened: scheduled events that began before the run ended, and
+    commands that were executed.  A run without it, or whose recording ended early because the disk was full,
+    shows its schedule in run.json.
+    """
+    happened = run.events is not None and not run.summary.get("partial")
+    found = _happened(run) if happened else list(_schedule(run))
+    for vehicle in run.vehicles:
+        found += _injected_by_command(vehicle)
+    return sorted(found, key=lambda change: change.begin)
+
+
+def stalls(run: RunRecord) -> list[Stall]:
+    """Stalls of the flight stacks in order; a run without events.jsonl has none."""
+    names = [vehicle.name for vehicle in run.vehicles]
+    changes = run_changes(run)
+    last = max((float(vehicle.time[-1]) for vehicle in run.vehicles if len(vehicle.time)), default=0.0)
+    begun: dict[str, float] = {}
+    found = []
+    for entry in run.events or ():
+        match entry:
+            case {"kind": "stall", "time": int(time), "vehicle": int(number), "begins": bool(begins)}:
+                if not 0 <= number < len(names):
+                    continue
+                if begins:
+                    begun[names[number]] = time * 1e-6
+                elif names[number] in begun:
+                    found.append((names[number], begun.pop(names[number]), time * 1e-6))
+    found += [(name, begin, max(begin, last)) for name, begin in begun.items()]
+    return [
+        Stall(name, begin, end, _cause(changes, name, begin))
+        for name, begin, end in sorted(found, key=lambda one: one[1])
+    ]
+
+
+def _cause(changes: Sequence[Change], vehicle: str, moment: float) -> str:
+    """The fault after which a flight stack may stop to answer; empty without one."""
+    for one in changes:
+        until = one.end if one.end > one.begin else one.begin + one.silences
+        if one.silences and one.concerns(vehicle) and one.begin - MOMENT <= moment <= until + MOMENT:
+            return f"{one.text} at {one.begin:.1f} s"
+    return ""
+
+
+def _happened(run: RunRecord) -> list[Change]:
+    names = [vehicle.name for vehicle in run.vehicles]
+    found: list[Change] = []
+    open_events: list[tuple[Any, Change]] = []
+    for entry in run.events or ():
+        time = entry.get("time")
+        if not isinstance(time, int | float):
+            continue
+        match entry:
+            case {"kind": "event", "begins": True, "event": dict(event)}:
+                begin, lasts = time * 1e-6, event.get("lasts")
+                end = begin + lasts if isinstance(lasts, int | float) else begin
+                change = _change(begin, end, event, _named(entry, names))
+                found.append(change)
+                open_events.append((event, change))
+            case {"kind": "event", "event": dict(event)}:
+                for pair in open_events:
+                    if pair[0] == event:
+                        pair[1].end = time * 1e-6
+                        open_events.remove(pair)
+                        break
+            case {"kind": "command", "command": str(name), "refused": None, "data": dict(data)}:
+                if name in COMMANDS:
+                    told = {"kind": f"command {name}", **data}
+                    found.append(_change(time * 1e-6, time * 1e-6, told, _named(entry, names)))
+    return found
+
+
+def _schedule(run: RunRecord) -> Iterator[Change]:
+    for event in run.run.get("events") or ():
+        if not isinstance(event, Mapping) or not isinstance(event.get("at"), int | float):
+            continue
+        begin, lasts = float(event["at"]), event.get("lasts")
+        end = begin + float(lasts) if isinstance(lasts, int | float) else begin
+        who = event.get("vehicles")
+        names = () if who is None else tuple(str(w) for w in (who if isinstance(who, list) else [who]))
+        yield _change(begin, end, event, names)
+
+
+def _change(begin: float, end: float, event: Mapping[str, Any], vehicles: tuple[str, ...]) -> Change:
+    """A change from an entry of events.jsonl or of the schedule."""
+    kind = str(event.get("kind", "event")).removeprefix("command ")
+    silences = 0.0
+    if event.get("sensor") == "imu" and event.get("fault") == "off":
+        silences = math.inf
+    elif kind in ("stack_stopped", "stack_killed"):
+        silences = MOMENT
+    return Change(begin, end, _in_words(event), vehicles, kind not in NO_FAULTS, silences)
+
+
+def _injected_by_command(vehicle: RecordedVehicle) -> Iterator[Change]:
+    """Failures that a mission or a ground station injected over MAVLink, and terminations it asked for."""
+    who = (vehicle.name,)
+    topic = None if vehicle.log is None else vehicle.log.topic("vehicle_command")
+    if topic is not None:
+        first, second = np.asarray(topic["param1"]), np.asarray(topic["param2"])
+        for time, number, unit, kind in zip(seconds(topic), topic["command"], first, second, strict=True):
+            if number == INJECT_FAILURE and kind > 0:
+                name = UNITS.get(int(unit), f"unit {int(unit)}")
+                silences = math.inf if unit in INERTIAL else 0.0
+                yield Change(time, time, f"an injected failure ({name})", who, True, silences)
+            elif number == FLIGHT_TERMINATION and unit > 0.5:
+                yield Change(time, time, "flight termination by command", who, True, math.inf)
+    for time, _, text in () if vehicle.record is None else vehicle.record.messages:
+        if BUILT_IN_FAILURE in text and text.endswith((" off", " stuck")):
+            told = f"an injected failure ({text.partition(BUILT_IN_FAILURE)[2]})"
+            yield Change(time, time, told, who, True)
+
+
+def _named(entry: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the vehicles of an entry of events.jsonl; empty for all."""
+    who = entry.get("vehicles", entry.get("vehicle"))
+    numbers = who if isinstance(who, list) else [] if who is None else [who]
+    found = tuple(names[n] for n in numbers if isinstance(n, int) and 0 <= n < len(names))
+    return () if len(found) == len(names) else found
+
+
+def _in_words(event: Mapping[str, Any]) -> str:
+    """An event or a command in words: its kind, then the settings that it has."""
+    left_out = ("at", "lasts", "kind", "vehicles")
+    settings = [f"{key} {value}" for key, value in event.items() if key not in left_out and value is not None]
+    kind = str(event.get("kind", "event")).replace("_", " ")
+    return f"{kind} ({', '.join(settings)})" if settings else kind

@@ -1,0 +1,357 @@
+"""A run as read back from its directory: truth, flight logs, formation tracks, summary and configuration.
+
+Whatever can be read is read.  What is missing or damaged becomes a note; a path that holds nothing of a run
+is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.report.flight_record import TOPICS, FlightLog, FlightRecord
+from sitl_bridge.analysis.report.ulog_analysis import results_of
+from sitl_bridge.analysis.report.ulog_file import Fields
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan_file import load_plan, parse_plan
+from sitl_bridge.record.run_reader import read_events, vehicle_logs
+from sitl_bridge.record.run_recorder import EVENTS
+from sitl_bridge.record.truth_log import map_truth, read_columns
+
+Floats: TypeAlias = NDArray[np.float64]
+
+LOGGED: Fields = {
+    **TOPICS,
+    "actuator_motors": tuple(f"control[{i}]" for i in range(12)),
+    "battery_status": ("voltage_v", "current_a"),
+    "vehicle_angular_velocity": ("xyz[0]", "xyz[1]", "xyz[2]"),
+    "vehicle_attitude_setpoint": ("q_d[0]", "q_d[1]", "q_d[2]", "q_d[3]"),
+    "vehicle_command": ("command", "param1", "param2"),
+    "vehicle_local_position_setpoint": ("x", "y", "z", "vx", "vy", "vz"),
+}
+"""Topics that a report reads, and their fields besides the time."""
+
+RUN, SUMMARY, TRUTH, FLEET = "run.json", "summary.json", "truth.npy", "fleet.json"
+TRACKS = ("tracks.npz", "formation/tracks.npz")
+
+
+@dataclass
+class RecordedVehicle:
+    """One vehicle of a run.
+
+    Attributes:
+        name: as in the scenario.
+        airframe: its name.
+        mission: as given by the user; empty for a vehicle of a fleet's mission.
+        rotors: their number.
+        rows: (k,) of the truth log, one scalar column per component; None without.
+        log, record: its flight log and the results from it; None without.
+        to_world: (3,) m, from the estimator's local frame to the world frame.
+    """
+
+    name: str
+    airframe: str = ""
+    mission: str = ""
+    rotors: int = 4
+    rows: NDArray[np.void] | None = None
+    log: FlightLog | None = None
+    record: FlightRecord | None = None
+    to_world: Floats = field(default_factory=lambda: np.zeros(3))
+
+    @property
+    def time(self) -> Floats:
+        """The (k,) s of the truth; empty without."""
+        return self.true("time") * 1e-6
+
+    def true(self, name: str, *axes: str) -> Floats:
+        """Columns (k,) or (k, c) of the truth; empty without a truth log."""
+        if self.rows is None:
+            return np.zeros((0, len(axes)) if axes else 0)
+        found = read_columns(self.rows, *([f"{name}_{axis}" for axis in axes] or [name]))
+        return found if axes else found[:, 0]
+
+    def flight(self) -> tuple[float, float] | None:
+        """Take-off and landing in s: from the log, else from the truth; None without a flight."""
+        if self.record is not None and math.isfinite(self.record.take_off):
+            return self.record.take_off, self.record.landing
+        if self.rows is None or not len(self.rows):
+            return None
+        up = np.flatnonzero((self.true("in_contact") == 0) & (self.true("armed") > 0))
+        if not len(up):
+            return None
+        time = self.time
+        return float(time[up[0]]), float(time[up[-1]])
+
+
+@dataclass
+class RunRecord:
+    """A run.
+
+    Attributes:
+        path: its directory, or the flight log that it was read from.
+        name: of what was flown.
+        run, summary: contents of run.json and summary.json; empty where missing.
+        events: entries of events.jsonl; None where missing.
+        vehicles: in order.
+        tracks: of a formation or of avoidance, by name; None without.
+        formation: the summary of a formation; empty without.
+        plan: that was flown; None without.
+        notes: what is missing or damaged, for the user.
+        partial: why the run is incomplete; empty for a complete run.
+    """
+
+    path: Path
+    name: str
+    run: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    events: tuple[dict[str, Any], ...] | None = None
+    vehicles: list[RecordedVehicle] = field(default_factory=list)
+    tracks: dict[str, NDArray[Any]] | None = None
+    formation: dict[str, Any] = field(default_factory=dict)
+    plan: Plan | None = None
+    notes: list[str] = field(default_factory=list)
+    partial: str = ""
+
+    @property
+    def stack(self) -> str:
+        """The flight stack of the first vehicle with its version, as far as it is known."""
+        vehicles = self.run.get("vehicles")
+        first = vehicles[0] if isinstance(vehicles, list) and vehicles else {}
+        autopilot = first.get("autopilot") if isinstance(first, dict) else None
+        if isinstance(autopilot, dict) and autopilot.get("name"):
+            return f"{autopilot['name']} {autopilot.get('version') or ''}".strip()
+        if not self.vehicles:
+            return ""
+        named = self.of_vehicle(self.vehicles[0].name).get("flight_stack")
+        log = self.vehicles[0].log
+        return str(named) if named else "" if log is None else log.stack
+
+    def of_vehicle(self, name: str) -> dict[str, Any]:
+        """The summary of a vehicle; that of the run for a single one."""
+        vehicles = self.summary.get("vehicles")
+        found = vehicles.get(name) if isinstance(vehicles, dict) else self.summary
+        return found if isinstance(found, dict) else {}
+
+
+def read_run(path: Path) -> RunRecord:
+    """Read a run directory, or a single flight log (ULog).
+
+    Raises:
+        UserError: for a path that does not exist or holds nothing of a run.
+    """
+    if path.is_file():
+        return _single_log(path)
+    if not path.is_dir():
+        raise UserError(f"{path}: no such run directory or flight log")
+    path = path.resolve()
+    record = RunRecord(path, path.name)
+    record.run = _json(record, RUN)
+    record.summary = _json(record, SUMMARY)
+    record.events = read_events(path / EVENTS)
+    _read_tracks(record)
+    _read_vehicles(record)
+    if not (record.run or record.summary or record.tracks or any(_has_data(v) for v in record.vehicles)):
+        detail = f" ({'; '.join(record.notes)})" if record.notes else ""
+        raise UserError(
+            f"{path}: holds nothing of a run that can be read{detail}; give a directory in which fly or"
+            " simulate left run.json, truth.npy or tracks.npz, or a flight log (.ulg)"
+        )
+    _name(record)
+    _read_plan(record)
+    if not record.summary:
+        record.partial = f"the run has no {SUMMARY}: it was killed or is not over; shown is what it recorded"
+    return record
+
+
+def run_in_memory(run: dict[str, Any], vehicles: list[RecordedVehicle], name: str = "") -> RunRecord:
+    """A run that left no directory.
+
+    Args:
+        run: what run.json would hold.
+        vehicles: with their truth, logs and results.
+        name: of what was flown.
+    """
+    for vehicle in vehicles:
+        _place(vehicle)
+    return RunRecord(Path(), name, run, vehicles=vehicles)
+
+
+def _has_data(vehicle: RecordedVehicle) -> bool:
+    return vehicle.log is not None or (vehicle.rows is not None and len(vehicle.rows) > 0)
+
+
+def _single_log(path: Path) -> RunRecord:
+    record = RunRecord(path, path.stem)
+    vehicle = RecordedVehicle("0")
+    _read_log(record, vehicle, path, required=True)
+    record.vehicles = [vehicle]
+    record.notes.append("only a flight log was given: no truth, no events, no verdict of the mission")
+    return record
+
+
+def _json(record: RunRecord, name: str) -> dict[str, Any]:
+    file = record.path / name
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        record.notes.append(f"{name}: cannot be read: {error}")
+        return {}
+    if isinstance(found, dict):
+        return found
+    record.notes.append(f"{name}: not an object")
+    return {}
+
+
+def _name(record: RunRecord) -> None:
+    named = record.summary.get("name") or record.summary.get("mission")
+    vehicles = record.run.get("vehicles")
+    if not named and isinstance(vehicles, list) and len(vehicles) == 1 and isinstance(vehicles[0], dict):
+        named = vehicles[0].get("mission")
+    scenarios = record.run.get("scenarios")
+    if not named and isinstance(scenarios, list) and scenarios:
+        named = ", ".join(Path(str(scenario)).stem for scenario in scenarios)
+    record.name = str(named) if named else record.path.name
+
+
+# -------------------------------------------------------------------------- vehicles
+
+
+def _read_vehicles(record: RunRecord) -> None:
+    described = [v for v in record.run.get("vehicles") or () if isinstance(v, dict)]
+    record.vehicles = [_described(v, i) for i, v in enumerate(described)]
+    table = _truth(record)
+    if table is not None:
+        count = len(record.vehicles) or int(table["vehicle"].max(initial=0)) + 1
+        if not record.vehicles:
+            record.vehicles = [RecordedVehicle(str(i)) for i in range(count)]
+        whole = table[: len(table) // count * count].reshape(-1, count)
+        for i, vehicle in enumerate(record.vehicles):
+            vehicle.rows = whole[:, i]
+    if not record.vehicles and any(record.path.rglob("*.ulg")):
+        record.vehicles = [RecordedVehicle("0")]
+    for vehicle in record.vehicles:
+        file = _log_file(record, vehicle)
+        if file is not None:
+            _read_log(record, vehicle, file)
+        _place(vehicle)
+
+
+def _described(entry: dict[str, Any], number: int) -> RecordedVehicle:
+    airframe = entry.get("airframe")
+    airframe = airframe if isinstance(airframe, dict) else {}
+    return RecordedVehicle(
+        str(entry.get("name", number)),
+        str(airframe.get("name", "")),
+        str(entry.get("mission") or ""),
+        len(airframe.get("rotors") or ()) or 4,
+    )
+
+
+def _truth(record: RunRecord) -> NDArray[np.void] | None:
+    file = record.path / TRUTH
+    if not file.is_file():
+        return None
+    try:
+        table, note = map_truth(file)
+    except UserError as error:
+        record.notes.append(str(error))
+        return None
+    if note:
+        record.notes.append(note)
+    return table
+
+
+def _log_file(record: RunRecord, vehicle: RecordedVehicle) -> Path | None:
+    """The vehicle's flight log; the largest where the flight stack began several."""
+    found = vehicle_logs(record.path, vehicle.name, alone=len(record.vehicles) == 1)
+    if len(found) > 1:
+        record.notes.append(
+            f"{vehicle.name}: has {len(found)} flight logs; {found[-1].name}, the largest, is used"
+        )
+    return found[-1] if found else None
+
+
+def _read_log(record: RunRecord, vehicle: RecordedVehicle, file: Path, *, required: bool = False) -> None:
+    try:
+        vehicle.log = FlightLog.read(file, LOGGED)
+    except UserError as error:
+        if required:
+            raise
+        record.notes.append(str(error))
+        return
+    try:
+        vehicle.record = results_of(file, vehicle.log)
+    except UserError as error:
+        record.notes.append(f"{error}, which the measures need; the curves are shown")
+        return
+    if vehicle.record.damaged:
+        record.notes.append(f"{file}: is damaged; the figures are of the part that can be read")
+
+
+def _place(vehicle: RecordedVehicle) -> None:
+    """Find the offset of the estimator's frame: from the log's own truth, else from the mean error."""
+    record = vehicle.record
+    if record is None or vehicle.rows is None or not len(vehicle.rows):
+        return
+    local_time, local = (
+        (record.true_time, record.truth) if len(record.true_time) else (record.time, record.estimate)
+    )
+    position, time = vehicle.true("position", "north", "east", "down"), vehicle.time
+    inside = (local_time >= time[0]) & (local_time <= time[-1])
+    if not inside.any():
+        return
+    world = np.stack([np.interp(local_time[inside], time, position[:, k]) for k in range(3)], axis=-1)
+    difference = world - local[inside]
+    difference = difference[np.isfinite(difference).all(axis=1)]
+    if len(difference):
+        vehicle.to_world = np.median(difference, axis=0)
+
+
+# -------------------------------------------------------------------------- tracks and plan
+
+
+def _read_tracks(record: RunRecord) -> None:
+    for name in TRACKS:
+        file = record.path / name
+        if not file.is_file():
+            continue
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                record.tracks = {key: arrays[key] for key in arrays.files}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            record.notes.append(f"{name}: cannot be read: {error}")
+            continue
+        summary = file.with_name(SUMMARY)
+        if summary.parent == record.path:
+            record.formation = record.summary
+        elif summary.is_file():
+            record.formation = _json(record, str(summary.relative_to(record.path)))
+        return
+
+
+def _read_plan(record: RunRecord) -> None:
+    """Read the first vehicle's plan: the one in run.json, else the named file as it is now."""
+    entries = record.run.get("vehicles")
+    first = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
+    named = Path(str(first.get("mission") or ""))
+    kept = first.get("plan")
+    if named.suffix != ".plan" or (kept is None and not named.is_file()):
+        return
+    try:
+        record.plan = load_plan(named) if kept is None else parse_plan(json.dumps(kept), str(named))
+    except UserError as error:
+        record.notes.append(f"the plan is not shown: {error}")
+        return
+    if kept is None:
+        record.notes.append(f"the plan is {named} as it is now: the run has no copy of it")

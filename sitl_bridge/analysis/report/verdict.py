@@ -1,0 +1,236 @@
+"""The verdict on a run: the one place where flights are judged.
+
+A flight is judged once, at its end, and the verdict is kept in summary.json; everything that shows a run
+shows that verdict.  A run without one, and one that is judged by other limits, is judged here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from sitl_bridge.analysis.report.estimator_health import VIBRATION_FAIL, VIBRATION_WARN, rejection_in_words
+from sitl_bridge.analysis.report.measures import KINDS, Limits, Measure, checked_limits
+from sitl_bridge.analysis.report.object_contacts import contact_words
+from sitl_bridge.analysis.report.run_changes import run_changes, stalls
+from sitl_bridge.analysis.report.run_evaluation import Evaluation, evaluate
+from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.hil.link_errors import fault_texts
+
+SUCCEEDED, FAILED, INTERRUPTED, UNKNOWN = "succeeded", "failed", "interrupted", "no verdict"
+"""The words of a verdict."""
+STORED = "verdict"
+"""Key of the verdict in summary.json."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a run went.
+
+    Attributes:
+        word: SUCCEEDED, FAILED, INTERRUPTED or UNKNOWN.
+        reasons: why it has not succeeded; empty for a success.
+        notes: what the reader should know, with its weight.
+        measures: by which it was judged.
+        origin: who judged, if it was not the flight itself at its end.
+    """
+
+    word: str
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    origin: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the run has succeeded."""
+        return self.word == SUCCEEDED
+
+    def as_data(self) -> dict[str, Any]:
+        """For summary.json."""
+        return {
+            "word": self.word,
+            "reasons": list(self.reasons),
+            "notes": list(self.notes),
+            "measures": [one.as_data() for one in self.measures],
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Undo ``as_data``; measures that this version does not know are left out.
+
+        Raises:
+            KeyError, TypeError, ValueError: for other data.
+        """
+        measures = tuple(Measure.from_data(one) for one in data["measures"] if one["name"] in KINDS)
+        reasons, notes = (tuple(str(line) for line in data[key]) for key in ("reasons", "notes"))
+        return cls(str(data["word"]), reasons, notes, measures)
+
+
+def flown_limits(run: RunRecord) -> dict[str, float | None]:
+    """Limits with which the run was flown."""
+    limits = run.run.get("limits")
+    try:
+        return checked_limits(limits, "limits of run.json") if isinstance(limits, dict) else {}
+    except UserError as error:
+        run.notes.append(str(error))
+        return {}
+
+
+def stored_verdict(run: RunRecord) -> Verdict | None:
+    """The verdict that the flight left; None without one."""
+    try:
+        return Verdict.from_data(run.summary[STORED])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def conclude(run: RunRecord, summary: dict[str, Any]) -> tuple[Verdict, Evaluation]:
+    """Judge a flight at its end, and put the verdict into its summary.
+
+    Args:
+        run: as read back; it takes the summary.
+        summary: of plain values, with ``reason`` and ``errors`` if the mission or the bridge failed.
+    """
+    run.summary, run.partial = summary, ""
+    evaluation = evaluate(run, flown_limits(run))
+    verdict = judge(run, evaluation)
+    verdict = replace(verdict, notes=tuple(dict.fromkeys([*verdict.notes, *run.notes])))
+    summary[STORED], summary["succeeded"] = verdict.as_data(), verdict.succeeded
+    return verdict, evaluation
+
+
+def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
+    """Judge a run: by what its summary says of the mission, and by its measures.
+
+    A measure beyond its limit fails the run, with one exception: a default limit of a vehicle in which
+    something was broken on purpose.  Then the user asked for what follows; limits that the user set count.
+
+    Args:
+        run: with its summary.
+        evaluation: of the run, with the limits.
+        origin: of the verdict.
+    """
+    told = _told(run)
+    reasons = list(told)
+    notes: list[str] = []
+    for one in evaluation.exceeded:
+        # Stalls are explained one by one.
+        strict = one.set_by_user or one.kind.name == "unanswered_time"
+        vehicle = None if strict else _vehicle_of(run, one)
+        broken = "" if vehicle is None else _broken_on_purpose(run, vehicle)
+        lines = _in_words(run, one, evaluation)
+        if broken:
+            notes += [f"{line}, after {broken}" for line in lines]
+        else:
+            reasons += lines
+    reasons += [f"{name} has a limit, but the run has no value for it" for name in evaluation.unmeasured]
+    notes += _notes(run)
+    if told and run.summary.get("interrupted"):
+        word = INTERRUPTED
+    elif reasons:
+        word = FAILED
+    else:
+        word = SUCCEEDED if run.summary and not run.partial else UNKNOWN
+    measures = tuple(evaluation.measures)
+    return Verdict(word, tuple(dict.fromkeys(reasons)), tuple(dict.fromkeys(notes)), measures, origin)
+
+
+def verdict_of(run: RunRecord, evaluation: Evaluation, given: Limits) -> Verdict:
+    """The stored verdict, or a new one: with limits that are given now, or where none is stored.
+
+    Args:
+        run: with its summary.
+        evaluation: of the run, with the limits.
+        given: limits on top of those of the flight.
+    """
+    stored = stored_verdict(run)
+    if given:
+        limits = ", ".join(f"{name}={'none' if x is None else f'{x:g}'}" for name, x in given.items())
+        return judge(run, evaluation, f"judged anew with {limits}")
+    if stored is None:
+        return judge(run, evaluation, "judged by this report: the run has no verdict of its own")
+    return stored
+
+
+# -------------------------------------------------------------------------- reasons and notes
+
+
+def _told(run: RunRecord) -> list[str]:
+    """What the summary says of a failed mission and of errors of the bridge."""
+    summary = run.summary
+    errors = summary.get("errors")
+    found = [str(summary["reason"])] if summary.get("reason") else []
+    found += [str(error) for error in errors] if isinstance(errors, list) else []
+    if not found and STORED not in summary and summary.get("succeeded") is False:
+        found = ["the mission failed"]
+    return found
+
+
+def _vehicle_of(run: RunRecord, one: Measure) -> RecordedVehicle | None:
+    """The vehicle of a measure; None for one of a fleet."""
+    return next((v for v in run.vehicles if v.name == one.vehicle or len(run.vehicles) == 1), None)
+
+
+def _broken_on_purpose(run: RunRecord, vehicle: RecordedVehicle) -> str:
+    """The first fault that was injected into a vehicle; empty without one."""
+    faults = [one for one in run_changes(run) if one.fault and one.concerns(vehicle.name)]
+    return f"{faults[0].text} at {faults[0].begin:.1f} s" if faults else ""
+
+
+def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]:
+    """A measure beyond its limit, in words: what happened where that is known."""
+    vehicle, found = _vehicle_of(run, one), [f"beyond its limit: {one.words()}"]
+    near = evaluation.closest
+    if one.kind.name == "separation" and near is not None:
+        first, second = (run.vehicles[i].name for i in near.vehicles)
+        return [
+            f"{first} and {second} were {near.distance:.2f} m apart in truth at {near.time:.1f} s;"
+            f" the least distance allowed is {one.limit:g} m"
+        ]
+    if one.set_by_user or vehicle is None:
+        return found
+    record = vehicle.record
+    match one.kind.name:
+        case "failsafes" if record is not None:
+            found = [f"failsafe: {cause}" for cause in record.failsafes]
+        case "estimator_failures" if record is not None:
+            found = [f"estimator {e.instance}: {text}" for e in record.estimators for text in e.failures]
+        case "object_contacts":
+            found = contact_words(run.of_vehicle(vehicle.name)["contacts"])
+        case "unanswered_time":
+            found = [s.words() for s in stalls(run) if s.vehicle == vehicle.name and not s.harmless]
+        case "touchdown":
+            found = [f"hit the ground at {one.value:.1f} m/s, more than {one.limit:g} m/s"]
+        case _:
+            return found
+    return [f"{one.vehicle}: {line}" if one.vehicle else line for line in found]
+
+
+def _notes(run: RunRecord) -> list[str]:
+    """Findings that are no failure, with their weight."""
+    found = []
+    explained = [s for s in stalls(run) if s.harmless]
+    for vehicle in run.vehicles:
+        lines = [s.words() for s in explained if s.vehicle == vehicle.name]
+        summary = run.of_vehicle(vehicle.name)
+        faults = summary.get("link_faults")
+        if isinstance(faults, dict):
+            lines += [f"simulator link: {words}" for words in fault_texts(faults)]
+        record = vehicle.record
+        if record is None and "flight_stack" in summary:
+            lines.append("the flight stack wrote no log (PX4 logs from arming on)")
+        elif record is not None:
+            if record.damaged:
+                lines.append(f"{record.path}: is damaged; the figures are of the part that can be read")
+            for one in record.estimators:
+                texts = [rejection_in_words(name, share) for name, share in one.rejected.items()]
+                lines += [f"estimator {one.instance}: {t}" for t in texts if t not in one.failures]
+            if VIBRATION_WARN < record.vibration <= VIBRATION_FAIL:
+                lines.append(
+                    f"vibration up to {record.vibration:.1f} m/s^2; PX4's tools warn at {VIBRATION_WARN:g}"
+                )
+        found += [f"{vehicle.name}: {line}" if len(run.vehicles) > 1 else line for line in lines]
+    return found

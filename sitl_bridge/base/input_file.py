@@ -1,0 +1,81 @@
+"""Opens users' files: only ordinary files, up to a size limit.
+
+A device never ends, a FIFO waits for a writer, and a huge file fills the memory; all are refused at once.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from sitl_bridge.base.errors import ConfigurationError
+
+MAX_TABLE_BYTES = 20_000_000
+"""Limit of a CSV table: an hour of eleven columns at 50 Hz."""
+MAX_PROGRAM_BYTES = 2_000_000
+"""Limit of a Python file."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is an ordinary file; False also for an impossible name, such as one that is too long."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a file or directory of that name; False also for an impossible name."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Content of an ordinary file.
+
+    Args:
+        path: the file.
+        most: greatest size in bytes.
+
+    Raises:
+        ConfigurationError: for a file that is missing, not ordinary, unreadable or larger than that.
+    """
+    source = str(path)
+    try:
+        # Without O_NONBLOCK, opening a FIFO waits for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                kind = next((name for test, name in _KINDS if test(mode)), "special")
+                raise ConfigurationError(source, [f"is {kind}; it must be an ordinary file"])
+            raw = stream.read(most + 1)
+    except OSError as error:
+        raise ConfigurationError(source, [f"cannot be read: {error.strerror}"]) from error
+    except ValueError as error:  # a name with a NUL in it
+        raise ConfigurationError(source, [f"cannot be read: {error}"]) from error
+    if len(raw) > most:
+        raise ConfigurationError(source, [f"is larger than {most} bytes, the limit for such a file"])
+    return raw
+
+
+def read_text(path: Path, most: int) -> str:
+    """Content of a UTF-8 text file, with or without a byte order mark.
+
+    Raises:
+        ConfigurationError: as ``read_bytes``, and for text that is not UTF-8.
+    """
+    try:
+        return read_bytes(path, most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(str(path), [f"is not UTF-8 text: {error}"]) from error

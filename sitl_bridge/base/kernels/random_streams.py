@@ -1,0 +1,148 @@
+"""Independent random streams: one for each sensor of each vehicle, derived from the run's one seed.
+
+A stream is four 64-bit words of xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number
+generators", ACM TOMS 47(4), 2021), seeded by numpy's SeedSequence, so that it can live in a compiled
+kernel's own state.  Adding a sensor or a vehicle changes no other stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.kernels.compiled import compiled
+
+_UNIT = 1.0 / 9007199254740992.0
+_LAYERS = 256
+_TAIL = 3.6541528853610088
+"""Where the lowest of 256 layers of equal area under exp(-x^2/2) ends and the tail begins."""
+
+
+def _layers() -> NDArray[np.float64]:
+    """(_LAYERS + 1,) edges of the layers from the lowest, which has the tail, to 0 at the top."""
+    density = math.exp(-0.5 * _TAIL * _TAIL)
+    area = _TAIL * density + math.sqrt(0.5 * math.pi) * math.erfc(_TAIL / math.sqrt(2.0))
+    edges = [area / density, _TAIL]
+    while len(edges) < _LAYERS:
+        edges.append(math.sqrt(-2.0 * math.log(area / edges[-1] + math.exp(-0.5 * edges[-1] ** 2))))
+    return np.array([*edges, 0.0])
+
+
+_EDGES = _layers()
+_INNER = _EDGES[1:] / _EDGES[:-1]
+_DENSITIES = np.exp(-0.5 * _EDGES**2)
+
+
+def stream(seed: int, *path: int | str) -> NDArray[np.uint64]:
+    """State of the stream that ``path`` names under ``seed``.
+
+    Args:
+        seed: the run's seed, any non-negative integer.
+        path: what the stream is for, e.g. ``stream(seed, vehicle, "imu", 0)``.
+
+    Returns:
+        (4,) uint64, to be stored in and advanced by the consumer.
+
+    Raises:
+        ValueError: when the seed is negative.
+    """
+    if seed < 0:
+        raise ValueError(f"a seed is a non-negative integer, not {seed}")
+    name = "/".join(str(part) for part in path).encode()
+    key = np.frombuffer(hashlib.sha256(name).digest()[:16], dtype=np.uint32)
+    sequence = np.random.SeedSequence(seed, spawn_key=tuple(int(word) for word in key))
+    return sequence.generate_state(4, np.uint64).astype(np.uint64)
+
+
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of what has streams of its own; one without a name is called by its number.
+
+    Raises:
+        ValueError: for a name that two have: they would draw the same numbers.
+    """
+    found = tuple(name or str(i) for i, name in enumerate(names))
+    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
+    if twice is not None:
+        raise ValueError(f"two vehicles are called {twice!r}; their random streams would be the same")
+    return found
+
+
+@compiled
+def _rotate_left(word: Any, count: Any) -> Any:
+    return (word << np.uint64(count)) | (word >> np.uint64(64 - count))
+
+
+@compiled
+def _next_word(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """64 random bits from four words, and the words after them."""
+    result = _rotate_left(a + d, 23) + a
+    shifted = b << np.uint64(17)
+    c ^= a
+    d ^= b
+    b ^= c
+    a ^= d
+    c ^= shifted
+    d = _rotate_left(d, 45)
+    return result, a, b, c, d
+
+
+@compiled
+def _word(state: Any) -> Any:
+    """64 random bits; advances ``state``."""
+    word, state[0], state[1], state[2], state[3] = _next_word(state[0], state[1], state[2], state[3])
+    return word
+
+
+@compiled
+def uniform(state: Any) -> float:
+    """One number of the open-ended interval [0, 1), 53 bits; advances ``state`` ((4,) uint64)."""
+    return float((_word(state) >> np.uint64(11)) * _UNIT)
+
+
+@compiled
+def _in_layer(word: Any) -> tuple[Any, float]:
+    """Layer, and place in it from -1 to 1, from separate bits of a word (Doornik, 2005)."""
+    return word & np.uint64(_LAYERS - 1), float(word >> np.uint64(11)) * (2.0 * _UNIT) - 1.0
+
+
+@compiled
+def _rare_normal(state: Any, layer: Any, share: float) -> float:
+    """``normal`` from a place that is not within the layer above: the layer's rim, or the tail."""
+    while True:
+        number = share * _EDGES[layer]
+        if abs(share) < _INNER[layer]:
+            return float(number)
+        if layer == np.uint64(0):
+            while True:  # Marsaglia, 1964
+                beyond = -math.log(1.0 - uniform(state)) / _TAIL
+                if -2.0 * math.log(1.0 - uniform(state)) > beyond * beyond:
+                    return math.copysign(_TAIL + beyond, share)
+        low, high = _DENSITIES[layer], _DENSITIES[layer + np.uint64(1)]
+        if low + uniform(state) * (high - low) < math.exp(-0.5 * number * number):
+            return float(number)
+        layer, share = _in_layer(_word(state))
+
+
+@compiled
+def normal(state: Any) -> float:
+    """One standard normal number; advances ``state`` ((4,) uint64).
+
+    The ziggurat method (Marsaglia and Tsang, J. Stat. Softw. 5(8), 2000): 99 of 100 numbers take one word of
+    the stream, a comparison and a multiplication.
+    """
+    layer, share = _in_layer(_word(state))
+    if abs(share) < _INNER[layer]:
+        return float(share * _EDGES[layer])
+    return _rare_normal(state, layer, share)
+
+
+@compiled
+def normal_pair(state: Any) -> tuple[float, float]:
+    """Two independent standard normal numbers; advances ``state``."""
+    first = normal(state)
+    return first, normal(state)

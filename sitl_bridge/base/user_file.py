@@ -1,0 +1,119 @@
+"""Loads a class from a user's Python file, such as a sensor, and finds the file of a class."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
+
+T = TypeVar("T")
+
+_running: dict[str, Path] = {}
+"""Users' files that are being executed, by their modules' names."""
+
+
+def refuse_while_loading(what: str) -> None:
+    """Refuse to start something while a user's file is executed to load a class from it.
+
+    A script that defines a class and starts a flight with it is loaded by that flight's processes, and would
+    start another flight there, without end.
+
+    Raises:
+        UserError: with the file.
+    """
+    if _running:
+        file = next(reversed(_running.values()))
+        raise UserError(
+            f"{file}: starts {what} while a class is loaded from the file; put the statements of the program"
+            ' under `if __name__ == "__main__":`'
+        )
+
+
+def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:
+    """Load a class from a file; executes the file.
+
+    Args:
+        file: Python file.
+        name: of the class.
+        base: its base class.
+        what: kind of class, for messages: "custom sensor".
+
+    Raises:
+        UserError: if the file is missing or fails, has no such class, or is being executed already.
+    """
+    found = getattr(_module(file, what), name, None)
+    if not (inspect.isclass(found) and issubclass(found, base)):
+        raise UserError(f"{file}: has no class {name} derived from {base.__name__}")
+    return found
+
+
+def _module(file: Path, what: str) -> Any:
+    """The module of a file: the running program if it is that file, else the file, executed here.
+
+    A script may use a class that it defines; executing the script for it would come here again, without end.
+    """
+    if not exists(file):
+        raise UserError(f"{file}: no such Python file for a {what}")
+    read_bytes(file, MAX_PROGRAM_BYTES)
+    main = sys.modules.get("__main__")
+    if _is_same_file(getattr(main, "__file__", None), file):
+        return main
+    # Registered under a unique name, because dataclasses, for example, look up their module.
+    digest = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
+    name = f"{what.replace(' ', '_')}_{file.stem}_{digest}"
+    specification = importlib.util.spec_from_file_location(name, file)
+    if specification is None or specification.loader is None:
+        raise UserError(f"{file}: is not a Python file; a {what} is a class in one")
+    if name in _running:
+        raise UserError(
+            f"{file}: uses a class that it defines, and loading the class executes the file again; put the"
+            ' statements of the program under `if __name__ == "__main__":`'
+        )
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    _running[name] = file
+    try:
+        specification.loader.exec_module(module)
+    except UserError:
+        del sys.modules[name]
+        raise
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise UserError(f"{file}: the file of a {what} failed: {error!r}") from error
+    finally:
+        del _running[name]
+    return module
+
+
+def _is_same_file(running: str | None, file: Path) -> bool:
+    return running is not None and Path(running).resolve() == file.resolve()
+
+
+def place_of(found: type[Any], what: str) -> str:
+    """FILE.py:CLASS of a class, with which another process can load it.
+
+    Raises:
+        UserError: for a class that is not at the top level of a file: defined interactively or in a function.
+    """
+    name = found.__name__
+    try:
+        file = inspect.getsourcefile(found)
+    except (TypeError, OSError):
+        file = None
+    if file is None or not file.endswith(".py") or not exists(Path(file)):
+        raise UserError(
+            f"{what} {name} is not in a Python file, so the flight stack's process cannot load it; put the"
+            " class into a .py file and import it from there"
+        )
+    if found.__qualname__ != name or getattr(sys.modules.get(found.__module__), name, None) is not found:
+        raise UserError(
+            f"{file}: {what} {found.__qualname__} is not at the top level of the file, so the flight stack's"
+            " process cannot find it; move it there"
+        )
+    return f"{Path(file).resolve()}:{name}"

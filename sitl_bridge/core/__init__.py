@@ -1,0 +1,1 @@
+"""The physics: world, dynamics, sensors, vehicle, simulation; no link and no thread."""

@@ -1,0 +1,281 @@
+"""A user's own rotor law: one class in one Python file, one line in an airframe.
+
+The class is compiled at the start of a run and called by the compiled step through its address.  The compiled
+code is not stored on disk.  The fields of the class are numbers in the VEHICLE record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import math
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaError
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
+
+from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
+from sitl_bridge.base.user_file import load_class
+from sitl_bridge.core.dynamics.records import LAW_PARAMETERS
+from sitl_bridge.core.dynamics.rotor_specification import RotorModel
+
+Options = dict[str, float | int | str | bool | list[float]]
+_TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
+_TRIAL = ((100.0, 0.0, 0.0), (400.0, 2.0, 5.0), (800.0, -2.0, 5.0))
+"""Speeds in rad/s and flows in m/s of the trial calls before compilation."""
+MIN_IN_PLANE_SPEED = 1e-6
+"""In-plane velocity in m/s below which its direction, and so the in-plane loads, are undefined."""
+
+
+@typing.dataclass_transform(frozen_default=True)
+class RotorLaw:
+    """Base class of a user's own rotor law.
+
+    Its fields, written as ``name: type`` with or without a default, are its parameters: float, int, bool, or
+    tuple[float, ...].  A subclass is automatically a frozen dataclass.  A field ``radius`` without an option
+    defaults to the radius of rotor_model.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(frozen=True)(cls)
+
+    def loads(
+        self, speed: float, climb: float, in_plane: float, density: float
+    ) -> tuple[float, float, float, float]:
+        """Return the aerodynamic loads of one rotor.
+
+        Compiled by numba: the method may use the fields, ``math``, numpy and functions marked
+        ``@numba.njit``, but no other method.  It is called for speeds above 0; reverse rotation is mirrored.
+
+        Args:
+            speed: rad/s, > 0.
+            climb: m/s, the hub's velocity through the air along the thrust axis: positive in a climb.
+            in_plane: m/s, >= 0, the hub's velocity through the air across the thrust axis.
+            density: kg/m^3 of the air.
+
+        Returns:
+            thrust in N along the axis; torque in N m against the rotation; in-plane force in N against the
+            in-plane velocity; hub moment in N m about the direction opposite to that velocity (right-hand
+            rule).
+        """
+        raise NotImplementedError
+
+
+_functions: dict[tuple[type[RotorLaw], str], Any] = {}
+"""Compiled functions by class and layout, kept for the life of the process because records hold addresses."""
+_addresses: set[int] = set()
+_classes: dict[tuple[Path, str, str], type[RotorLaw]] = {}
+"""Classes by file, name and digest of the file, so that only an edited file is read again."""
+
+
+def _layout(law: RotorLaw) -> np.dtype[np.void]:
+    """Return the memory layout of a law's fields.
+
+    Raises:
+        TypeError: for a field of another type.
+    """
+    hints = typing.get_type_hints(type(law))
+    parts: list[Any] = []
+    for field in dataclasses.fields(law):  # type: ignore[arg-type]
+        hint, value = hints[field.name], getattr(law, field.name)
+        if hint in _TYPES:
+            parts.append((field.name, _TYPES[hint]))
+        elif typing.get_origin(hint) is tuple:
+            parts.append((field.name, "f8", (len(value),)))
+        else:
+            raise TypeError(f"field {field.name} must be float, int, bool or tuple[float, ...]")
+    return np.dtype(parts or [("unused", "f8")])
+
+
+def _values(law: RotorLaw, layout: np.dtype[np.void]) -> NDArray[np.float64]:
+    """Return the fields of a law as the words stored in a VEHICLE record."""
+    values = np.zeros(1, layout)
+    for field in dataclasses.fields(law):  # type: ignore[arg-type]
+        values[field.name] = getattr(law, field.name)
+    return values.view(np.float64)
+
+
+def _try(law: RotorLaw) -> None:
+    """Call a law in Python to check it.
+
+    Raises:
+        ValueError: if it does not return four finite numbers.
+    """
+    for speed, climb, in_plane in _TRIAL:
+        loads = law.loads(speed, climb, in_plane, 1.225)
+        if len(loads) != 4 or not all(math.isfinite(value) for value in loads):
+            raise ValueError(
+                f"loads({speed:g}, {climb:g}, {in_plane:g}, 1.225) returned {loads!r}; it must return thrust,"
+                " torque, in-plane force and hub moment"
+            )
+
+
+def _compile(law: type[RotorLaw], layout: np.dtype[np.void]) -> Any:
+    loads = numba.njit(error_model="numpy", nogil=True)(law.loads)
+    carray = numba.carray
+
+    def function(
+        parameters: Any, speed: float, climb: float, in_plane: float, density: float, out: Any
+    ) -> None:
+        own = carray(parameters, 1, layout)[0]
+        thrust, torque, force, moment = loads(own, speed, climb, in_plane, density)
+        out[0] = thrust
+        out[1] = torque
+        out[2] = force
+        out[3] = moment
+
+    return numba.cfunc(SIGNATURE, error_model="numpy")(function)
+
+
+def function_of(law: RotorLaw) -> tuple[int, NDArray[np.float64]]:
+    """Return the address of a law's compiled function in this process, and its parameters as words.
+
+    Raises:
+        UserError: for a law that fails, has too many parameters, or cannot be compiled.
+    """
+    what = f"rotor law {type(law).__name__}"
+    try:
+        layout = _layout(law)
+        values = _values(law, layout)
+        _try(law)
+    except Exception as error:
+        raise UserError(f"{what} failed: {error!r}") from error
+    if len(values) > LAW_PARAMETERS:
+        raise UserError(f"{what} has {len(values)} parameter values, more than {LAW_PARAMETERS}")
+    key = (type(law), str(layout))
+    if key not in _functions:
+        try:
+            _functions[key] = _compile(type(law), layout)
+        except NumbaError as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            told = shortened(" ".join(lines[1:] or lines), 400)
+            raise UserError(f"{what} cannot be compiled: {told}") from error
+        _addresses.add(_functions[key].address)
+    return _functions[key].address, values
+
+
+def check_law_address(vehicle: NDArray[np.void]) -> None:
+    """Reject a VEHICLE record with a rotor law's address of another process.
+
+    Raises:
+        ValueError: for such a record.
+    """
+    address = int(vehicle["rotor_law_address"])
+    if address and address not in _addresses:
+        raise ValueError("a record with a custom rotor law is valid only in its own process; pack it again")
+
+
+@compiled
+def custom_loads(
+    vehicle: Any, _k: int, speed: float, inflow: float, in_plane: float, density: float
+) -> tuple[float, float, float, float]:
+    """Return the loads of a rotor by a user's own law, as ``rotor_loads``; zero for a stationary rotor."""
+    if speed == 0.0:
+        return 0.0, 0.0, 0.0, 0.0
+    sign = -1.0 if speed < 0.0 else 1.0
+    thrust, torque, force, moment = call_at(
+        vehicle.rotor_law_address,
+        vehicle.rotor_law_parameters.ctypes.data,
+        abs(speed),
+        sign * inflow,
+        in_plane,
+        density,
+    )
+    rate = 1.0 / in_plane if in_plane > MIN_IN_PLANE_SPEED else 0.0
+    return sign * thrust, sign * torque, force * rate, moment * rate
+
+
+class CustomRotor(RotorModel):
+    """A rotor with a user's own law."""
+
+    laws: ClassVar[tuple[Callable[..., Any], ...]] = (custom_loads,)
+
+    kind: Literal["custom"]
+    file: Path | None = Field(None, description="Python file, relative to the airframe's file")
+    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in the file")
+    options: Options = Field(default_factory=dict, description="fields of the class")
+
+    _class: type[RotorLaw] | None = PrivateAttr(None)
+
+    @classmethod
+    def of(cls, law: type[RotorLaw], radius: float, inertia: float, **options: Any) -> CustomRotor:
+        """Return the model for an existing class.
+
+        Args:
+            law: the class.
+            radius: m.
+            inertia: kg m^2 about the spin axis, including the motor's bell.
+            options: fields of the class.
+        """
+        try:
+            source = inspect.getsourcefile(law)
+        except (OSError, TypeError):
+            source = None
+        file = Path(source) if source is not None and Path(source).is_file() else None
+        made = cls.model_validate(
+            {
+                "kind": "custom",
+                "file": file,
+                "class": law.__name__,
+                "options": options,
+                "radius": radius,
+                "inertia": inertia,
+            }
+        )
+        made._class = law
+        return made
+
+    def make(self) -> RotorLaw:
+        """Return the law with its parameters; this runs the user's file.
+
+        Raises:
+            UserError: if file or class is missing, or the class rejects the options.
+        """
+        found = self._class or self._load()
+        options = dict(self.options)
+        if any(field.name == "radius" for field in dataclasses.fields(found)):  # type: ignore[arg-type]
+            options.setdefault("radius", self.radius)
+        given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+        try:
+            return found(**given)
+        except Exception as error:
+            raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
+
+    def _load(self) -> type[RotorLaw]:
+        if self.file is None:
+            raise UserError(
+                f"rotor law {self.class_name}: its class is not in a file, so other processes cannot load it;"
+                " move it to a Python file"
+            )
+        source = read_bytes(self.file, MAX_PROGRAM_BYTES)
+        key = (self.file.resolve(), self.class_name, hashlib.sha256(source).hexdigest())
+        if key not in _classes:
+            _classes[key] = load_class(self.file, self.class_name, RotorLaw, "rotor law")
+        return _classes[key]
+
+    @property
+    def law(self) -> Callable[..., Any]:
+        """Compiled function of the loads."""
+        return custom_loads
+
+    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+        """Write the law's address and parameters of a () VEHICLE record."""
+        try:
+            address, values = function_of(self.make())
+        except UserError as error:
+            where = "" if self.file is None or str(error).startswith(str(self.file)) else f"{self.file}: "
+            raise UserError(f"{where}{error}") from error
+        vehicle["rotor_law_address"] = address
+        vehicle["rotor_law_parameters"] = 0.0
+        vehicle["rotor_law_parameters"].view(np.float64)[: len(values)] = values

@@ -1,0 +1,483 @@
+"""The sum of forces and moments on one vehicle, and the derivative of its state.
+
+In physical order: air at the hubs, loads of the rotors, ground effect, motors, body drag, contact with the
+ground and with shapes of the scene, rigid body.  No integration here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.aerodynamics import (
+    ground_effect_factor,
+    induced_velocity,
+    wake_at_hubs,
+)
+from sitl_bridge.core.dynamics.contact import contact_force
+from sitl_bridge.core.dynamics.flapping import add_flapping, flap_blades
+from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments, advance_flow, induced_rotors
+from sitl_bridge.core.dynamics.motor import dc_acceleration
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW
+from sitl_bridge.core.dynamics.rotor import polynomial_thrust_and_torque
+from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
+from sitl_bridge.core.dynamics.rotor_rows import (
+    ACCELERATION,
+    ACROSS_X,
+    ACROSS_Y,
+    ACROSS_Z,
+    AXIS_X,
+    AXIS_Y,
+    AXIS_Z,
+    B1,
+    B2,
+    C1,
+    C2,
+    DENSITY_RATE,
+    DIRECTION,
+    DRAG,
+    DRAG_RATE,
+    FORCE_X,
+    FORCE_Y,
+    FORCE_Z,
+    G1,
+    GROUND_REACH,
+    HEALTH,
+    INERTIA,
+    INFLOW,
+    K_M,
+    LOSS_RATE,
+    MOMENT_X,
+    MOMENT_Y,
+    MOMENT_Z,
+    MOMENTUM_X,
+    MOMENTUM_Y,
+    MOMENTUM_Z,
+    Q0,
+    REVERSE,
+    ROLL,
+    ROLL_RATE,
+    SPEED,
+    THRUST,
+    TORQUE,
+    X,
+    Y,
+    Z,
+)
+from sitl_bridge.core.dynamics.scene_contact import hull_share, surface_force
+
+
+class Rotation(NamedTuple):
+    """Rotation matrix body to NED by rows."""
+
+    r00: float
+    r01: float
+    r02: float
+    r10: float
+    r11: float
+    r12: float
+    r20: float
+    r21: float
+    r22: float
+
+
+class Motion(NamedTuple):
+    """Velocity through the air and angular velocity, body axes, m/s and rad/s."""
+
+    u: float
+    v: float
+    w: float
+    p: float
+    q: float
+    r: float
+
+
+class Load(NamedTuple):
+    """Force and moment about the centre of gravity, body axes, N and N m."""
+
+    fx: float
+    fy: float
+    fz: float
+    mx: float
+    my: float
+    mz: float
+
+
+@compiled
+def _rotation(y: Any) -> Rotation:
+    """Rotation of a quaternion that need not be normalised to the last bit within the step."""
+    qw = y[6]
+    qx = y[7]
+    qy = y[8]
+    qz = y[9]
+    scale = 2.0 / (qw * qw + qx * qx + qy * qy + qz * qz)
+    return Rotation(
+        1.0 - scale * (qy * qy + qz * qz),
+        scale * (qx * qy - qw * qz),
+        scale * (qx * qz + qw * qy),
+        scale * (qx * qy + qw * qz),
+        1.0 - scale * (qx * qx + qz * qz),
+        scale * (qy * qz - qw * qx),
+        scale * (qx * qz - qw * qy),
+        scale * (qy * qz + qw * qx),
+        1.0 - scale * (qx * qx + qy * qy),
+    )
+
+
+@compiled
+def _motion(state: Any, y: Any, a: Any) -> Motion:
+    """Motion through the air: ground velocity less wind, turned into body axes."""
+    an = y[3] - state.wind[0]
+    ae = y[4] - state.wind[1]
+    ad = y[5] - state.wind[2]
+    return Motion(
+        a.r00 * an + a.r10 * ae + a.r20 * ad,
+        a.r01 * an + a.r11 * ae + a.r21 * ad,
+        a.r02 * an + a.r12 * ae + a.r22 * ad,
+        y[10],
+        y[11],
+        y[12],
+    )
+
+
+@compiled
+def _hub_velocities(state: Any, n: int, m: Any) -> None:
+    """Velocity of every hub through the air, v + w x r, along and across its rotor's axis."""
+    rows = state.rotor_work
+    for k in range(n):
+        hub_u = m.u + m.q * rows[Z, k] - m.r * rows[Y, k]
+        hub_v = m.v + m.r * rows[X, k] - m.p * rows[Z, k]
+        hub_w = m.w + m.p * rows[Y, k] - m.q * rows[X, k]
+        inflow = hub_u * rows[AXIS_X, k] + hub_v * rows[AXIS_Y, k] + hub_w * rows[AXIS_Z, k]
+        rows[INFLOW, k] = inflow
+        rows[ACROSS_X, k] = hub_u - inflow * rows[AXIS_X, k]
+        rows[ACROSS_Y, k] = hub_v - inflow * rows[AXIS_Y, k]
+        rows[ACROSS_Z, k] = hub_w - inflow * rows[AXIS_Z, k]
+
+
+@compiled
+def _polynomial_rotors(state: Any, n: int, density: float) -> None:
+    """Loads of every rotor by the polynomial law, from coefficients in rows: the law of most vehicles."""
+    rows = state.rotor_work
+    thrust_loss, torque_loss = rows[REVERSE, 0], rows[REVERSE, 1]
+    for k in range(n):
+        thrust, torque = polynomial_thrust_and_torque(
+            rows[C2, k],
+            rows[C1, k],
+            rows[B1, k],
+            rows[B2, k],
+            rows[LOSS_RATE, k],
+            rows[K_M, k],
+            rows[G1, k],
+            rows[Q0, k],
+            rows[SPEED, k],
+            rows[INFLOW, k],
+            density * rows[DENSITY_RATE, k],
+        )
+        magnitude = abs(rows[SPEED, k]) * density * rows[DENSITY_RATE, k]
+        backward = 1.0 if rows[SPEED, k] < 0.0 else 0.0
+        rows[THRUST, k] = thrust * (1.0 - backward * thrust_loss) * rows[HEALTH, k]
+        rows[TORQUE, k] = torque * (1.0 - backward * torque_loss) * rows[HEALTH, k]
+        rows[DRAG_RATE, k] = rows[DRAG, k] * magnitude
+        rows[ROLL_RATE, k] = rows[ROLL, k] * magnitude
+
+
+@compiled
+def _rotors_by_law(vehicle: Any, state: Any, density: float) -> None:
+    """Loads of every rotor by whatever law the vehicle has."""
+    rows = state.rotor_work
+    for k in range(vehicle.rotor_count):
+        in_plane = math.sqrt(rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2)
+        thrust, torque, drag, roll = rotor_loads(
+            vehicle, k, rows[SPEED, k], rows[INFLOW, k], in_plane, density
+        )
+        rows[THRUST, k] = thrust * rows[HEALTH, k]
+        rows[TORQUE, k] = torque * rows[HEALTH, k]
+        rows[DRAG_RATE, k] = drag * rows[HEALTH, k]
+        rows[ROLL_RATE, k] = roll * rows[HEALTH, k]
+
+
+@compiled
+def _ground_effect(
+    vehicle: Any, state: Any, density: float, down: float, r20: float, r21: float, r22: float
+) -> None:
+    """Add the ground effect to each thrust; r2x is the vertical in body axes."""
+    rows = state.rotor_work
+    for k in range(vehicle.rotor_count):
+        radius = vehicle.rotor_radius[k]
+        height = state.floor - (down + r20 * rows[X, k] + r21 * rows[Y, k] + r22 * rows[Z, k])
+        upright = -(r20 * rows[AXIS_X, k] + r21 * rows[AXIS_Y, k] + r22 * rows[AXIS_Z, k])
+        across = math.sqrt(rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2)
+        induced = induced_velocity(rows[THRUST, k], radius, density)
+        factor = ground_effect_factor(radius, height, upright, across, induced)
+        rows[THRUST, k] *= 1.0 + vehicle.ground_effect * (factor - 1.0)
+
+
+@compiled
+def _accelerate_motors(vehicle: Any, state: Any) -> None:
+    """Angular accelerations of DC motors; those of first-order motors come with their speeds."""
+    rows = state.rotor_work
+    for k in range(vehicle.rotor_count):
+        rows[ACCELERATION, k] = dc_acceleration(
+            vehicle, state.motor_drive[k], rows[SPEED, k], rows[TORQUE, k]
+        )
+
+
+@compiled
+def _rotor_effects(state: Any, n: int) -> None:
+    """Force, moment and angular momentum of every rotor, in body axes about the centre of gravity.
+
+    In-plane drag and hub moment act against the in-plane velocity, with the signs of RotorS's released motor
+    model (eqs 2-3).  The body feels the rotor's torque and the reaction to its spin's acceleration, both
+    against the direction in which it turns.
+    """
+    rows = state.rotor_work
+    for k in range(n):
+        thrust = rows[THRUST, k]
+        drag = rows[DRAG_RATE, k]
+        roll = rows[ROLL_RATE, k]
+        fx = thrust * rows[AXIS_X, k] - drag * rows[ACROSS_X, k]
+        fy = thrust * rows[AXIS_Y, k] - drag * rows[ACROSS_Y, k]
+        fz = thrust * rows[AXIS_Z, k] - drag * rows[ACROSS_Z, k]
+        turning = -rows[DIRECTION, k] * (rows[TORQUE, k] + rows[INERTIA, k] * rows[ACCELERATION, k])
+        momentum = rows[DIRECTION, k] * rows[INERTIA, k] * rows[SPEED, k]
+        mx = rows[Y, k] * fz - rows[Z, k] * fy + turning * rows[AXIS_X, k] - roll * rows[ACROSS_X, k]
+        my = rows[Z, k] * fx - rows[X, k] * fz + turning * rows[AXIS_Y, k] - roll * rows[ACROSS_Y, k]
+        mz = rows[X, k] * fy - rows[Y, k] * fx + turning * rows[AXIS_Z, k] - roll * rows[ACROSS_Z, k]
+        rows[FORCE_X, k] = fx
+        rows[FORCE_Y, k] = fy
+        rows[FORCE_Z, k] = fz
+        rows[MOMENT_X, k] = mx
+        rows[MOMENT_Y, k] = my
+        rows[MOMENT_Z, k] = mz
+        rows[MOMENTUM_X, k] = momentum * rows[AXIS_X, k]
+        rows[MOMENTUM_Y, k] = momentum * rows[AXIS_Y, k]
+        rows[MOMENTUM_Z, k] = momentum * rows[AXIS_Z, k]
+
+
+@compiled
+def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: Any, flow: float) -> None:
+    """Loads of all rotors and their effects on the body, into ``rotor_work``; ``flow`` as of derivative."""
+    n = vehicle.rotor_count
+    _hub_velocities(state, n, m)
+    if state.uneven_wake != 0:
+        wake_at_hubs(state, n, a)
+    if vehicle.rotor_law == POLYNOMIAL_LAW:
+        _polynomial_rotors(state, n, density)
+    elif vehicle.rotor_law == INDUCED_LAW:
+        if flow > 0.0:
+            advance_flow(state, n, flow)
+        induced_rotors(state, n)
+    else:
+        _rotors_by_law(vehicle, state, density)
+    if vehicle.ground_effect > 0.0 and state.floor - down < state.rotor_work[GROUND_REACH, 0]:
+        _ground_effect(vehicle, state, density, down, a.r20, a.r21, a.r22)
+    if vehicle.flapping != 0:
+        flap_blades(vehicle, state, n, m)
+    if vehicle.motor_kind == MOTOR_DC:
+        _accelerate_motors(vehicle, state)
+    _rotor_effects(state, n)
+    if vehicle.flapping != 0:
+        add_flapping(vehicle, state, n, m)
+    elif vehicle.uneven_inflow != 0:
+        add_pitching_moments(state, n)
+
+
+@compiled
+def _body_load(vehicle: Any, state: Any, density: float, m: Any) -> Load:
+    """Body drag, hector eq. 2, and external moments; AirRobot eq. 5 is the same with C = rho C_w A / 2."""
+    ratio = density / vehicle.drag_density
+    airspeed = math.sqrt(m.u * m.u + m.v * m.v + m.w * m.w) * ratio
+    spin = math.sqrt(m.p * m.p + m.q * m.q + m.r * m.r) * ratio
+    force = vehicle.drag_force
+    moment = vehicle.drag_moment
+    return Load(
+        -force[0] * airspeed * m.u,
+        -force[1] * airspeed * m.v,
+        -force[2] * airspeed * m.w,
+        -moment[0] * spin * m.p + state.external_moment[0] + state.neighbour_moment[0],
+        -moment[1] * spin * m.q + state.external_moment[1] + state.neighbour_moment[1],
+        -moment[2] * spin * m.r + state.external_moment[2] + state.neighbour_moment[2],
+    )
+
+
+@compiled
+def _with_rotors(state: Any, n: int, load: Any) -> tuple[Load, tuple[float, float, float]]:
+    """A load with that of all rotors, and their angular momentum in N m s, body axes."""
+    rows = state.rotor_work
+    fx, fy, fz, mx, my, mz = load
+    hx = 0.0
+    hy = 0.0
+    hz = 0.0
+    for k in range(n):
+        fx += rows[FORCE_X, k]
+        fy += rows[FORCE_Y, k]
+        fz += rows[FORCE_Z, k]
+        mx += rows[MOMENT_X, k]
+        my += rows[MOMENT_Y, k]
+        mz += rows[MOMENT_Z, k]
+        hx += rows[MOMENTUM_X, k]
+        hy += rows[MOMENTUM_Y, k]
+        hz += rows[MOMENTUM_Z, k]
+    return Load(fx, fy, fz, mx, my, mz), (hx, hy, hz)
+
+
+@compiled
+def _with_ground(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) -> Load:
+    """A load with those given in NED: external forces, and the ground's on every point that touches it."""
+    fx, fy, fz, mx, my, mz = load
+    gn = state.external_force[0] + state.neighbour_force[0]
+    ge = state.external_force[1] + state.neighbour_force[1]
+    gd = state.external_force[2] + state.neighbour_force[2]
+    if state.groundless == 0 and -y[2] < vehicle.contact_radius:
+        for k in range(vehicle.contact_count):
+            cx = vehicle.contact_point[k, 0]
+            cy = vehicle.contact_point[k, 1]
+            cz = vehicle.contact_point[k, 2]
+            lever_d = a.r20 * cx + a.r21 * cy + a.r22 * cz
+            depth = y[2] + lever_d
+            if depth > 0.0:
+                lever_n = a.r00 * cx + a.r01 * cy + a.r02 * cz
+                lever_e = a.r10 * cx + a.r11 * cy + a.r12 * cz
+                bu = m.q * cz - m.r * cy
+                bv = m.r * cx - m.p * cz
+                bw = m.p * cy - m.q * cx
+                vn = y[3] + a.r00 * bu + a.r01 * bv + a.r02 * bw
+                ve = y[4] + a.r10 * bu + a.r11 * bv + a.r12 * bw
+                vd = y[5] + a.r20 * bu + a.r21 * bv + a.r22 * bw
+                fn, fe, fd = contact_force(
+                    vehicle, state, k, y[0] + lever_n, y[1] + lever_e, depth, vn, ve, vd
+                )
+                gn += fn
+                ge += fe
+                gd += fd
+                bx = a.r00 * fn + a.r10 * fe + a.r20 * fd
+                by = a.r01 * fn + a.r11 * fe + a.r21 * fd
+                bz = a.r02 * fn + a.r12 * fe + a.r22 * fd
+                mx += cy * bz - cz * by
+                my += cz * bx - cx * bz
+                mz += cx * by - cy * bx
+    fx += a.r00 * gn + a.r10 * ge + a.r20 * gd
+    fy += a.r01 * gn + a.r11 * ge + a.r21 * gd
+    fz += a.r02 * gn + a.r12 * ge + a.r22 * gd
+    return Load(fx, fy, fz, mx, my, mz)
+
+
+@compiled
+def _with_surfaces(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) -> Load:
+    """A load with the forces of the scene's shapes on every feeler that touches one."""
+    fx, fy, fz, mx, my, mz = load
+    share = hull_share(vehicle)
+    for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
+        if state.surface_known[k] == 0:
+            continue
+        cx, cy, cz = state.feeler[k, 0], state.feeler[k, 1], state.feeler[k, 2]
+        bu = m.q * cz - m.r * cy
+        bv = m.r * cx - m.p * cz
+        bw = m.p * cy - m.q * cx
+        fn, fe, fd = surface_force(
+            vehicle,
+            state,
+            k,
+            share if k >= vehicle.contact_count else 1.0,
+            y[0] + a.r00 * cx + a.r01 * cy + a.r02 * cz,
+            y[1] + a.r10 * cx + a.r11 * cy + a.r12 * cz,
+            y[2] + a.r20 * cx + a.r21 * cy + a.r22 * cz,
+            y[3] + a.r00 * bu + a.r01 * bv + a.r02 * bw,
+            y[4] + a.r10 * bu + a.r11 * bv + a.r12 * bw,
+            y[5] + a.r20 * bu + a.r21 * bv + a.r22 * bw,
+        )
+        bx = a.r00 * fn + a.r10 * fe + a.r20 * fd
+        by = a.r01 * fn + a.r11 * fe + a.r21 * fd
+        bz = a.r02 * fn + a.r12 * fe + a.r22 * fd
+        fx += bx
+        fy += by
+        fz += bz
+        mx += cy * bz - cz * by
+        my += cz * bx - cx * bz
+        mz += cx * by - cy * bx
+    return Load(fx, fy, fz, mx, my, mz)
+
+
+@compiled
+def _move(vehicle: Any, state: Any, gravity: float, y: Any, a: Any, load: Any, dy: Any) -> None:
+    """Newton's law: velocities and accelerations into ``dy``, the specific force into the state."""
+    lightness = 1.0 / vehicle.mass
+    fx = load.fx * lightness
+    fy = load.fy * lightness
+    fz = load.fz * lightness
+    state.specific_force[0] = fx
+    state.specific_force[1] = fy
+    state.specific_force[2] = fz
+    dy[0] = y[3]
+    dy[1] = y[4]
+    dy[2] = y[5]
+    dy[3] = a.r00 * fx + a.r01 * fy + a.r02 * fz
+    dy[4] = a.r10 * fx + a.r11 * fy + a.r12 * fz
+    dy[5] = a.r20 * fx + a.r21 * fy + a.r22 * fz + gravity
+
+
+@compiled
+def _turn(vehicle: Any, state: Any, y: Any, m: Any, load: Any, momentum: Any, dy: Any) -> None:
+    """Euler's law with the rotors' angular momentum: rates of attitude and angular velocity into ``dy``."""
+    p = m.p
+    q = m.q
+    r = m.r
+    dy[6] = 0.5 * (-y[7] * p - y[8] * q - y[9] * r)
+    dy[7] = 0.5 * (y[6] * p + y[8] * r - y[9] * q)
+    dy[8] = 0.5 * (y[6] * q - y[7] * r + y[9] * p)
+    dy[9] = 0.5 * (y[6] * r + y[7] * q - y[8] * p)
+    inertia = vehicle.inertia
+    lx = inertia[0, 0] * p + inertia[0, 1] * q + inertia[0, 2] * r + momentum[0]
+    ly = inertia[1, 0] * p + inertia[1, 1] * q + inertia[1, 2] * r + momentum[1]
+    lz = inertia[2, 0] * p + inertia[2, 1] * q + inertia[2, 2] * r + momentum[2]
+    mx = load.mx - (q * lz - r * ly)
+    my = load.my - (r * lx - p * lz)
+    mz = load.mz - (p * ly - q * lx)
+    inverse = vehicle.inertia_inverse
+    dy[10] = inverse[0, 0] * mx + inverse[0, 1] * my + inverse[0, 2] * mz
+    dy[11] = inverse[1, 0] * mx + inverse[1, 1] * my + inverse[1, 2] * mz
+    dy[12] = inverse[2, 0] * mx + inverse[2, 1] * my + inverse[2, 2] * mz
+    state.angular_acceleration[0] = dy[10]
+    state.angular_acceleration[1] = dy[11]
+    state.angular_acceleration[2] = dy[12]
+
+
+@compiled
+def derivative(
+    vehicle: Any,
+    state: Any,
+    density: float,
+    gravity: float,
+    y: Any,
+    dy: Any,
+    flow: float,
+) -> None:
+    """Time derivative of a vehicle's motion.
+
+    Newton and Euler about the centre of gravity (hector eq. 1, RotorS, AirRobot eqs 2-12), with the spin
+    of the rotors kept in the balance of angular momentum: J dw/dt = M - w x (J w + h) - dh/dt, where h is
+    the rotors' own angular momentum.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record: wind, anchors, motor drive, external loads, and ``rotor_work`` with the rotors'
+            speeds and what ``prepare_rotors`` wrote, and the surfaces near it; its specific force and angular
+            acceleration, and the rotors' thrusts, torques and accelerations in ``rotor_work``, are written.
+        density: kg/m^3 of the air.
+        gravity: m/s^2.
+        y: (13,) position NED, velocity NED, attitude, angular velocity body.
+        dy: (13,) its derivative.
+        flow: s by which the flow that the rotors induce is advanced first, at this motion and these speeds.
+    """
+    attitude = _rotation(y)
+    motion = _motion(state, y, attitude)
+    _rotors(vehicle, state, density, y[2], attitude, motion, flow)
+    load = _body_load(vehicle, state, density, motion)
+    load, momentum = _with_rotors(state, vehicle.rotor_count, load)
+    load = _with_ground(vehicle, state, y, attitude, motion, load)
+    if state.near_count > 0:
+        load = _with_surfaces(vehicle, state, y, attitude, motion, load)
+    _move(vehicle, state, gravity, y, attitude, load, dy)
+    _turn(vehicle, state, y, motion, load, momentum, dy)

@@ -1,0 +1,405 @@
+"""Rotors in moving air: the blades' response to the flow through the disc, and the flow that they induce.
+
+A rigid rotor whose blades have constant chord and pitch, averaged over a turn and integrated along the blade
+in closed form (Leishman, Principles of Helicopter Aerodynamics, 2nd ed., sections 3.2 and 3.5; Johnson,
+Helicopter Theory, section 5-4).  With the flow U through the disc, the in-plane velocity V, mu = V/(w R) and
+B = rho a N c w R^2/4:
+
+    T = A (1 + 3/2 mu^2) - B U,    A = T_0 + B v_h
+    Q = U (A - B U)/w + P (1 + mu^2),    P = Q_0 - T_0 v_h/w
+    H = [2 P/(w R^2) + 3/2 A U/(w R)^2] V
+
+Pitch and profile drag are replaced by the static thrust T_0 and torque Q_0 at the same speed, so that a rotor
+keeps its measured static figures whatever its blades; v_h = sqrt(T_0/(2 rho A_disc)).  The induced part of U
+follows momentum theory after Glauert, with Johnson's extension over the vortex ring state, and lags by the
+apparent mass of the air (Carpenter and Fridovich, NACA TN 3044, 1953).  A rotor that turns backwards is the
+mirror image with less static thrust and torque, ``reverse_loss``; the air goes on as it flowed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.flapping import UNEVENNESS, flapped_loads
+from sitl_bridge.core.dynamics.rotor import with_reverse_loss
+from sitl_bridge.core.dynamics.rotor_rows import (
+    ACROSS_X,
+    ACROSS_Y,
+    ACROSS_Z,
+    AIR_MASS,
+    AXIS_X,
+    AXIS_Y,
+    AXIS_Z,
+    BLADE,
+    BLADE_SLOPE,
+    C1,
+    C2,
+    CONSTANT_DRAG,
+    CONSTANT_ROLL,
+    DENSITY_RATE,
+    DIRECTION,
+    DISC,
+    DRAG,
+    DRAG_RATE,
+    DRAG_SHARE,
+    G1,
+    HEALTH,
+    INDUCED,
+    INFLOW,
+    K_M,
+    LIFT,
+    LIMIT,
+    MOMENT_X,
+    MOMENT_Y,
+    MOMENT_Z,
+    PER_DISC,
+    PER_RADIUS2,
+    PER_SPEED,
+    PER_TIP2,
+    PROFILE,
+    PROFILE_DRAG,
+    Q0,
+    RADIUS,
+    RATIO,
+    REVERSE,
+    RING,
+    ROLL,
+    ROLL_RATE,
+    ROLL_SHARE,
+    ROLLING,
+    SLOPE,
+    SPEED,
+    THRUST,
+    TORQUE,
+    TURNING,
+)
+
+_SLOWEST = 1.0
+"""rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
+_APPARENT_MASS = 8.0 / 3.0
+"""Apparent mass of the air over rho R^3: that of a rigid disc (Carpenter and Fridovich)."""
+STALL_ANGLE = 0.24
+"""rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
+# Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
+_RING_DESCENT, _RING_ACROSS, _RING_OFFSET = 0.373, 0.598, 1.991
+
+
+@compiled
+def static_figures(
+    c2: float, c1: float, k_m: float, g1: float, speed: float, ratio: float
+) -> tuple[float, float]:
+    """Return thrust in N and aerodynamic torque in N m in still air; arguments as in rotor.py, speed >= 0."""
+    thrust = (c2 * speed + c1) * speed * ratio
+    return max(thrust, 0.0), k_m * max(thrust, 0.0) + g1 * speed * ratio
+
+
+@compiled
+def momentum_flux(induced: float, along: float, square: float) -> tuple[float, float]:
+    """Return ``momentum_thrust`` over 2 rho A in m^2/s^2 and its slope in m/s; square: of ``across``."""
+    through = along + induced
+    flow = max(math.sqrt(square + through * through), 1e-9)
+    # Without branches, for vector instructions.
+    room = max(-_RING_OFFSET * along - induced, 1e-12)
+    per_room = 1.0 / room
+    hover2 = max(-along, 0.0) * (_RING_DESCENT * along * along + _RING_ACROSS * square) * per_room
+    middle = 2.0 * along + 3.0 * math.sqrt(hover2)
+    ring = (square + middle * middle < hover2) & (room > 1e-12)
+    steady = max(flow + induced * through / flow, 0.0)
+    return hover2 if ring else induced * flow, hover2 * per_room if ring else steady
+
+
+@compiled
+def momentum_thrust(disc: float, induced: float, along: float, across: float) -> tuple[float, float]:
+    """Return the thrust in N that goes with an induced velocity, and its slope in N s/m, in steady flow.
+
+    T = 2 rho A v_i sqrt(V_x^2 + (V_z + v_i)^2) (Glauert).  Where that theory has no flow to describe, in the
+    vortex ring state V_x^2 + (2 V_z + 3 v_h)^2 < v_h^2, Johnson's fit to measurements, v_i = V_z (0.373 V_z^2
+    + 0.598 V_x^2)/v_h^2 - 1.991 V_z, which meets it at the region's boundary.
+
+    Args:
+        disc: kg/m, 2 rho A.
+        induced: m/s.
+        along: m/s, the hub's velocity through the air along the thrust axis: negative in a descent.
+        across: m/s, the hub's velocity across it.
+    """
+    flux, slope = momentum_flux(induced, along, across * across)
+    return disc * flux, disc * slope
+
+
+@compiled
+def blade_thrust(lift: float, slope: float, through: float, tip: float) -> float:
+    """Return A - B U in N, within what the sections lift before they stall: (2/3) alpha_max B w R.
+
+    Args:
+        lift: N, A.
+        slope: N s/m, B.
+        through: m/s, U.
+        tip: m/s, speed of the blade tips.
+    """
+    limit = 2.0 / 3.0 * STALL_ANGLE * slope * tip
+    return max(min(lift - slope * through, limit), -limit)
+
+
+@compiled
+def in_vortex_ring(hover: float, along: float, across: float) -> bool:
+    """Return whether a rotor flies in its vortex ring state, the region of ``momentum_thrust``.
+
+    Args:
+        hover: m/s, induced velocity of a hover at the same thrust.
+        along: m/s along the thrust axis, negative in a descent.
+        across: m/s across it.
+    """
+    middle = 2.0 * along + 3.0 * hover
+    return across * across + middle * middle < hover * hover
+
+
+@compiled
+def blade_loads(
+    thrust: float, torque: float, slope: float, disc: float, radius: float, speed: float, through: float,
+    across: float,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Return thrust (N), torque (N m), in-plane force (N s/m) and hub moment (N s) over in-plane velocity.
+
+    The hub moment is the advancing blade's greater lift, for a rotor that turns counter-clockwise seen from
+    above.  The cyclic part of the induced flow that it causes reduces it, M = M_0/(1 + B/(rho A (v + |U|)))
+    with v the speed of the flow at the disc (Pitt and Peters, Vertica 5, 1981, static gain in roll).
+
+    Args:
+        thrust: N, static.
+        torque: N m, static and aerodynamic.
+        slope: N s/m, B.
+        disc: kg/m, 2 rho A.
+        radius: m.
+        speed: rad/s, > 0.
+        through: m/s, flow through the disc, U.
+        across: m/s, >= 0.
+    """
+    hover = math.sqrt(thrust / disc)
+    lift = thrust + slope * hover
+    tip = speed * radius
+    advance2 = min(across * across / (tip * tip), 1.0)
+    profile = max(torque - thrust * hover / speed, 0.0)
+    loaded = blade_thrust(lift, slope, through, tip)
+    flow = max(math.sqrt(across * across + through * through) + abs(through), 1e-9)
+    moment = (lift - 0.5 * slope * through) / speed / (1.0 + 2.0 * slope / (disc * flow))
+    return (
+        loaded + 1.5 * advance2 * lift,
+        max(through * loaded / speed + profile * (1.0 + advance2), 0.0),
+        2.0 * profile / (tip * radius) + 1.5 * lift * max(through, 0.0) / (tip * tip),
+        moment,
+    )
+
+
+@compiled
+def settled_flow(thrust: float, slope: float, disc: float, tip: float, along: float, across: float) -> float:
+    """Return the induced velocity in m/s at which the blades' thrust is that of momentum, by bisection.
+
+    Args:
+        thrust: N, static.
+        slope: N s/m, B.
+        disc: kg/m, 2 rho A.
+        tip: m/s, speed of the blade tips.
+        along: m/s along the thrust axis.
+        across: m/s across it.
+    """
+    lift = thrust + slope * math.sqrt(thrust / disc)
+    lift *= 1.0 + 1.5 * min(across * across / (tip * tip), 1.0)
+    high = abs(along) + math.sqrt(2.0 * lift / disc) + lift / slope
+    low = -high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if blade_thrust(lift, slope, along + middle, tip) > momentum_thrust(disc, middle, along, across)[0]:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@compiled
+def still_air(vehicle: Any, k: int, speed: float, density: float) -> tuple[float, float, float, float]:
+    """Return static thrust (N) and torque (N m), B (N s/m) and 2 rho A (kg/m) of a rotor at a speed >= 0."""
+    thrust, torque = static_figures(
+        vehicle.thrust_c2[k],
+        vehicle.thrust_c1[k],
+        vehicle.torque_thrust_ratio[k],
+        vehicle.torque_g1[k],
+        speed,
+        density / vehicle.rotor_density[k],
+    )
+    radius = vehicle.rotor_radius[k]
+    slope = 0.25 * density * vehicle.blade_slope[k] * speed * radius * radius
+    return thrust, torque, slope, 2.0 * density * math.pi * radius * radius
+
+
+@compiled
+def induced_loads(
+    vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float
+) -> tuple[float, float, float, float]:
+    """Return the loads of a rotor whose induced flow has settled, as ``rotor_loads``."""
+    sign = -1.0 if speed < 0.0 else 1.0
+    ratio = density / vehicle.rotor_density[k]
+    radius = vehicle.rotor_radius[k]
+    magnitude = max(abs(speed), _SLOWEST)
+    thrust, torque, slope, disc = still_air(vehicle, k, magnitude, density)
+    thrust, torque = with_reverse_loss(vehicle, speed, thrust, torque)
+    if speed == 0.0 or thrust == 0.0:
+        return 0.0, 0.0, 0.0, 0.0
+    along = sign * inflow
+    induced = settled_flow(thrust, slope, disc, magnitude * radius, along, in_plane)
+    through = along + induced
+    force, moment, drag, roll = blade_loads(thrust, torque, slope, disc, radius, magnitude, through, in_plane)
+    drag = vehicle.drag_share[k] * drag + vehicle.rotor_drag[k] * magnitude * ratio
+    if vehicle.flapping != 0:
+        lift = thrust + slope * math.sqrt(thrust / disc)
+        spin = vehicle.rotor_direction[k]
+        turning, push, roll = flapped_loads(
+            vehicle, lift, force, slope, disc, radius, magnitude, through, in_plane, induced, spin
+        )
+        moment = max(moment + turning, 0.0) + vehicle.torque_constant[k]
+        return sign * force, sign * moment, drag + push, roll
+    roll *= vehicle.roll_share[k] * vehicle.rotor_direction[k]  # the same if thrust and rotation are reversed
+    roll += vehicle.rolling_moment[k] * magnitude * ratio
+    return sign * force, sign * (moment + vehicle.torque_constant[k]), drag, roll
+
+
+@compiled
+def prepare_flow(state: Any, n: int, density: float) -> None:
+    """Write what depends on the rotors and the air alone: the rows from RATIO to AIR_MASS, and DISC."""
+    rows = state.rotor_work
+    for k in range(n):
+        radius = rows[RADIUS, k]
+        area = radius * radius
+        rows[RATIO, k] = density * rows[DENSITY_RATE, k]
+        rows[BLADE, k] = 0.25 * rows[BLADE_SLOPE, k] * density * area
+        rows[DISC, k] = 2.0 * math.pi * density * area
+        rows[PER_RADIUS2, k] = 1.0 / area
+        rows[PER_DISC, k] = 1.0 / (2.0 * math.pi * density * area)
+        rows[AIR_MASS, k] = _APPARENT_MASS * density * area * radius
+
+
+@compiled
+def prepare_speeds(state: Any, n: int) -> None:
+    """Write what depends on the rotors' speeds: the rows from LIFT to TURNING, speeds in magnitude.
+
+    INDUCED is along the thrust that the direction of rotation gives, so it changes its sign with that.
+    """
+    rows = state.rotor_work
+    thrust_loss, torque_loss = rows[REVERSE, 0], rows[REVERSE, 1]
+    for k in range(n):
+        ratio = rows[RATIO, k]
+        speed = max(abs(rows[SPEED, k]), _SLOWEST)
+        thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
+        backward = 1.0 if rows[SPEED, k] < 0.0 else 0.0
+        thrust *= 1.0 - backward * thrust_loss
+        torque *= 1.0 - backward * torque_loss
+        slope = rows[BLADE, k] * speed
+        hover = math.sqrt(thrust * rows[PER_DISC, k])
+        per_speed = 1.0 / speed
+        per_radius2 = rows[PER_RADIUS2, k]
+        profile = max(torque - thrust * hover * per_speed, 0.0)
+        rows[LIFT, k] = thrust + slope * hover
+        rows[SLOPE, k] = slope
+        rows[LIMIT, k] = 2.0 / 3.0 * STALL_ANGLE * slope * speed * rows[RADIUS, k]
+        rows[PROFILE, k] = profile
+        rows[PROFILE_DRAG, k] = 2.0 * profile * per_speed * per_radius2
+        rows[PER_SPEED, k] = per_speed
+        rows[PER_TIP2, k] = per_speed * per_speed * per_radius2
+        rows[CONSTANT_DRAG, k] = rows[DRAG, k] * speed * ratio
+        rows[CONSTANT_ROLL, k] = rows[ROLL, k] * speed * ratio
+        turning = 0.0 if rows[SPEED, k] == 0.0 else (-1.0 if rows[SPEED, k] < 0.0 else 1.0)
+        rows[INDUCED, k] *= -1.0 if (turning < 0.0) != (rows[TURNING, k] < 0.0) else 1.0
+        rows[TURNING, k] = turning
+
+
+@compiled
+def _add_hub_moments(state: Any, n: int) -> None:
+    """Add the hub moment of the advancing blade, as ``blade_loads`` has it, to ROLL_RATE."""
+    rows = state.rotor_work
+    for k in range(n):
+        sign, slope = rows[TURNING, k], rows[SLOPE, k]
+        through = sign * rows[INFLOW, k] + rows[INDUCED, k]
+        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
+        flow = rows[DISC, k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
+        roll = (rows[LIFT, k] - 0.5 * slope * through) * rows[PER_SPEED, k] * flow / (flow + 2.0 * slope)
+        # A reversed rotor's blade advances on the other side and pushes the other way.
+        rows[ROLL_RATE, k] += abs(sign) * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll
+
+
+@compiled
+def induced_rotors(state: Any, n: int) -> None:
+    """Loads of every rotor at the state's induced velocities, as ``blade_loads``; after prepare_speeds."""
+    rows = state.rotor_work
+    for k in range(n):
+        sign = rows[TURNING, k]
+        through = sign * rows[INFLOW, k] + rows[INDUCED, k]
+        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
+        lift, slope, limit, per_tip2 = rows[LIFT, k], rows[SLOPE, k], rows[LIMIT, k], rows[PER_TIP2, k]
+        profile = rows[PROFILE, k]
+        advance2 = min(square * per_tip2, 1.0)
+        loaded = max(min(lift - slope * through, limit), -limit)
+        torque = through * loaded * rows[PER_SPEED, k] + profile * (1.0 + advance2)
+        drag = rows[PROFILE_DRAG, k] + 1.5 * lift * max(through, 0.0) * per_tip2
+        health = rows[HEALTH, k]
+        rows[THRUST, k] = sign * (loaded + 1.5 * advance2 * lift) * health
+        rows[TORQUE, k] = sign * (max(torque, 0.0) + rows[Q0, k]) * health
+        rows[DRAG_RATE, k] = (rows[DRAG_SHARE, k] * drag + rows[CONSTANT_DRAG, k]) * abs(sign)
+        rows[ROLL_RATE, k] = rows[CONSTANT_ROLL, k] * abs(sign)
+    if rows[ROLLING, 0] != 0.0:
+        _add_hub_moments(state, n)
+
+
+@compiled
+def advance_flow(state: Any, n: int, seconds: float) -> None:
+    """Advance the induced velocities of a state over a step, at the hub velocities in ``rotor_work``.
+
+    m dv/dt = T - T_momentum(v) with the apparent mass m, by the implicit Euler method with one Newton step.
+    Blades and flow settle within milliseconds, of the order of a step.  Notes the vortex ring state.
+    """
+    rows = state.rotor_work
+    for k in range(n):
+        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
+        disc, slope, limit = rows[DISC, k], rows[SLOPE, k], rows[LIMIT, k]
+        along = rows[TURNING, k] * rows[INFLOW, k]
+        induced = rows[INDUCED, k]
+        lift = rows[LIFT, k] * (1.0 + 1.5 * min(square * rows[PER_TIP2, k], 1.0))
+        flux, rate = momentum_flux(induced, along, square)
+        blades = max(min(lift - slope * (along + induced), limit), -limit) * rows[HEALTH, k]
+        reached = seconds * (blades - disc * flux) / (rows[AIR_MASS, k] + seconds * (slope + disc * rate))
+        rows[INDUCED, k] = induced + reached
+        middle = 2.0 * along + 3.0 * math.sqrt(max(flux, 0.0))
+        rows[RING, k] = (flux - square - middle * middle) * abs(rows[TURNING, k])
+    ring = 0.0
+    for k in range(n):
+        state.induced_velocity[k] = rows[INDUCED, k] * (-1.0 if rows[TURNING, k] < 0.0 else 1.0)
+        ring = max(ring, rows[RING, k])
+    if ring > 0.0:
+        state.vortex_ring_time += seconds
+
+
+@compiled
+def add_pitching_moments(state: Any, n: int) -> None:
+    """Add the moments of the uneven inflow to every rotor's; after ``induced_rotors``.
+
+    In forward flight the wake leans back, and the induced velocity grows along the disc from its leading to
+    its trailing edge, v (1 + K r/R cos psi) with K = 15 pi/32 tan(chi/2) and chi the wake's angle to the axis
+    (Pitt and Peters, Vertica 5, 1981, static gains).  The leading half lifts more, by blade elements as above
+    M = B R v K/4; the cyclic induced flow that this moment causes reduces it by 1 + B cos(chi)/(rho A (V_T +
+    |U|)) with the flow V_T at the disc.  tan(chi/2) is V/(V_T + |U|).
+    """
+    rows = state.rotor_work
+    for k in range(n):
+        sign = rows[TURNING, k]
+        induced = rows[INDUCED, k]
+        ax, ay, az = rows[ACROSS_X, k], rows[ACROSS_Y, k], rows[ACROSS_Z, k]
+        through = sign * rows[INFLOW, k] + induced
+        steepness = abs(through)
+        flow = math.sqrt(ax * ax + ay * ay + az * az + through * through) + 1e-9
+        slope = rows[SLOPE, k]
+        relief = 2.0 * slope * rows[PER_DISC, k] * steepness / flow
+        rate = UNEVENNESS * slope * rows[RADIUS, k] * induced / (flow + steepness + relief)
+        rate *= sign * rows[HEALTH, k]
+        rows[MOMENT_X, k] += rate * (ay * rows[AXIS_Z, k] - az * rows[AXIS_Y, k])
+        rows[MOMENT_Y, k] += rate * (az * rows[AXIS_X, k] - ax * rows[AXIS_Z, k])
+        rows[MOMENT_Z, k] += rate * (ax * rows[AXIS_Y, k] - ay * rows[AXIS_X, k])

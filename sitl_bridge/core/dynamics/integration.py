@@ -1,0 +1,333 @@
+"""Integration of a vehicle's motion over a part of a step: Runge-Kutta of fourth order, or Euler in free air.
+
+Forces are summed in forces.py.  The classical Runge-Kutta method goes over position, velocity, attitude and
+angular velocity, and over the rotor speeds of DC motors.  A first-order motor's speed is a known function of
+time within a step and is evaluated, not integrated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.contact import contact_steps, update_contact
+from sitl_bridge.core.dynamics.forces import derivative
+from sitl_bridge.core.dynamics.induced_flow import prepare_speeds
+from sitl_bridge.core.dynamics.motor import gains_speed
+from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, MOTOR_DC
+from sitl_bridge.core.dynamics.rotor_rows import ACCELERATION, RATES, SPEED, THRUST, TORQUE, TOTAL
+from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
+from sitl_bridge.core.dynamics.stability import decay_rate, stable_steps
+
+_MOTION = 13
+
+
+@compiled
+def _load(state: Any, y: Any) -> None:
+    """Copy the motion of a state into the integrator's vector y."""
+    for i in range(3):
+        y[i] = state.position[i]
+        y[3 + i] = state.velocity[i]
+        y[10 + i] = state.angular_velocity[i]
+    for i in range(4):
+        y[6 + i] = state.attitude[i]
+
+
+@compiled
+def _store(state: Any, y: Any) -> None:
+    """Copy the integrator's vector y into the state, its quaternion normalised."""
+    norm = 1.0 / math.sqrt(y[6] * y[6] + y[7] * y[7] + y[8] * y[8] + y[9] * y[9])
+    for i in range(4):
+        state.attitude[i] = y[6 + i] * norm
+    for i in range(3):
+        state.position[i] = y[i]
+        state.velocity[i] = y[3 + i]
+        state.angular_velocity[i] = y[10 + i]
+
+
+@compiled
+def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float) -> None:
+    """Speeds and accelerations of first-order motors some time after the state, into ``rotor_work``.
+
+    w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well); ``rise``
+    and ``fall`` are exp(-t/tau) with the two time constants, whose inverses ``read_commands`` has written.
+    """
+    rows = state.rotor_work
+    rise_rate, fall_rate = -rows[RATES, 0], -rows[RATES, 1]
+    for k in range(vehicle.rotor_count):
+        target = state.motor_drive[k]
+        start = state.rotor_speed[k]
+        gains = gains_speed(start, target)
+        left = (start - target) * (rise if gains else fall)
+        rows[SPEED, k] = target + left
+        rows[ACCELERATION, k] = left * (rise_rate if gains else fall_rate)
+
+
+@compiled
+def _clear_totals(vehicle: Any, state: Any) -> None:
+    """Begin the sums of the stages' slopes."""
+    for i in range(_MOTION):
+        state.work[2, i] = 0.0
+    for k in range(vehicle.rotor_count):
+        state.rotor_work[TOTAL, k] = 0.0
+
+
+@compiled
+def _turn_direct_rotors(vehicle: Any, state: Any, stage: int, weight: float, ahead: float) -> None:
+    """Speeds of DC motors ``ahead`` s after the state, after a stage of the integration with its weight."""
+    rows = state.rotor_work
+    for k in range(vehicle.rotor_count):
+        rows[TOTAL, k] += weight * rows[ACCELERATION, k]
+        slope = rows[TOTAL, k] if stage == 3 else rows[ACCELERATION, k]
+        rows[SPEED, k] = max(state.rotor_speed[k] + ahead * slope, 0.0)
+
+
+@compiled
+def _move_rotors(
+    vehicle: Any,
+    state: Any,
+    stage: int,
+    weight: float,
+    ahead: float,
+    rise: float,
+    fall: float,
+) -> None:
+    """Speeds of the rotors after a stage of the integration, for the next one.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        stage: 0 to 3.
+        weight: of the stage in the mean of the slopes.
+        ahead: s after the state.
+        rise: exp(-h/2/tau) of a first-order motor that gains speed.
+        fall: the same of one that loses speed.
+    """
+    if vehicle.motor_kind == MOTOR_DC:
+        _turn_direct_rotors(vehicle, state, stage, weight, ahead)
+    elif stage == 0:
+        _turn_rotors(vehicle, state, rise, fall)
+    elif stage == 2:
+        _turn_rotors(vehicle, state, rise * rise, fall * fall)
+    else:
+        return
+    if vehicle.rotor_law == INDUCED_LAW:
+        prepare_speeds(state, vehicle.rotor_count)
+
+
+@compiled
+def _is_free(vehicle: Any, state: Any, h: float) -> bool:
+    """Whether a vehicle can touch neither the ground nor a shape of the scene within ``h`` seconds."""
+    reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
+    return bool(state.near_count == 0 and (state.groundless != 0 or -state.position[2] > reach))
+
+
+@compiled
+def _parts(vehicle: Any, state: Any, density: float, h: float) -> int:
+    """Number of parts into which a substep of ``h`` seconds is divided."""
+    parts = stable_steps(decay_rate(vehicle, state, density), h)
+    if not _is_free(vehicle, state, h):
+        parts = max(parts, contact_steps(vehicle, h))
+    return parts
+
+
+@compiled
+def start_rotors(vehicle: Any, state: Any) -> None:
+    """Speeds, and accelerations of first-order motors, of the state itself, into ``rotor_work``."""
+    if vehicle.motor_kind == MOTOR_DC:
+        for k in range(vehicle.rotor_count):
+            state.rotor_work[SPEED, k] = state.rotor_speed[k]
+    else:
+        _turn_rotors(vehicle, state, 1.0, 1.0)
+
+
+@compiled
+def _begin(vehicle: Any, state: Any, y: Any) -> None:
+    """Prepare a step: motion and rotor speeds."""
+    _load(state, y)
+    start_rotors(vehicle, state)
+    if vehicle.rotor_law == INDUCED_LAW:
+        prepare_speeds(state, vehicle.rotor_count)
+
+
+@compiled
+def _integrate(
+    vehicle: Any,
+    state: Any,
+    density: float,
+    gradient: float,
+    down: float,
+    gravity: float,
+    scene: Any,
+    h: float,
+    rise: float,
+    fall: float,
+) -> None:
+    """One Runge-Kutta step of ``h`` seconds.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        density: kg/m^3 at ``down``.
+        gradient: kg/m^4, change of the density along down.
+        down: m.
+        gravity: m/s^2.
+        scene: SCENE.
+        h: s.
+        rise: exp(-h/2/tau) of a motor that gains speed.
+        fall: the same of one that loses speed.
+    """
+    y = state.work[0]
+    dy = state.work[1]
+    total = state.work[2]
+    rows = state.rotor_work
+    if state.near_count > 0:
+        find_surfaces(vehicle, state, scene, h)
+    _begin(vehicle, state, y)
+    _clear_totals(vehicle, state)
+    for stage in range(4):
+        flow = h if stage == 0 else 0.0
+        derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy, flow)
+        weight = 2.0 if stage == 1 or stage == 2 else 1.0
+        for i in range(_MOTION):
+            total[i] += weight * dy[i]
+        # The last round leads to the step's end, by the weighted mean of the slopes.
+        ahead = 0.5 * h if stage < 2 else h
+        if stage == 3:
+            ahead = h / 6.0
+            for i in range(_MOTION):
+                dy[i] = total[i]
+        for i in range(3):
+            y[i] = state.position[i] + ahead * dy[i]
+            y[3 + i] = state.velocity[i] + ahead * dy[3 + i]
+            y[10 + i] = state.angular_velocity[i] + ahead * dy[10 + i]
+        for i in range(4):
+            y[6 + i] = state.attitude[i] + ahead * dy[6 + i]
+        _move_rotors(vehicle, state, stage, weight, ahead, rise, fall)
+    update_contact(vehicle, state, y)
+    if state.near_count > 0:
+        update_surfaces(vehicle, state, y, h)
+    _store(state, y)
+    for k in range(vehicle.rotor_count):
+        state.rotor_speed[k] = rows[SPEED, k]
+
+
+@compiled
+def _keep_loads(vehicle: Any, state: Any) -> None:
+    """Keep the rotors' loads of the last evaluation as results of the step."""
+    rows = state.rotor_work
+    for k in range(vehicle.rotor_count):
+        state.rotor_thrust[k] = rows[THRUST, k]
+        state.rotor_torque[k] = rows[TORQUE, k]
+
+
+@compiled
+def evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
+    """Bring the results of the step in line with the state at its end; rotor_work has its rotor speeds."""
+    _load(state, state.work[0])
+    derivative(vehicle, state, density, gravity, state.work[0], state.work[1], 0.0)
+    _keep_loads(vehicle, state)
+
+
+@compiled
+def _integrate_once(
+    vehicle: Any, state: Any, density: float, gravity: float, h: float, rise: float, fall: float
+) -> None:
+    """One semi-implicit Euler step of ``h`` seconds in free air, from one evaluation of the forces.
+
+    Velocities come first, and position and attitude follow the new ones (symplectic Euler; Hairer, Lubich,
+    Wanner: Geometric Numerical Integration, ch. I.1.2).  The results are those of the step's start.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        density: kg/m^3.
+        gravity: m/s^2.
+        h: s.
+        rise: exp(-h/2/tau) of a motor that gains speed.
+        fall: the same of one that loses speed.
+    """
+    y, dy, rows = state.work[0], state.work[1], state.rotor_work
+    _begin(vehicle, state, y)
+    derivative(vehicle, state, density, gravity, y, dy, h)
+    _keep_loads(vehicle, state)
+    for i in range(3):
+        y[3 + i] += h * dy[3 + i]
+        y[i] += h * y[3 + i]
+        y[10 + i] += h * dy[10 + i]
+    wx, wy, wz = 0.5 * h * y[10], 0.5 * h * y[11], 0.5 * h * y[12]
+    qw, qx, qy, qz = y[6], y[7], y[8], y[9]
+    y[6] = qw - qx * wx - qy * wy - qz * wz
+    y[7] = qx + qw * wx + qy * wz - qz * wy
+    y[8] = qy + qw * wy + qz * wx - qx * wz
+    y[9] = qz + qw * wz + qx * wy - qy * wx
+    _store(state, y)
+    if vehicle.motor_kind == MOTOR_DC:
+        for k in range(vehicle.rotor_count):
+            rows[SPEED, k] = max(state.rotor_speed[k] + h * rows[ACCELERATION, k], 0.0)
+    else:
+        _turn_rotors(vehicle, state, rise * rise, fall * fall)
+    for k in range(vehicle.rotor_count):
+        state.rotor_speed[k] = rows[SPEED, k]
+
+
+@compiled
+def _motor_decay(vehicle: Any, state: Any, h: float) -> tuple[float, float]:
+    """exp(-h/2/tau) of a motor that gains speed, and of one that loses speed; kept from step to step."""
+    known = state.motor_decay
+    if known[0] != h or known[1] != vehicle.motor_tau_up or known[2] != vehicle.motor_tau_down:
+        known[0], known[1], known[2] = h, vehicle.motor_tau_up, vehicle.motor_tau_down
+        known[3] = math.exp(-0.5 * h / vehicle.motor_tau_up)
+        known[4] = math.exp(-0.5 * h / vehicle.motor_tau_down)
+    return known[3], known[4]
+
+
+@compiled
+def integrate_step(
+    vehicle: Any,
+    state: Any,
+    density: float,
+    gradient: float,
+    down: float,
+    gravity: float,
+    scene: Any,
+    seconds: float,
+    substeps: int,
+) -> int:
+    """Move a vehicle over a step, in substeps and their parts, and evaluate the results at its end.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        density: kg/m^3 at ``down``.
+        gradient: kg/m^4, change of the density along down.
+        down: m.
+        gravity: m/s^2.
+        scene: SCENE.
+        seconds: s.
+        substeps: of the step, >= 1.
+
+    Returns:
+        Above 0 if the vehicle touched something at the start or in between.
+    """
+    h = seconds / substeps
+    touched = state.in_contact
+    once = False
+    rise, fall = _motor_decay(vehicle, state, h)
+    for _ in range(substeps):
+        splits = _parts(vehicle, state, density, h)
+        once = splits == 1 and vehicle.integrator == EULER and _is_free(vehicle, state, h)
+        if once:
+            ahead = density + gradient * (state.position[2] - down)
+            _integrate_once(vehicle, state, ahead, gravity, h, rise, fall)
+        elif splits == 1:
+            _integrate(vehicle, state, density, gradient, down, gravity, scene, h, rise, fall)
+        else:
+            n = 1.0 / splits
+            for _ in range(splits):
+                _integrate(vehicle, state, density, gradient, down, gravity, scene, h * n, rise**n, fall**n)
+                touched += state.in_contact
+    if not once:
+        evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
+    return int(touched)

@@ -1,0 +1,266 @@
+"""First-order motors and hector's DC motors: speed, torque and current.
+
+The battery pack is in battery.py, the aerodynamic load torque in rotor.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.records import MOTOR_DC
+from sitl_bridge.core.dynamics.rotor_rows import GRIP, LIMITED, POWER, RATES, RUNNING, STEADY
+
+
+@compiled
+def motor_command(vehicle: Any, state: Any, controls: Any, armed: int, k: int) -> float:
+    """Return the command of a motor limited to 0..1, or -1..1 if it is reversible; 0 if it is not finite.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record, for the rotor's health.
+        controls: (16,) actuator commands, motors first.
+        armed: 0 or 1.
+        k: motor index.
+    """
+    command = controls[k]
+    if armed == 0 or state.rotor_health[k] <= 0.0 or not math.isfinite(command):
+        return 0.0
+    lowest = -1.0 if vehicle.motor_reversible != 0 else 0.0
+    return float(min(max(command, lowest), 1.0))
+
+
+@compiled
+def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
+    """Return the steady speed in rad/s of a running first-order motor.
+
+    w = (idle + range c) V/V_nominal: PX4's Gazebo motor model maps commands this way (offset and scaling),
+    and a motor's no-load speed is proportional to its supply voltage.  A reversible motor has its idle speed
+    on either side of command 0, and stands still there, the neutral throttle of a bidirectional controller.
+    """
+    if command == 0.0 and vehicle.motor_reversible != 0:
+        return 0.0
+    ratio = voltage / vehicle.battery_nominal_voltage
+    if command < 0.0:
+        return float((vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio)
+    return float((vehicle.motor_speed_range * command + vehicle.motor_speed_idle) * ratio)
+
+
+@compiled
+def limited_supply(vehicle: Any, speed: float, supply: float) -> float:
+    """Return the supply voltage of a DC motor whose speed controller limits the current of its windings.
+
+    ``dc_current`` solved for the voltage at which the limit flows: U (alpha + beta I) = I (R I + Psi w).
+    """
+    limit = vehicle.esc_current_limit
+    most = limit * (vehicle.dc_resistance * limit + vehicle.dc_flux * speed)
+    return float(min(supply, most / (vehicle.dc_alpha + vehicle.dc_beta * limit)))
+
+
+@compiled
+def heat_controllers(vehicle: Any, state: Any, seconds: float) -> None:
+    """Warm the speed controllers by the square of their currents: tau dT/dt = R R_th I^2 - T."""
+    share = -math.expm1(-seconds / vehicle.esc_thermal_time)
+    for k in range(vehicle.rotor_count):
+        steady = vehicle.esc_heating * state.motor_current[k] * state.motor_current[k]
+        state.esc_rise[k] += share * (steady - state.esc_rise[k])
+
+
+@compiled
+def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
+    """Write the commands of a step into ``rotor_work``: STEADY, and 1 into RUNNING where a motor runs; RATES.
+
+    STEADY is the steady speed of a first-order motor at the nominal voltage in rad/s, or the command of a DC
+    motor.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        controls: (16,) commands.
+        armed: 0 or 1; a disarmed motor stops.
+    """
+    rows = state.rotor_work
+    rows[RATES, 0], rows[RATES, 1] = 1.0 / vehicle.motor_tau_up, 1.0 / vehicle.motor_tau_down
+    nominal = vehicle.battery_nominal_voltage
+    for k in range(vehicle.rotor_count):
+        command = motor_command(vehicle, state, controls, armed, k)
+        runs = armed != 0 and state.rotor_health[k] > 0.0
+        rows[RUNNING, k] = 1.0 if runs else 0.0
+        if vehicle.motor_kind == MOTOR_DC:
+            rows[STEADY, k] = max(command, 0.0)
+        else:
+            rows[STEADY, k] = first_order_target(vehicle, command, nominal) if runs else 0.0
+
+
+@compiled
+def _drive_first_order(vehicle: Any, state: Any) -> None:
+    """``drive_motors`` of first-order motors; without branches, for vector instructions.
+
+    A speed controller's limit I bounds the shaft power, (Q + J (w_t - w)/tau) w <= eta V I, and so the target
+    w_t that the motor is led to; beyond it, the motor gains speed as fast as the current lets it.
+    """
+    rows = state.rotor_work
+    n, voltage = vehicle.rotor_count, state.battery_voltage
+    ratio = voltage / vehicle.battery_nominal_voltage
+    if not vehicle.esc_current_limit > 0.0:
+        for k in range(n):
+            state.motor_drive[k] = rows[STEADY, k] * ratio
+        return
+    power = vehicle.motor_efficiency * voltage * vehicle.esc_current_limit
+    up, down = vehicle.motor_tau_up, vehicle.motor_tau_down
+    for k in range(n):
+        speed, target = state.rotor_speed[k], rows[STEADY, k] * ratio
+        turns = abs(speed) >= 1.0  # below, there is no shaft power yet
+        most = power / (speed if turns else 1.0) - state.rotor_torque[k]
+        tau = up if most * speed >= 0.0 else down
+        bound = speed + most * tau / max(vehicle.rotor_inertia[k], 1e-9)
+        limited = min(target, bound) if speed > 0.0 else max(target, bound)
+        state.motor_drive[k] = (limited if turns else target) * rows[RUNNING, k]
+
+
+@compiled
+def drive_motors(vehicle: Any, state: Any) -> None:
+    """Write the drive of each motor for the present commands and battery voltage.
+
+    ``motor_drive`` becomes the steady speed of a first-order motor (rad/s) or the supply voltage of a DC
+    motor (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; its commands as ``read_commands`` leaves them.
+    """
+    if vehicle.motor_kind != MOTOR_DC:
+        _drive_first_order(vehicle, state)
+        return
+    for k in range(vehicle.rotor_count):
+        supply = state.rotor_work[STEADY, k] * state.battery_voltage
+        if vehicle.esc_current_limit > 0.0:
+            supply = limited_supply(vehicle, state.rotor_speed[k], supply)
+        state.motor_drive[k] = supply
+
+
+@compiled
+def gains_speed(speed: float, target: float) -> bool:
+    """Return whether a first-order motor accelerates to its target; before a reversal it decelerates."""
+    return abs(target) > abs(speed) and target * speed >= 0.0
+
+
+@compiled
+def dc_current(vehicle: Any, supply: float, speed: float) -> float:
+    """Return the armature current in A of hector's DC motor at a supply voltage (V) and a speed (rad/s).
+
+    a = (beta U - Psi w)/(2 R), I = a + sqrt(a^2 + U alpha/R): the form of the paper's eq. 4 in the released
+    hector_quadrotor.  It is never negative, so a driven motor does not brake.  With U = 0 the windings are
+    short-circuited (eq. 4 itself) and the motor brakes; in the released form, hector's rotors would never
+    stop from 297 rad/s, where the identified load torque vanishes.
+    """
+    if supply <= 0.0:
+        return float(-vehicle.dc_flux * speed / vehicle.dc_resistance)
+    a = (vehicle.dc_beta * supply - vehicle.dc_flux * speed) / (2.0 * vehicle.dc_resistance)
+    return float(a + math.sqrt(a * a + supply * vehicle.dc_alpha / vehicle.dc_resistance))
+
+
+@compiled
+def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) -> float:
+    """Return the angular acceleration in rad/s^2 of a DC motor, (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
+
+    Args:
+        vehicle: VEHICLE record.
+        supply: V.
+        speed: rad/s.
+        torque: N m, M_m, with the sign of ``speed``.
+    """
+    driving = vehicle.dc_flux * dc_current(vehicle, supply, speed)
+    if speed <= 0.0 and driving <= torque:
+        return 0.0
+    return float((driving - torque) / vehicle.dc_inertia)
+
+
+@compiled
+def _dc_current_and_slope(vehicle: Any, state: Any, voltage: float, limit: float) -> tuple[float, float]:
+    """``current_and_slope`` of DC motors: duty cycle times the current of the windings, limited."""
+    current = vehicle.battery_idle_current
+    slope = 0.0
+    half = 0.5 / vehicle.dc_resistance
+    for k in range(vehicle.rotor_count):
+        command = state.rotor_work[STEADY, k]
+        state.motor_current[k] = 0.0
+        if command > 0.0:
+            supply = command * voltage
+            anchor = dc_current(vehicle, supply, state.rotor_speed[k])
+            if anchor > limit:
+                drawn = limit * limited_supply(vehicle, state.rotor_speed[k], supply) / voltage
+                state.motor_current[k] = drawn
+                current += drawn
+                slope -= drawn / voltage
+                continue
+            a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.rotor_speed[k]) * half
+            # d/dU of a + sqrt(a^2 + U alpha/R), with the root equal to anchor - a.
+            rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
+                anchor - a, 1e-9
+            )
+            state.motor_current[k] = command * anchor
+            current += command * anchor
+            slope += command * command * rise
+    return current, slope
+
+
+@compiled
+def _shaft_powers(vehicle: Any, state: Any, voltage: float, share: float, limit: float) -> None:
+    """Shaft powers of first-order motors into ``rotor_work``; without branches, for vector instructions.
+
+    share: current over shaft power, 1/V.
+    """
+    rows = state.rotor_work
+    ratio = voltage * (1.0 / vehicle.battery_nominal_voltage)
+    rise_rate, fall_rate = rows[RATES, 0], rows[RATES, 1]
+    for k in range(vehicle.rotor_count):
+        speed, target = state.rotor_speed[k], rows[STEADY, k] * ratio
+        gains = (abs(target) > abs(speed)) & (target * speed >= 0.0)
+        push = vehicle.rotor_inertia[k] * (rise_rate if gains else fall_rate)
+        shaft = (state.rotor_torque[k] + push * (target - speed)) * speed * rows[RUNNING, k]
+        drawn = min(max(shaft * share, 0.0), limit)
+        free = (shaft > 0.0) & (shaft * share <= limit)
+        state.motor_current[k] = drawn
+        rows[POWER, k] = shaft if free else 0.0
+        rows[GRIP, k] = push * target * speed if free else 0.0
+        rows[LIMITED, k] = 0.0 if free else drawn
+
+
+@compiled
+def current_and_slope(vehicle: Any, state: Any, armed: int, voltage: float) -> tuple[float, float]:
+    """Return the current in A of avionics and motors at a battery voltage, and its derivative in A/V.
+
+    ``motor_current`` of the state becomes each motor's.  First-order motors: shaft power, from the
+    rotor's torque and its acceleration towards the target at that voltage, over efficiency and voltage; a
+    decelerating motor does not regenerate.  DC motors: duty cycle times armature current, without losses
+    between battery and motor.  Speed controllers limit both.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record with present rotor speeds and torques; its commands as ``read_commands`` leaves
+            them.
+        armed: 0 or 1.
+        voltage: V at the terminals, > 0.
+    """
+    current = vehicle.battery_idle_current
+    limit = vehicle.esc_current_limit if vehicle.esc_current_limit > 0.0 else math.inf
+    if vehicle.motor_kind == MOTOR_DC:
+        return _dc_current_and_slope(vehicle, state, voltage, limit)
+    if armed == 0:
+        for k in range(vehicle.rotor_count):
+            state.motor_current[k] = 0.0
+        return current, 0.0
+    per_volt = 1.0 / voltage
+    share = (1.0 / vehicle.motor_efficiency) * per_volt
+    _shaft_powers(vehicle, state, voltage, share, limit)
+    rows = state.rotor_work
+    power = 0.0
+    grip = 0.0
+    for k in range(vehicle.rotor_count):
+        power += rows[POWER, k]
+        grip += rows[GRIP, k]
+        current += rows[LIMITED, k]
+    # P(V) = power + grip (V'/V - 1) near V, so that d(P/V)/dV = (grip - power)/V^2.
+    return current + power * share, (grip - power) * share * per_volt

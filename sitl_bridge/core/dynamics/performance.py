@@ -1,0 +1,428 @@
+"""Static performance of a vehicle: hover, full thrust, top speed, endurance.
+
+Plain Python for ``check`` and for PX4's parameters, with the same rotor, motor and battery formulas as the
+compiled step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.battery import open_circuit_voltage
+from sitl_bridge.core.dynamics.motor import dc_current, first_order_target
+from sitl_bridge.core.dynamics.records import MOTOR_DC
+from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
+
+Floats = NDArray[np.float64]
+
+_MAX_SPEED = 200.0
+"""Upper limit of the search for the top speed, m/s."""
+_MAX_ROTOR_SPEED = 1e5
+"""Upper limit of the search for a rotor's speed, rad/s: a disc of 1 cm radius would have three times the
+speed of sound."""
+_AXES = ("roll", "pitch", "yaw")
+_MIN_SHARE = 1e-3
+"""Share of the mean hover thrust below which a rotor counts as idle."""
+_MIN_LEVER_ARM = 1e-6
+"""Smallest lever arm (moment over thrust) that counts as a moment, m."""
+
+
+@dataclass(frozen=True)
+class Hover:
+    """Trim in still air, far from the ground.
+
+    Attributes:
+        rotor_speed: (rotors,) rad/s.
+        rotor_thrust: (rotors,) N.
+        rotor_torque: (rotors,) N m.
+        command: (rotors,) motor commands, 1 = full.
+        motor_voltage: (rotors,) V at the motors: command times battery voltage for DC motors, the battery's
+            for first-order ones.
+        motor_current: (rotors,) A through the motors.
+        motor_power: W, electrical, all motors.
+        battery_voltage: V at the terminals.
+        battery_current: A, avionics included.
+    """
+
+    rotor_speed: Floats
+    rotor_thrust: Floats
+    rotor_torque: Floats
+    command: Floats
+    motor_voltage: Floats
+    motor_current: Floats
+    motor_power: float
+    battery_voltage: float
+    battery_current: float
+
+    @property
+    def throttle(self) -> float:
+        """Mean motor command."""
+        return float(self.command.mean())
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Performance of a vehicle in still air of one density.
+
+    Attributes:
+        hover: the trim with a full battery.
+        full_thrust: N, all motors at full command with a full battery, including its voltage sag.
+        full_speed: (rotors,) rad/s at full command.
+        full_current: A at full command.
+        thrust_to_weight: vertical part of the full thrust over weight.
+        top_speed: m/s in level flight at full command; inf without a limit below 200 m/s.
+        top_speed_tilt: rad, the tilt at top speed.
+        endurance: s of hover from a full battery to the smallest charge for hover; inf for an ideal source.
+    """
+
+    hover: Hover
+    full_thrust: float
+    full_speed: Floats
+    full_current: float
+    thrust_to_weight: float
+    top_speed: float
+    top_speed_tilt: float
+    endurance: float
+
+
+def _rotors(vehicle: NDArray[np.void]) -> int:
+    return int(vehicle["rotor_count"])
+
+
+def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
+    """Return the speed in rad/s at which rotor ``k`` gives ``thrust`` (N, >= 0) in still air.
+
+    Raises:
+        UserError: if no speed below _MAX_ROTOR_SPEED does.
+    """
+    if thrust <= 0.0:
+        return 0.0
+
+    def excess(speed: float) -> float:
+        return thrust_and_torque(vehicle, k, speed, 0.0, density)[0] - thrust
+
+    high = 100.0
+    while excess(high) < 0.0:
+        high *= 2.0
+        if high > _MAX_ROTOR_SPEED:
+            raise UserError(f"rotor {k + 1} cannot give a thrust of {thrust:.3g} N at any speed")
+    return float(brentq(excess, 0.0, high, xtol=1e-9, rtol=1e-14))
+
+
+def _trim_thrusts(vehicle: NDArray[np.void], weight: float, density: float) -> Floats:
+    """Return the minimum-norm thrusts (rotors,) in N that balance weight and moments.
+
+    The yaw moment of a rotor is its torque at the speed of its thrust, found by fixed-point iteration over
+    the ratio of the two.  A tilt compensates side forces of canted rotors, so the magnitude of the sum
+    counts.
+    """
+    n = _rotors(vehicle)
+    axis = np.array(vehicle["rotor_axis"][:n])
+    lever = np.cross(vehicle["rotor_position"][:n], axis)
+    direction = np.array(vehicle["rotor_direction"][:n])
+    thrusts = np.full(n, weight / n)
+    for _ in range(100):
+        ratio = np.zeros(n)
+        for k in range(n):
+            if thrusts[k] > 0.0:
+                speed = speed_for_thrust(vehicle, k, float(thrusts[k]), density)
+                ratio[k] = thrust_and_torque(vehicle, k, speed, 0.0, density)[1] / thrusts[k]
+        moments = lever - (direction * ratio)[:, None] * axis
+        effect = np.vstack([-axis[:, 2], moments.T])
+        wanted = np.array([weight, 0.0, 0.0, 0.0])
+        trim = np.linalg.lstsq(effect, wanted, rcond=1e-9)[0]
+        if np.abs(effect @ trim - wanted).max() > 1e-6 * weight:
+            raise UserError("the rotors cannot balance the vehicle in hover: a moment remains")
+        trim *= weight / float(np.linalg.norm(trim @ axis))
+        if trim.min() < -1e-9 * weight:
+            raise UserError(
+                f"the vehicle cannot hover: rotor {int(trim.argmin()) + 1} would have to pull downwards"
+            )
+        change = float(np.abs(trim - thrusts).max())
+        thrusts = np.maximum(trim, 0.0)
+        if change < 1e-10 * weight:
+            break
+    return thrusts
+
+
+def dc_supply(vehicle: NDArray[np.void], current: float, speed: float) -> float:
+    """Return the voltage in V at which hector's DC motor draws ``current`` (A) at ``speed`` (rad/s).
+
+    The inverse of ``dc_current``: U = (R I^2 + Psi w I)/(alpha + beta I).
+    """
+    resistance, flux = float(vehicle["dc_resistance"]), float(vehicle["dc_flux"])
+    return (resistance * current**2 + flux * speed * current) / (
+        float(vehicle["dc_alpha"]) + float(vehicle["dc_beta"]) * current
+    )
+
+
+def _balanced_voltage(vehicle: NDArray[np.void], charge: float, draws: Callable[[float], float]) -> float:
+    """Return the terminal voltage in V that balances a load, V = OCV - R I(V), on the upper branch.
+
+    Args:
+        vehicle: VEHICLE record.
+        charge: remaining A s.
+        draws: current in A at a voltage.
+
+    Returns:
+        nan if the pack cannot supply the current.
+    """
+    source = float(open_circuit_voltage(vehicle, charge))
+    resistance = float(vehicle["battery_resistance"])
+    if math.isinf(float(vehicle["battery_capacity"])) or resistance == 0.0:
+        return source
+
+    def excess(voltage: float) -> float:
+        return voltage - source + resistance * draws(voltage)
+
+    if source <= 0.0 or excess(0.5 * source) > 0.0:
+        return math.nan
+    return float(brentq(excess, 0.5 * source, source, xtol=1e-12))
+
+
+def hover(
+    vehicle: NDArray[np.void], density: float, gravity: float, charge: float | None = None
+) -> Hover | None:
+    """Return the trim of a vehicle in hover.
+
+    Args:
+        vehicle: () VEHICLE record.
+        density: kg/m^3 of the air.
+        gravity: m/s^2.
+        charge: remaining A s in the battery; full by default.
+
+    Returns:
+        None if motors or battery are too weak to hover at that charge.
+
+    Raises:
+        UserError: if the rotors cannot balance the vehicle at any speed.
+    """
+    n = _rotors(vehicle)
+    left = float(vehicle["battery_capacity"]) if charge is None else charge
+    thrusts = _trim_thrusts(vehicle, float(vehicle["mass"]) * gravity, density)
+    speeds = np.array([speed_for_thrust(vehicle, k, float(thrusts[k]), density) for k in range(n)])
+    torques = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[1] for k in range(n)])
+    idle = float(vehicle["battery_idle_current"])
+    if vehicle["motor_kind"] == MOTOR_DC:
+        currents = torques / float(vehicle["dc_flux"])
+        supplies = np.array([dc_supply(vehicle, float(currents[k]), float(speeds[k])) for k in range(n)])
+        power = float(currents @ supplies)
+    else:
+        power = float(torques @ speeds) / float(vehicle["motor_efficiency"])
+    voltage = _balanced_voltage(vehicle, left, lambda volts: idle + power / volts)
+    if math.isnan(voltage):
+        return None
+    if vehicle["motor_kind"] == MOTOR_DC:
+        commands = supplies / voltage
+    else:
+        ratio = voltage / float(vehicle["battery_nominal_voltage"])
+        commands = (speeds / ratio - float(vehicle["motor_speed_idle"])) / float(vehicle["motor_speed_range"])
+        supplies = np.full(n, voltage)
+        currents = torques * speeds / float(vehicle["motor_efficiency"]) / voltage
+    if commands.max() > 1.0:
+        return None
+    return Hover(
+        speeds, thrusts, torques, commands, supplies, currents, power, voltage, idle + power / voltage
+    )
+
+
+def _steady_speed(
+    vehicle: NDArray[np.void], k: int, voltage: float, density: float, command: float = 1.0
+) -> float:
+    """Return the steady speed in rad/s of rotor ``k`` at a command in still air."""
+    if vehicle["motor_kind"] != MOTOR_DC:
+        return float(first_order_target(vehicle, command, voltage))
+
+    def excess(speed: float) -> float:
+        driving = float(vehicle["dc_flux"]) * dc_current(vehicle, command * voltage, speed)
+        return driving - thrust_and_torque(vehicle, k, speed, 0.0, density)[1]
+
+    high = 100.0
+    while excess(high) > 0.0:
+        high *= 2.0
+        if high > _MAX_ROTOR_SPEED:
+            raise UserError(f"rotor {k + 1} has too little torque: its motor has no steady speed")
+    return float(brentq(excess, 0.0, high, xtol=1e-9))
+
+
+def _check_authority(vehicle: NDArray[np.void], trim: Hover) -> None:
+    """Reject rotors without independent control of lift, roll, pitch and yaw.
+
+    Raises:
+        UserError: with the axis without a moment, or what is missing.
+    """
+    n = _rotors(vehicle)
+    axis = np.array(vehicle["rotor_axis"][:n])
+    idle = np.flatnonzero(trim.rotor_thrust < _MIN_SHARE * trim.rotor_thrust.mean())
+    if len(idle):
+        raise UserError(
+            f"the vehicle cannot hover: rotor {int(idle[0]) + 1} would have to stop to balance it;"
+            " place the rotors so that each carries a share of the weight"
+        )
+    ratio = trim.rotor_torque / trim.rotor_thrust
+    moments = np.cross(vehicle["rotor_position"][:n], axis)
+    moments -= (np.array(vehicle["rotor_direction"][:n]) * ratio)[:, None] * axis
+    for i, name in enumerate(_AXES):
+        if np.abs(moments[:, i]).max() < _MIN_LEVER_ARM:
+            hint = "; give torque_thrust_ratio" if name == "yaw" else ""
+            raise UserError(f"the rotors give no {name} moment, so {name} cannot be controlled{hint}")
+    effect = np.column_stack([-axis[:, 2], moments])
+    if np.linalg.matrix_rank(effect / np.abs(effect).max(axis=0), tol=1e-6) < 4:
+        raise UserError(
+            "the rotors cannot control lift, roll, pitch and yaw independently; use four or more rotors with"
+            " different positions and directions"
+        )
+
+
+def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) -> Floats:
+    """Return the thrust (rotors,) in N of each rotor at one common command, in still air at nominal voltage.
+
+    Args:
+        vehicle: () VEHICLE record.
+        command: above 0, up to 1.
+        density: kg/m^3 of the air.
+    """
+    voltage = float(vehicle["battery_nominal_voltage"])
+    return np.array(
+        [
+            thrust_and_torque(vehicle, k, _steady_speed(vehicle, k, voltage, density, command), 0.0, density)[
+                0
+            ]
+            for k in range(_rotors(vehicle))
+        ]
+    )
+
+
+def torque_slope(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
+    """Return the derivative of reaction torque by thrust of rotor ``k`` at a thrust (N), in m."""
+    low, high = (
+        thrust_and_torque(vehicle, k, speed_for_thrust(vehicle, k, share * thrust, density), 0.0, density)
+        for share in (0.99, 1.01)
+    )
+    return float((high[1] - low[1]) / (high[0] - low[0]))
+
+
+def _full_command(vehicle: NDArray[np.void], density: float, charge: float) -> tuple[Floats, float]:
+    """Return rotor speeds (rotors,) in rad/s and battery current in A with all motors at full command."""
+    n = _rotors(vehicle)
+
+    def speeds(voltage: float) -> Floats:
+        return np.array([_steady_speed(vehicle, k, voltage, density) for k in range(n)])
+
+    def draws(voltage: float) -> float:
+        current = float(vehicle["battery_idle_current"])
+        for k, speed in enumerate(speeds(voltage)):
+            if vehicle["motor_kind"] == MOTOR_DC:
+                current += dc_current(vehicle, voltage, float(speed))
+            else:
+                torque = thrust_and_torque(vehicle, k, float(speed), 0.0, density)[1]
+                current += torque * float(speed) / float(vehicle["motor_efficiency"]) / voltage
+        return current
+
+    voltage = _balanced_voltage(vehicle, charge, draws)
+    if math.isnan(voltage):
+        voltage = 0.5 * float(open_circuit_voltage(vehicle, charge))
+    return speeds(voltage), draws(voltage)
+
+
+def _top_speed(
+    vehicle: NDArray[np.void], speeds: Floats, density: float, gravity: float
+) -> tuple[float, float]:
+    """Return level speed in m/s and tilt in rad at which given rotor speeds carry the vehicle forward.
+
+    Thrust with the inflow of the tilt, in-plane rotor drag and body drag are balanced with the weight in the
+    plane of flight, nose down; the rotor axes are treated as parallel to the vehicle's.
+    """
+    n = _rotors(vehicle)
+    weight = float(vehicle["mass"]) * gravity
+    body_drag = np.array(vehicle["drag_force"]) * density / float(vehicle["drag_density"])
+    share = -np.array(vehicle["rotor_axis"][:n, 2])
+
+    def balance(tilt: float, speed: float) -> tuple[float, float]:
+        """Return forward and upward force in N."""
+        forward, along = speed * math.cos(tilt), speed * math.sin(tilt)
+        loads = [rotor_loads(vehicle, k, float(speeds[k]), along, forward, density) for k in range(n)]
+        thrust = sum(share[k] * loads[k][0] for k in range(n))
+        rotor_drag = float(np.sum(np.array([drag for _, _, drag, _ in loads])))
+        across = -(rotor_drag + body_drag[0] * speed) * forward
+        lift = thrust - body_drag[2] * speed * along
+        return across * math.cos(tilt) + lift * math.sin(tilt), lift * math.cos(tilt) - across * math.sin(
+            tilt
+        ) - weight
+
+    def speed_at(tilt: float) -> float:
+        if balance(tilt, _MAX_SPEED)[0] > 0.0:
+            return _MAX_SPEED
+        return float(brentq(lambda speed: balance(tilt, speed)[0], 0.0, _MAX_SPEED))
+
+    def lift_at(tilt: float) -> float:
+        return balance(tilt, speed_at(tilt))[1]
+
+    if balance(0.0, 0.0)[1] <= 0.0:
+        return 0.0, 0.0
+    steepest = math.radians(89.0)
+    tilt = steepest if lift_at(steepest) > 0.0 else float(brentq(lift_at, 0.0, steepest))
+    speed = speed_at(tilt)
+    return (math.inf if speed >= _MAX_SPEED else speed), tilt
+
+
+def _endurance(vehicle: NDArray[np.void], density: float, gravity: float, steps: int = 50) -> float:
+    """Return the seconds of hover on one charge: the sum of dq/I(q) over decreasing charge, midpoint rule."""
+    capacity = float(vehicle["battery_capacity"])
+    if math.isinf(capacity):
+        return math.inf
+    portion = capacity / steps
+    seconds = 0.0
+    for i in range(steps):
+        trim = hover(vehicle, density, gravity, capacity - (i + 0.5) * portion)
+        if trim is None:
+            break
+        seconds += portion / trim.battery_current
+    return seconds
+
+
+def performance(
+    vehicle: NDArray[np.void], density: float, gravity: float, *, endurance: bool = True
+) -> Performance:
+    """Compute the performance of a vehicle in still air.
+
+    Args:
+        vehicle: () VEHICLE record.
+        density: kg/m^3.
+        gravity: m/s^2.
+        endurance: whether to compute the endurance, which takes longest; nan without.
+
+    Raises:
+        UserError: for a vehicle that cannot hover or be controlled, with the reason.
+    """
+    n = _rotors(vehicle)
+    trim = hover(vehicle, density, gravity)
+    if trim is not None:
+        _check_authority(vehicle, trim)
+    speeds, current = _full_command(vehicle, density, float(vehicle["battery_capacity"]))
+    thrusts = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[0] for k in range(n)])
+    lift = float(-np.array(vehicle["rotor_axis"][:n, 2]) @ thrusts)
+    weight = float(vehicle["mass"]) * gravity
+    if trim is None:
+        raise UserError(
+            f"the vehicle cannot hover: it weighs {weight:.2f} N, its rotors give {lift:.2f} N in all at "
+            "full command; reduce its mass, or use stronger motors or a stronger battery"
+        )
+    top_speed, tilt = _top_speed(vehicle, speeds, density, gravity)
+    return Performance(
+        hover=trim,
+        full_thrust=float(thrusts.sum()),
+        full_speed=speeds,
+        full_current=current,
+        thrust_to_weight=lift / weight,
+        top_speed=top_speed,
+        top_speed_tilt=tilt,
+        endurance=_endurance(vehicle, density, gravity) if endurance else math.nan,
+    )

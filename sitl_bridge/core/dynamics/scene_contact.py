@@ -1,0 +1,472 @@
+"""Contact of a vehicle with the shapes of a scene: which are near, and the planes its parts can touch.
+
+Feelers are a vehicle's contact points, the discs of its rotors and a sphere about its centre of gravity, in
+this order.  At the start of each part of a step every feeler near a shape gets the tangent plane of the
+surface nearest to it, and the forces of that part act on this plane.  A feeler touches one shape at a time,
+the one it is deepest in; in a corner the other walls act on the other feelers.  The plane down = 0 acts
+beside the shapes and is in contact.py.
+
+A feeler that is behind its last plane is looked up where it would be on that plane, so that springs that
+give by more than a thin wall's thickness still push it out on the side where it came in (the proxy point of
+Zilles and Salisbury, "A constraint-based god-object method for haptic display", IROS 1995).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.base.kernels.array_at import array_at
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.contact import closing_speed, rotated_down, rotated_east, rotated_north
+from sitl_bridge.core.dynamics.records import MAX_NEAR
+from sitl_bridge.core.dynamics.rotor_rows import GROUND_REACH
+from sitl_bridge.core.world.nearest_surface import box_distance_square, distance_to_shape, shapes_within
+from sitl_bridge.core.world.ray_casting import cast_ray
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, SHAPE, VOXELS
+
+LOOK = 2.0
+"""m beyond its reach that a vehicle looks around for shapes; it looks again once it has moved as far."""
+GRID_LOOK = 6
+"""The same for terrain and voxels, in cells."""
+MARGIN = 0.01
+"""m added to the way of a step, for what accelerations add to it."""
+BODY_SHARE = 0.75
+"""Radius of the body's sphere over the height of the centre of gravity above the lowest contact point, so
+that it stays clear of what the vehicle stands on."""
+FLOOR_SLOPE = 0.7
+"""Upward part of a normal from which on a surface counts as ground: the contact of a foot is a landing."""
+_TINY = 1e-9
+MEMORY = (
+    "groundless", "floor", "clearance", "clearance_position", "near_count", "near_shape", "surface_known",
+    "surface_touching", "surface_shape", "surface_point", "surface_normal", "surface_velocity",
+    "surface_friction", "surface_anchor", "feeler",
+)  # fmt: skip
+"""Fields of a STATE that belong to the place where a vehicle is."""
+
+
+@compiled
+def vehicle_reach(vehicle: Any) -> float:
+    """Radius in m of the sphere about the centre of gravity that holds contact points and rotors."""
+    reach = vehicle.contact_radius
+    for k in range(vehicle.rotor_count):
+        p = vehicle.rotor_position[k]
+        hub = math.sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2])
+        reach = max(reach, hub + vehicle.rotor_radius[k])
+    return float(reach)
+
+
+@compiled
+def body_radius(vehicle: Any) -> float:
+    """Radius in m of the body's sphere."""
+    lowest = 0.0
+    for k in range(vehicle.contact_count):
+        lowest = max(lowest, vehicle.contact_point[k, 2])
+    return BODY_SHARE * lowest
+
+
+@compiled
+def _search(state: Any, scene: Any, reach: float, way: float) -> None:
+    """List the shapes at rest that are nearer than ``reach`` + ``way``, and note how far away the rest is."""
+    x, y, z = state.position[0], state.position[1], state.position[2]
+    near, stack = reach + way, state.ray_stack
+    limit = near + LOOK
+    found = shapes_within(scene, x, y, z, limit, state.near_shape, stack)
+    if found > MAX_NEAR:
+        limit = near
+        found = min(shapes_within(scene, x, y, z, limit, state.near_shape, stack), MAX_NEAR)
+    shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
+    least = limit
+    for i in range(found):
+        k = state.near_shape[i]
+        within = limit
+        if shapes[k].kind == HEIGHT_MAP or shapes[k].kind == VOXELS:
+            within = min(limit, near + GRID_LOOK * shapes[k].spacing)
+        distance, _, _, _ = distance_to_shape(shapes[k], x, y, z, within, stack)
+        least = min(least, within, distance)
+        if distance < near:
+            state.near_shape[state.near_count] = k
+            state.near_count += 1
+    state.clearance = least - reach
+    for i in range(3):
+        state.clearance_position[i] = state.position[i]
+
+
+@compiled
+def look_around(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
+    """List the shapes that a vehicle may touch within a step, and find the floor below its rotors.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record at the step's start; ``rotor_work`` as ``prepare_rotors`` leaves it.
+        scene: SCENE, its moving shapes in their places.
+        seconds: s, length of the step.
+    """
+    state.groundless = scene.groundless
+    state.floor = math.inf if scene.groundless != 0 else 0.0
+    state.hit_speed = -1.0
+    near_before = state.near_count
+    state.near_count = 0
+    state.near_elapsed = 0.0
+    if scene.shape_count == 0:
+        return
+    v = state.velocity
+    way = math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) * seconds + MARGIN
+    square = 0.0
+    for i in range(3):
+        square += (state.position[i] - state.clearance_position[i]) ** 2
+    left = state.clearance - math.sqrt(square)
+    reach = vehicle_reach(vehicle)
+    if vehicle.contact_count > 0:
+        if left <= way:
+            _search(state, scene, reach, way)
+            left = state.clearance
+        _add_moving(state, scene, reach + way, seconds)
+    if state.near_count == 0 and near_before > 0:
+        for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
+            _forget(state, k)
+    _find_floor(vehicle, state, scene, left + reach)
+
+
+@compiled
+def _add_moving(state: Any, scene: Any, near: float, seconds: float) -> None:
+    """Add the moving shapes that may come near within a step to the list."""
+    if scene.moving_first == scene.shape_count:
+        return
+    shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
+    for k in range(scene.moving_first, scene.shape_count):
+        u = shapes[k].velocity
+        limit = near + math.sqrt(u[0] * u[0] + u[1] * u[1] + u[2] * u[2]) * seconds
+        square = box_distance_square(shapes[k], state.position[0], state.position[1], state.position[2])
+        if square < limit * limit and state.near_count < MAX_NEAR:
+            state.near_shape[state.near_count] = k
+            state.near_count += 1
+
+
+@compiled
+def _find_floor(vehicle: Any, state: Any, scene: Any, free: float) -> None:
+    """Find the surface straight below the centre of gravity, where rotors could feel it.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; ``floor`` is written.
+        scene: SCENE.
+        free: m around the centre of gravity in which there is no shape at rest.
+    """
+    reach = state.rotor_work[GROUND_REACH, 0]
+    if vehicle.ground_effect <= 0.0 or (free > reach and scene.moving_first == scene.shape_count):
+        return
+    # The rows of ``work`` are free before the integration.
+    down = state.work[0]
+    down[0], down[1], down[2] = 0.0, 0.0, 1.0
+    distance, _, _, _, _ = cast_ray(scene, state.position, down, reach, state.ray_work, state.ray_stack)
+    state.floor = state.position[2] + distance
+
+
+@compiled
+def _nearest(
+    state: Any, scene: Any, x: float, y: float, z: float, limit: float
+) -> tuple[float, float, float, float, int]:
+    """Signed distance, normal and index of the shape nearest to a point, of those that are near."""
+    shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
+    best, n, e, d, found = math.inf, 0.0, 0.0, 0.0, -1
+    for i in range(state.near_count):
+        k = state.near_shape[i]
+        u, t = shapes[k].velocity, state.near_elapsed
+        distance, a, b, c = distance_to_shape(
+            shapes[k], x - u[0] * t, y - u[1] * t, z - u[2] * t, limit, state.ray_stack
+        )
+        if distance < best:
+            best, n, e, d, found = distance, a, b, c, k
+    return best, n, e, d, found
+
+
+@compiled
+def _plane_at(
+    state: Any, scene: Any, feeler: int, x: float, y: float, z: float, limit: float, plane: Any
+) -> float:
+    """Find the plane that a point can touch; returns how deep it is behind it, -inf where there is none.
+
+    Args:
+        state: STATE record, with the feeler's last plane.
+        scene: SCENE.
+        feeler: whose point it is.
+        x: m NED, where the point is.
+        y: m.
+        z: m.
+        limit: m, within which surfaces are looked for.
+        plane: (7,) written: point, normal, index of the shape.
+    """
+    known = state.surface_known[feeler] != 0
+    old, c = state.surface_normal[feeler], state.surface_point[feeler]
+    qx, qy, qz = x, y, z
+    if known:
+        behind = (c[0] - x) * old[0] + (c[1] - y) * old[1] + (c[2] - z) * old[2]
+        if behind > 0.0:
+            qx, qy, qz = x + behind * old[0], y + behind * old[1], z + behind * old[2]
+    distance, n, e, d, found = _nearest(state, scene, qx, qy, qz, limit)
+    if found < 0 or distance == math.inf:
+        return -math.inf
+    plane[0], plane[1], plane[2] = qx - distance * n, qy - distance * e, qz - distance * d
+    shape = array_at(scene.shapes, scene.shape_count, SHAPE)[found]
+    if known and shape.kind == MESH and shape.solid == 0 and n * old[0] + e * old[1] + d * old[2] < 0.0:
+        # An open mesh is touched from the side where the feeler was.
+        n, e, d = -n, -e, -d
+    plane[3], plane[4], plane[5], plane[6] = n, e, d, found
+    return (plane[0] - x) * n + (plane[1] - y) * e + (plane[2] - z) * d
+
+
+@compiled
+def _set_plane(vehicle: Any, state: Any, scene: Any, feeler: int, plane: Any, middle: float) -> None:
+    """Give a feeler its plane, where it will be after ``middle`` seconds."""
+    found = int(plane[6])
+    shape = array_at(scene.shapes, scene.shape_count, SHAPE)[found]
+    state.surface_known[feeler] = 1
+    state.surface_shape[feeler] = found
+    state.surface_friction[feeler] = vehicle.contact_friction * shape.friction
+    for i in range(3):
+        state.surface_velocity[feeler, i] = shape.velocity[i]
+        state.surface_point[feeler, i] = plane[i] + middle * shape.velocity[i]
+        state.surface_normal[feeler, i] = plane[3 + i]
+
+
+@compiled
+def _forget(state: Any, feeler: int) -> None:
+    state.surface_known[feeler] = 0
+    state.surface_touching[feeler] = 0
+
+
+@compiled
+def _find_for_disc(
+    vehicle: Any, state: Any, scene: Any, k: int, limit: float, middle: float, planes: Any
+) -> None:
+    """Find the plane of a rotor's disc and the disc's point nearest to it.
+
+    The surface nearest to the hub gives two candidates: the disc's point nearest to that place, and the one
+    on its rim that lies deepest in that direction.  The deeper of both counts.
+    """
+    feeler = vehicle.contact_count + k
+    q = state.attitude
+    p, a, radius = vehicle.rotor_position[k], vehicle.rotor_axis[k], vehicle.rotor_radius[k]
+    hx = state.position[0] + rotated_north(q[0], q[1], q[2], q[3], p[0], p[1], p[2])
+    hy = state.position[1] + rotated_east(q[0], q[1], q[2], q[3], p[0], p[1], p[2])
+    hz = state.position[2] + rotated_down(q[0], q[1], q[2], q[3], p[0], p[1], p[2])
+    ax = rotated_north(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
+    ay = rotated_east(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
+    az = rotated_down(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
+    best, chosen = _plane_at(state, scene, feeler, hx, hy, hz, limit, planes[0]), 0
+    if best == -math.inf:
+        _forget(state, feeler)
+        return
+    px, py, pz = hx, hy, hz
+    for candidate in range(1, 3):
+        if candidate == 1:
+            dx, dy, dz = planes[0, 0] - hx, planes[0, 1] - hy, planes[0, 2] - hz
+        else:
+            dx, dy, dz = -planes[0, 3], -planes[0, 4], -planes[0, 5]
+        along = dx * ax + dy * ay + dz * az
+        dx, dy, dz = dx - along * ax, dy - along * ay, dz - along * az
+        size = math.sqrt(dx * dx + dy * dy + dz * dz)
+        if size < _TINY or (candidate == 1 and size > radius):
+            continue
+        scale = radius / size if candidate == 2 else 1.0
+        x, y, z = hx + scale * dx, hy + scale * dy, hz + scale * dz
+        depth = _plane_at(state, scene, feeler, x, y, z, limit, planes[candidate])
+        if depth > best:
+            best, chosen, px, py, pz = depth, candidate, x, y, z
+    _set_plane(vehicle, state, scene, feeler, planes[chosen], middle)
+    _set_feeler(state, feeler, px - state.position[0], py - state.position[1], pz - state.position[2])
+
+
+@compiled
+def _set_feeler(state: Any, feeler: int, n: float, e: float, d: float) -> None:
+    """Set a feeler's point from its place relative to the centre of gravity, NED."""
+    q = state.attitude
+    state.feeler[feeler, 0] = rotated_north(q[0], -q[1], -q[2], -q[3], n, e, d)
+    state.feeler[feeler, 1] = rotated_east(q[0], -q[1], -q[2], -q[3], n, e, d)
+    state.feeler[feeler, 2] = rotated_down(q[0], -q[1], -q[2], -q[3], n, e, d)
+
+
+@compiled
+def find_surfaces(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
+    """Give every feeler the plane that it can touch within a part of a step.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; ``near_shape`` lists the shapes, ``near_elapsed`` their time in the step.
+        scene: SCENE.
+        seconds: s, length of the part.
+    """
+    middle = 0.5 * seconds
+    reach = vehicle_reach(vehicle)
+    v = state.velocity
+    limit = 2.0 * reach + math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) * seconds
+    planes = state.work[:, :7]
+    q = state.attitude
+    count = vehicle.contact_count
+    for k in range(count):
+        x, y, z = vehicle.contact_point[k, 0], vehicle.contact_point[k, 1], vehicle.contact_point[k, 2]
+        n = state.position[0] + rotated_north(q[0], q[1], q[2], q[3], x, y, z)
+        e = state.position[1] + rotated_east(q[0], q[1], q[2], q[3], x, y, z)
+        d = state.position[2] + rotated_down(q[0], q[1], q[2], q[3], x, y, z)
+        if _plane_at(state, scene, k, n, e, d, limit, planes[0]) == -math.inf:
+            _forget(state, k)
+            continue
+        _set_plane(vehicle, state, scene, k, planes[0], middle)
+        state.feeler[k, 0], state.feeler[k, 1], state.feeler[k, 2] = x, y, z
+    for k in range(vehicle.rotor_count):
+        _find_for_disc(vehicle, state, scene, k, limit, middle, planes)
+    last = count + vehicle.rotor_count
+    p = state.position
+    if _plane_at(state, scene, last, p[0], p[1], p[2], limit, planes[0]) == -math.inf:
+        _forget(state, last)
+        return
+    _set_plane(vehicle, state, scene, last, planes[0], middle)
+    radius = -body_radius(vehicle)
+    _set_feeler(state, last, radius * planes[0, 3], radius * planes[0, 4], radius * planes[0, 5])
+
+
+@compiled
+def hull_share(vehicle: Any) -> float:
+    """Stiffness and damping of rotors and body over those of a contact point.
+
+    Less than one where a rotor's rim is further out than the contact points, for which the integration's
+    steps are chosen: a point at radius R moves with the inverse mass 1/m + R^2 tr(J^-1) at most.
+    """
+    inverse = vehicle.inertia_inverse
+    turning = vehicle.mass * (inverse[0, 0] + inverse[1, 1] + inverse[2, 2])
+    reach = vehicle_reach(vehicle)
+    inner = vehicle.contact_radius
+    return float(min(1.0, (1.0 + inner * inner * turning) / (1.0 + reach * reach * turning)))
+
+
+@compiled
+def surface_force(
+    vehicle: Any,
+    state: Any,
+    k: int,
+    share: float,
+    x: float,
+    y: float,
+    z: float,
+    vn: float,
+    ve: float,
+    vd: float,
+) -> tuple[float, float, float]:
+    """Force of a shape's surface on a feeler in N, NED: spring, damper and friction as on the ground.
+
+    Rotors and the body have no anchor: they slide, at the friction's limit or the damper's force.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record, for plane and anchor.
+        k: which feeler.
+        share: of its springs and dampers, ``hull_share`` for rotors and body.
+        x: m NED, where its point is.
+        y: m.
+        z: m.
+        vn: m/s NED velocity of the point.
+        ve: m/s.
+        vd: m/s.
+    """
+    c, n, u = state.surface_point[k], state.surface_normal[k], state.surface_velocity[k]
+    depth = (c[0] - x) * n[0] + (c[1] - y) * n[1] + (c[2] - z) * n[2]
+    if depth <= 0.0:
+        return 0.0, 0.0, 0.0
+    stiffness, damping = share * vehicle.contact_stiffness, share * vehicle.contact_damping
+    vn, ve, vd = vn - u[0], ve - u[1], vd - u[2]
+    leaving = vn * n[0] + ve * n[1] + vd * n[2]
+    normal = stiffness * depth - damping * leaving
+    if normal <= 0.0:
+        return 0.0, 0.0, 0.0
+    fn = -damping * (vn - leaving * n[0])
+    fe = -damping * (ve - leaving * n[1])
+    fd = -damping * (vd - leaving * n[2])
+    if k < vehicle.contact_count and state.surface_touching[k] != 0:
+        anchor = state.surface_anchor[k]
+        dn, de, dd = x - anchor[0], y - anchor[1], z - anchor[2]
+        out = dn * n[0] + de * n[1] + dd * n[2]
+        fn -= stiffness * (dn - out * n[0])
+        fe -= stiffness * (de - out * n[1])
+        fd -= stiffness * (dd - out * n[2])
+    square = fn * fn + fe * fe + fd * fd
+    limit = state.surface_friction[k] * normal
+    if square > limit * limit:
+        cut = limit / math.sqrt(square)
+        fn, fe, fd = fn * cut, fe * cut, fd * cut
+    return fn + normal * n[0], fe + normal * n[1], fd + normal * n[2]
+
+
+@compiled
+def update_surfaces(vehicle: Any, state: Any, y: Any, seconds: float) -> None:
+    """Set, drag along or release the anchors on shapes after a part of a step, and note new contacts.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record, still with the motion at the start of the part.
+        y: (13,) the motion at its end.
+        seconds: s, length of the part.
+    """
+    state.near_elapsed += seconds
+    for k in range(vehicle.contact_count + vehicle.rotor_count + 1):
+        if state.surface_known[k] == 0:
+            continue
+        c, n, u = state.surface_point[k], state.surface_normal[k], state.surface_velocity[k]
+        r = state.feeler[k]
+        north = y[0] + rotated_north(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
+        east = y[1] + rotated_east(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
+        down = y[2] + rotated_down(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
+        anchor = state.surface_anchor[k]
+        for i in range(3):
+            c[i] += 0.5 * seconds * u[i]
+            anchor[i] += seconds * u[i]
+        depth = (c[0] - north) * n[0] + (c[1] - east) * n[1] + (c[2] - down) * n[2]
+        if depth <= 0.0:
+            state.surface_touching[k] = 0
+            continue
+        if k < vehicle.contact_count and state.contact_touching[k] == 0:
+            state.in_contact += 1
+        if state.surface_touching[k] == 0:
+            state.surface_touching[k] = 1
+            anchor[0], anchor[1], anchor[2] = north, east, down
+            _note_contact(vehicle, state, k, north, east, down)
+            continue
+        dn, de, dd = north - anchor[0], east - anchor[1], down - anchor[2]
+        out = dn * n[0] + de * n[1] + dd * n[2]
+        dn, de, dd = dn - out * n[0], de - out * n[1], dd - out * n[2]
+        stretch = math.sqrt(dn * dn + de * de + dd * dd)
+        limit = state.surface_friction[k] * depth
+        if stretch > limit:
+            keep = limit / stretch
+            anchor[0], anchor[1], anchor[2] = north - keep * dn, east - keep * de, down - keep * dd
+
+
+@compiled
+def _note_contact(vehicle: Any, state: Any, k: int, north: float, east: float, down: float) -> None:
+    """Note a new contact: of a foot on the ground as a landing, of anything else as a hit."""
+    n, u, r = state.surface_normal[k], state.surface_velocity[k], state.feeler[k]
+    speed = 0.0
+    for i in range(3):
+        speed -= (_velocity_of(state, r[0], r[1], r[2], i) - u[i]) * n[i]
+    if k < vehicle.contact_count and -n[2] > FLOOR_SLOPE:
+        state.impact_speed = max(state.impact_speed, speed)
+        return
+    rotor = k - vehicle.contact_count
+    if 0 <= rotor < vehicle.rotor_count:
+        state.rotor_hit[rotor] = max(state.rotor_hit[rotor], speed)
+    if speed > state.hit_speed:
+        state.hit_speed, state.hit_part, state.hit_shape = speed, k, state.surface_shape[k]
+        state.hit_position[0], state.hit_position[1], state.hit_position[2] = north, east, down
+
+
+@compiled
+def _velocity_of(state: Any, x: float, y: float, z: float, axis: int) -> float:
+    """Component of a body point's velocity in m/s NED, by the motion held in the state."""
+    q = state.attitude
+    w = state.angular_velocity
+    u, v, r = w[1] * z - w[2] * y, w[2] * x - w[0] * z, w[0] * y - w[1] * x
+    if axis == 0:
+        return float(state.velocity[0]) + rotated_north(q[0], q[1], q[2], q[3], u, v, r)
+    if axis == 1:
+        return float(state.velocity[1]) + rotated_east(q[0], q[1], q[2], q[3], u, v, r)
+    return closing_speed(state, x, y, z)

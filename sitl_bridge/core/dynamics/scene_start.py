@@ -1,0 +1,264 @@
+"""The state a vehicle starts from in a scene: standing on terrain or an object, or above it, to fall."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.array_at import array_at
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.step import AT_REST, initial_state, settle_start
+from sitl_bridge.core.world.nearest_surface import nearest
+from sitl_bridge.core.world.ray_casting import GROUND, SCRATCH, cast_rays, ray_shape
+from sitl_bridge.core.world.records import HEIGHT_MAP, SCENE, SHAPE
+
+SNAP = 0.1
+"""m above a surface within which a vehicle is put on it instead of falling."""
+_HIGHEST = -1e5
+"""m, down from which a surface is looked for from above."""
+_SETTLING = 50
+"""Steps of 4 ms after which it is seen whether a vehicle that was put on a surface is at rest."""
+_ROUNDS = 30
+"""How often, before it may start as it is."""
+_TIPPED = math.radians(30.0)
+_SLID = 0.05
+"""m along the surface beyond which a vehicle has not come to rest where it was put."""
+_DEEPEST = 20.0
+"""m from a surface to which places are looked up."""
+_RIM = 8
+"""Points on a rotor's rim that must be free."""
+
+
+@compiled
+def _terrain_below(scene: Any, north: float, east: float) -> float:
+    """Least down in m of all terrain at a place; inf for none."""
+    local, stack = np.empty((4, 3)), np.empty(SCRATCH, np.int64)
+    origin, direction = np.array([north, east, _HIGHEST]), np.array([0.0, 0.0, 1.0])
+    found = math.inf
+    shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
+    for k in range(scene.shape_count):
+        if shapes[k].kind == HEIGHT_MAP:
+            distance, _, _, _ = ray_shape(shapes[k], origin, direction, -2.0 * _HIGHEST, local, stack)
+            found = min(found, _HIGHEST + distance)
+    return found
+
+
+def _below(scene: NDArray[np.void], origin: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], int]:
+    """Distance straight down in m, normal (3,) and index of what is below a point."""
+    distance, normal, shape = np.empty(1), np.empty((1, 3)), np.empty(1, np.int64)
+    down = np.array([[0.0, 0.0, 1.0]])
+    cast_rays(scene, origin.reshape(1, 3), down, -2.0 * _HIGHEST, distance, normal, shape)
+    return float(distance[0]), normal[0], int(shape[0])
+
+
+def _standing_place(scene: NDArray[np.void], position: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(3,) m NED of the place that a position with down 0 means: on the terrain, else on the ground."""
+    north, east = float(position[0]), float(position[1])
+    down = _terrain_below(scene, north, east)
+    if not scene["groundless"]:
+        down = min(down, 0.0)
+    elif down == math.inf:
+        down = _HIGHEST + _below(scene, np.array([north, east, _HIGHEST]))[0]
+    if down == math.inf:
+        raise UserError(
+            f"there is no ground at north {north:g} m, east {east:g} m; choose a place on the terrain, or"
+            " one with a height to fall from"
+        )
+    return np.array([north, east, down])
+
+
+def _rotation(attitude: Any) -> NDArray[np.float64]:
+    w, x, y, z = attitude
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def _aligned(attitude: Any, normal: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Attitude (4,) turned by the least angle that turns the vertical into a surface's normal."""
+    up = np.array([0.0, 0.0, -1.0])
+    turn = np.array([1.0 + up @ normal, *np.cross(up, normal)])
+    w1, x1, y1, z1 = turn / np.linalg.norm(turn)
+    w2, x2, y2, z2 = attitude
+    return np.array(
+        [
+            w1 * w2 - x1 * x2 - y1 * y2 - z1 * z2,
+            w1 * x2 + x1 * w2 + y1 * z2 - z1 * y2,
+            w1 * y2 - x1 * z2 + y1 * w2 + z1 * x2,
+            w1 * z2 + x1 * y2 - y1 * x2 + z1 * w2,
+        ]
+    )
+
+
+def _outline(vehicle: NDArray[np.void], state: NDArray[np.void]) -> NDArray[np.float64]:
+    """(k, 3) m NED: the centre of gravity, the hubs and points on the rotors' rims."""
+    hubs = vehicle["rotor_position"][: int(vehicle["rotor_count"])]
+    radii = vehicle["rotor_radius"][: len(hubs), None, None]
+    turns = np.arange(_RIM) * 2.0 * math.pi / _RIM
+    circle = np.column_stack([np.cos(turns), np.sin(turns), np.zeros(_RIM)])
+    rims = (hubs[:, None] + radii * circle).reshape(-1, 3)
+    points = np.concatenate([np.zeros((1, 3)), hubs, rims])
+    return np.asarray(state["position"] + points @ _rotation(state["attitude"]).T)
+
+
+def _refuse_inside(scene: NDArray[np.void], places: NDArray[np.float64], names: Sequence[str]) -> None:
+    """Refuse places (k, 3) of which one is inside of an object; the first stands for all in the message."""
+    distance, _, shape = nearest(scene, places, _DEEPEST)
+    worst = int(np.argmin(distance))
+    if distance[worst] >= 0.0 or shape[worst] == GROUND:
+        return
+    north, east, _ = places[0]
+    name = _name(scene, int(shape[worst]), names)
+    top = _HIGHEST + _below(scene, np.array([places[worst, 0], places[worst, 1], _HIGHEST]))[0]
+    raise UserError(
+        f"the vehicle at north {north:g} m, east {east:g} m is inside {name!r}, whose top is at"
+        f" down {top:.2f} m; start on it or beside it"
+    )
+
+
+def _name(scene: NDArray[np.void], shape: int, names: Sequence[str]) -> str:
+    return "the ground" if shape == GROUND else names[_object_of(scene, shape)]
+
+
+@compiled
+def _object_of(scene: Any, shape: int) -> int:
+    """Number of the object that a shape belongs to."""
+    return int(array_at(scene.shapes, scene.shape_count, SHAPE)[shape].object)
+
+
+@compiled
+def _friction_of(scene: Any, shape: int) -> float:
+    """Friction factor of a shape."""
+    return float(array_at(scene.shapes, scene.shape_count, SHAPE)[shape].friction)
+
+
+@compiled
+def _velocity_of(scene: Any, shape: int, velocity: Any) -> None:
+    """Copy a shape's velocity into (3,) m/s NED."""
+    for i in range(3):
+        velocity[i] = array_at(scene.shapes, scene.shape_count, SHAPE)[shape].velocity[i]
+
+
+def start_state(
+    vehicle: NDArray[np.void],
+    environment: NDArray[np.void],
+    position: NDArray[np.float64],
+    yaw: float,
+    names: Sequence[str] = (),
+) -> NDArray[np.void]:
+    """State of a vehicle that stands still, in a scene: on what is below it, or above it, to fall.
+
+    Args:
+        vehicle: () VEHICLE record.
+        environment: () ENVIRONMENT record, with the scene.
+        position: (3,) m NED of the point below the centre of gravity; its down is that of the lowest contact
+            point.  Down 0 is on the ground, and where there is terrain, on its surface.
+        yaw: rad.
+        names: of the scene's objects, for messages.
+
+    Returns:
+        () STATE record, as of ``initial_state``.
+
+    Raises:
+        UserError: where the vehicle would not stay upright on its contact points, slides or tips on a slope,
+            or is inside of something.
+        ValueError: for a position under the ground, or contact points outside ``contact_radius``.
+    """
+    scene = environment["scene"]
+    bare = environment.copy()
+    bare["scene"] = np.zeros((), SCENE)
+    if not (scene["shape_count"] or scene["groundless"]) or not vehicle["contact_count"]:
+        return initial_state(vehicle, environment, position, yaw)
+    place = _standing_place(scene, position) if position[2] == 0.0 else np.array(position, float)
+    above = place - (0.0, 0.0, SNAP)
+    _refuse_inside(scene, above.reshape(1, 3), names)
+    gap, normal, shape = _below(scene, above)
+    stands = shape != GROUND and gap <= 2.0 * SNAP
+    if stands:
+        place[2] += gap - SNAP
+        state = _standing(initial_state(vehicle, bare, np.array([*place[:2], 0.0]), yaw), place, normal)
+    elif scene["groundless"]:
+        state = initial_state(vehicle, bare, np.array([*place[:2], -1.0]), yaw)
+        state["position"][2] += place[2] + 1.0
+    else:
+        state = initial_state(vehicle, bare, place, yaw)
+    _refuse_inside(scene, _outline(vehicle, state), names)
+    arrays = np.array([vehicle]).reshape(1), np.array([state]).reshape(1), np.array([environment]).reshape(1)
+    if stands:
+        _settle(arrays, shape, normal, names)
+    settle_start(*arrays, np.zeros(16), 0)
+    settled: NDArray[np.void] = arrays[1][0]
+    return settled
+
+
+def _standing(
+    state: NDArray[np.void], place: NDArray[np.float64], normal: NDArray[np.float64]
+) -> NDArray[np.void]:
+    """The state of a vehicle on level ground, put on a slope instead."""
+    state["position"] = place - normal * state["position"][2]
+    state["attitude"] = _aligned(state["attitude"], normal)
+    for name in ("contact_anchor", "contact_touching", "in_contact"):
+        state[name] = 0
+    return state
+
+
+def _settle(
+    arrays: tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]],
+    shape: int,
+    normal: NDArray[np.float64],
+    names: Sequence[str],
+) -> None:
+    """Let a vehicle come to rest on a surface; one that moves takes the surface's velocity.
+
+    Raises:
+        UserError: where it slides or tips over.
+    """
+    state, scene = arrays[1][0], arrays[2][0]["scene"]
+    before = state.copy()
+    velocity = np.zeros(3)
+    _velocity_of(scene, shape, velocity)
+    if velocity.any():
+        state["velocity"] = velocity
+        return
+    for _ in range(_ROUNDS):
+        settle_start(*arrays, np.zeros(16), _SETTLING)
+        way = state["position"] - before["position"]
+        slid = float(np.linalg.norm(way - (way @ normal) * normal)) > _SLID
+        up, before_up = (_rotation(one["attitude"])[:, 2] for one in (state, before))
+        if slid or up @ before_up < math.cos(_TIPPED):
+            raise UserError(_no_footing(arrays, shape, normal, names))
+        if np.linalg.norm(state["velocity"]) < AT_REST:
+            break
+    state["velocity"] = state["angular_velocity"] = 0.0
+    state["impact_speed"] = 0.0
+    for name in ("battery_charge", "battery_voltage", "battery_current", "rotor_hit"):
+        state[name] = before[name]
+
+
+def _no_footing(
+    arrays: tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]],
+    shape: int,
+    normal: NDArray[np.float64],
+    names: Sequence[str],
+) -> str:
+    """The message for a vehicle that does not stay where it is to start."""
+    scene = arrays[2][0]["scene"]
+    slope = math.degrees(math.acos(min(-float(normal[2]), 1.0)))
+    friction = float(arrays[0][0]["contact_friction"]) * _friction_of(scene, shape)
+    held = math.degrees(math.atan(friction))
+    north, east, _ = arrays[1][0]["position"]
+    what = "slide" if slope > held else "tip over"
+    name = _name(scene, shape, names)
+    return (
+        f"the vehicle would {what} at north {north:.2f} m, east {east:.2f} m: {name!r} has a slope of"
+        f" {slope:.0f} deg there, and the feet's friction holds up to {held:.0f} deg; choose another place"
+    )

@@ -1,0 +1,274 @@
+"""One step of a vehicle: motors, battery and its motion; and the state it starts from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
+from sitl_bridge.core.dynamics.contact import (
+    rotated_down,
+    rotated_east,
+    rotated_north,
+    standing_pose,
+)
+from sitl_bridge.core.dynamics.induced_flow import prepare_speeds
+from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
+from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE
+from sitl_bridge.core.dynamics.resting import note_rest, rests
+from sitl_bridge.core.dynamics.rotor_preparation import lay_out_rotors, prepare_rotors
+from sitl_bridge.core.dynamics.scene_contact import look_around
+from sitl_bridge.core.dynamics.vibration import turn_phases
+from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
+from sitl_bridge.core.world.earth import local_gravity
+
+DIVERGED_BEYOND = 1e9
+"""Sum of m, m/s and rad/s above which a state has diverged; a state with a NaN has diverged, too."""
+
+GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
+"""rad between the rotors' phases at the start, so that they do not pull the same way."""
+AT_REST = 1e-5
+"""m/s below which a vehicle that settles on a surface is taken to stand."""
+
+
+@compiled
+def _mean_specific_force(state: Any, qw: float, qx: float, qy: float, qz: float) -> None:
+    """Turn the mean specific force over a step, in NED in ``work[0, :3]``, into body axes halfway through it.
+
+    Args:
+        state: STATE record at the step's end; its ``specific_force`` is written.
+        qw: attitude at the step's start.
+        qx: its x.
+        qy: its y.
+        qz: its z.
+    """
+    q = state.attitude
+    side = 1.0 if q[0] * qw + q[1] * qx + q[2] * qy + q[3] * qz >= 0.0 else -1.0
+    qw += side * q[0]
+    qx += side * q[1]
+    qy += side * q[2]
+    qz += side * q[3]
+    norm = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
+    # The inverse rotation: the vector part the other way round.
+    qw, qx, qy, qz = qw * norm, -qx * norm, -qy * norm, -qz * norm
+    n, e, d = state.work[0, 0], state.work[0, 1], state.work[0, 2]
+    state.specific_force[0] = rotated_north(qw, qx, qy, qz, n, e, d)
+    state.specific_force[1] = rotated_east(qw, qx, qy, qz, n, e, d)
+    state.specific_force[2] = rotated_down(qw, qx, qy, qz, n, e, d)
+
+
+@compiled
+def _follow_motion(vehicle: Any, state: Any, current: float, seconds: float) -> None:
+    """What follows the motion over a step: battery, temperatures and the rotors' phases."""
+    discharge(vehicle, state, current, seconds)
+    if vehicle.esc_thermal_time > 0.0:
+        heat_controllers(vehicle, state, seconds)
+    if state.vibrating != 0:
+        turn_phases(vehicle, state, seconds)
+
+
+@compiled
+def _advance(
+    vehicle: Any,
+    state: Any,
+    controls: Any,
+    armed: int,
+    environment: Any,
+    seconds: float,
+    substeps: int,
+    laid_out: int,
+) -> None:
+    """``advance_vehicle``; ``laid_out`` 1 where ``lay_out_rotors`` need not be called."""
+    read_commands(vehicle, state, controls, armed)
+    source = source_voltage(vehicle, state)
+    if not math.isinf(vehicle.battery_capacity):
+        settle(vehicle, state, armed, source)
+    before, scene, down = state.battery_current, environment.scene, state.position[2]
+    gravity = local_gravity(environment, state.position[0], down)
+    drive_motors(vehicle, state)
+    if rests(vehicle, state, gravity):
+        state.hit_speed = -1.0
+        _follow_motion(vehicle, state, state.battery_current, seconds)
+        return
+    temperature, _, density = air(environment, down)
+    if laid_out == 0:
+        lay_out_rotors(vehicle, state)
+    prepare_rotors(vehicle, state, density)
+    look_around(vehicle, state, scene, seconds)
+    # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).
+    gradient = density * (gravity / GAS_CONSTANT - LAPSE_RATE) / temperature
+    v, q = state.velocity, state.attitude
+    north, east, sinking, qw, qx, qy, qz = v[0], v[1], v[2], q[0], q[1], q[2], q[3]
+    touched = integrate_step(vehicle, state, density, gradient, down, gravity, scene, seconds, substeps)
+    if touched > 0:
+        state.work[0, 0], state.work[0, 1] = (v[0] - north) / seconds, (v[1] - east) / seconds
+        state.work[0, 2] = (v[2] - sinking) / seconds - gravity
+        _mean_specific_force(state, qw, qx, qy, qz)
+        note_rest(vehicle, state, scene, gravity)
+    else:
+        state.rest_steps = 0
+    settle(vehicle, state, armed, source)
+    _follow_motion(vehicle, state, 0.5 * (before + state.battery_current), seconds)
+
+
+@compiled
+def advance_vehicle(
+    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+) -> None:
+    """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands, see resting.py.
+
+    The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
+    drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  Accelerations are those
+    at the end: the trapezoidal rule is then exact to second order.  With contact, the specific force is
+    the mean: it kept the velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; ``wind``, ``rotor_health``, ``external_force`` and ``external_moment`` are read.
+        controls: (k,) actuator commands, motors first; what is no finite number counts as 0.
+        armed: 0 commands the motors to stop.
+        environment: ENVIRONMENT record.
+        seconds: s.
+        substeps: integration steps within the step, >= 1.
+    """
+    _advance(vehicle, state, controls, armed, environment, seconds, substeps, 0)
+
+
+@compiled
+def advance_laid_out(
+    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+) -> None:
+    """``advance_vehicle`` with the scratch of a state for which ``lay_out_rotors`` has been called before."""
+    _advance(vehicle, state, controls, armed, environment, seconds, substeps, 1)
+
+
+@compiled
+def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, steps: int) -> None:
+    """Let a vehicle come to rest with its motors off, then fill in the results of its state.
+
+    Args:
+        vehicles: (1,) VEHICLE.
+        states: (1,) STATE.
+        environments: (1,) ENVIRONMENT.
+        controls: (16,) zeros.
+        steps: of 4 ms, after which it need not have come to rest; 0 where nothing is to move.
+    """
+    state = states[0]
+    quiet = 0
+    for _ in range(steps):
+        advance_vehicle(vehicles[0], state, controls, 0, environments[0], 0.004, 1)
+        v, w = state.velocity, state.angular_velocity
+        square = 0.0
+        for i in range(3):
+            square += v[i] * v[i] + 0.01 * w[i] * w[i]
+        quiet = quiet + 1 if square < AT_REST * AT_REST else 0
+        if quiet == 25:
+            break
+    _, _, density = air(environments[0], state.position[2])
+    lay_out_rotors(vehicles[0], state)
+    prepare_rotors(vehicles[0], state, density)
+    look_around(vehicles[0], state, environments[0].scene, 0.0)
+    read_commands(vehicles[0], state, controls, 0)
+    start_rotors(vehicles[0], state)
+    if vehicles[0].rotor_law == INDUCED_LAW:
+        prepare_speeds(state, vehicles[0].rotor_count)
+    gravity = local_gravity(environments[0], state.position[0], state.position[2])
+    evaluate(vehicles[0], state, density, gravity)
+    settle(vehicles[0], state, 0, source_voltage(vehicles[0], state))
+
+
+def initial_state(
+    vehicle: NDArray[np.void], environment: NDArray[np.void], position: NDArray[np.float64], yaw: float
+) -> NDArray[np.void]:
+    """State of a vehicle that stands still: on level ground in static equilibrium, or above it, to fall.
+
+    Args:
+        vehicle: () VEHICLE record.
+        environment: () ENVIRONMENT record.
+        position: (3,) m NED of the ground point below the centre of gravity; its down is that of the
+            lowest contact point, 0 on the ground.  Without contact points it is the centre of gravity's.
+        yaw: rad.
+
+    Returns:
+        () STATE record: motors stopped, battery full, every rotor healthy, no wind.
+
+    Raises:
+        UserError: where the vehicle would not stay upright on its contact points.
+        ValueError: for a position under the ground, or contact points outside ``contact_radius``.
+    """
+    count = int(vehicle["contact_count"])
+    points = vehicle["contact_point"][:count]
+    if position[2] > 0.0 and count:
+        raise ValueError(f"a vehicle cannot start {position[2]} m under the ground")
+    if count and float(vehicle["contact_radius"]) < float(np.linalg.norm(points, axis=1).max()) * (1 - 1e-12):
+        raise ValueError("contact_radius is smaller than the distance of a contact point")
+    states = np.zeros(1, STATE)
+    state: NDArray[np.void] = states[0]
+    down, roll, pitch = float(position[2]), 0.0, 0.0
+    if count and position[2] == 0.0:
+        down, roll, pitch, _ = standing_pose(vehicle, float(environment["gravity"]))
+    elif count:
+        down -= float(points[:, 2].max())
+    state["position"] = (position[0], position[1], down)
+    state["attitude"] = _quaternion(roll, pitch, yaw)
+    state["rotor_health"] = 1.0
+    state["vibrating"] = int(vehicle["vibration"])
+    state["rotor_phase"] = GOLDEN_ANGLE * np.arange(MAX_ROTORS)
+    state["battery_charge"] = float(vehicle["battery_capacity"])
+    state["battery_voltage"] = float(vehicle["battery_nominal_voltage"])
+    if not math.isinf(float(vehicle["battery_capacity"])):
+        state["battery_voltage"] = float(vehicle["battery_ocv"][-1]) * int(vehicle["battery_cells"])
+    _plant(vehicle, state)
+    one = np.array([vehicle]).reshape(1), np.array([environment]).reshape(1)
+    settle_start(one[0], states, one[1], np.zeros(16), 0)
+    return state
+
+
+def _quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
+    """Unit quaternion body to NED of the Euler angles yaw, pitch, roll (in this order), rad."""
+    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
+    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
+    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
+    return (
+        cr * cp * cy + sr * sp * sy,
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+    )
+
+
+def _plant(vehicle: NDArray[np.void], state: NDArray[np.void]) -> None:
+    """Set the anchors of the points that are in the ground where they are."""
+    w, x, y, z = state["attitude"]
+    rotation = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+    for k in range(int(vehicle["contact_count"])):
+        north, east, down = state["position"] + rotation @ vehicle["contact_point"][k]
+        if down > 0.0:
+            state["contact_anchor"][k] = (north, east)
+            state["contact_touching"][k] = 1
+            state["in_contact"] += 1
+
+
+@compiled
+def has_diverged(state: Any) -> bool:
+    """Whether a state is not finite, or beyond what any vehicle reaches."""
+    total, turning = 0.0, 0.0
+    for i in range(3):
+        total += abs(state.position[i]) + (abs(state.velocity[i]) + abs(state.angular_velocity[i]))
+    for i in range(4):
+        turning += abs(state.attitude[i])
+    speeds = 0.0
+    for k in range(0, MAX_ROTORS, 2):
+        speeds += abs(state.rotor_speed[k]) + abs(state.rotor_speed[k + 1])
+    return not total + turning + speeds < DIVERGED_BEYOND

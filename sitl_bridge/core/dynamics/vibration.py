@@ -1,0 +1,83 @@
+"""What an inertial unit feels of turning rotors: imbalance once a turn, thrust ripple as blades pass.
+
+These are faster than a step of the dynamics, so they are not integrated there: force, acceleration and
+turning rate at the sensor follow in closed form from the rotors' phases at the time of a sample.  Samples of
+less than twice the frequency fold it, as in a real unit without an anti-aliasing filter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sitl_bridge.base.kernels.compiled import compiled
+
+
+@compiled
+def vibration(vehicle: Any, state: Any, position: Any, out: Any) -> None:
+    """Add the rotors' vibration to an ideal unit's specific force and angular rate.
+
+    A rotor whose centre of mass is off its axis, m e = U, pulls at its hub with U w^2, turning with it (ISO
+    21940-11); a ripple of its thrust at n blades per turn acts along its axis.  The rigid body answers
+    with F/m and J^-1 (r x F), and the rate is the integral of the latter.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record.
+        position: (3,) m, of the sensor, body.
+        out: (6,) m/s^2 and rad/s, body.
+    """
+    fx, fy, fz, mx, my, mz, lx, ly, lz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(vehicle.rotor_count):
+        speed = abs(state.rotor_speed[k])
+        if speed < 1.0:
+            continue
+        ax, ay, az = vehicle.rotor_axis[k, 0], vehicle.rotor_axis[k, 1], vehicle.rotor_axis[k, 2]
+        # e1 and e2 span the rotor's plane; the shafts of multirotors are far from the body's x axis.
+        share = 1.0 / math.sqrt(1.0 - ax * ax)
+        e1x, e1y, e1z = (1.0 - ax * ax) * share, -ax * ay * share, -ax * az * share
+        e2x, e2y, e2z = ay * e1z - az * e1y, az * e1x - ax * e1z, ax * e1y - ay * e1x
+        phase = state.rotor_phase[k]
+        turn = vehicle.rotor_direction[k]
+        cosine, sine = math.cos(phase), math.sin(phase) * turn
+        pull = (vehicle.rotor_imbalance + state.damage_imbalance[k]) * speed * speed
+        ripple = vehicle.thrust_ripple * state.rotor_thrust[k]
+        passing = vehicle.blade_count * phase
+        push = ripple * math.cos(passing)
+        # The force, and its integral over time.
+        gx = pull * (cosine * e1x + sine * e2x) + push * ax
+        gy = pull * (cosine * e1y + sine * e2y) + push * ay
+        gz = pull * (cosine * e1z + sine * e2z) + push * az
+        pull /= speed
+        push = ripple * math.sin(passing) / (max(vehicle.blade_count, 1.0) * speed)
+        cosine, sine = -math.cos(phase) * turn, math.sin(phase)
+        ix = pull * (sine * e1x + cosine * e2x) + push * ax
+        iy = pull * (sine * e1y + cosine * e2y) + push * ay
+        iz = pull * (sine * e1z + cosine * e2z) + push * az
+        x, y, z = vehicle.rotor_position[k, 0], vehicle.rotor_position[k, 1], vehicle.rotor_position[k, 2]
+        fx, fy, fz = fx + gx, fy + gy, fz + gz
+        mx += y * gz - z * gy
+        my += z * gx - x * gz
+        mz += x * gy - y * gx
+        lx += y * iz - z * iy
+        ly += z * ix - x * iz
+        lz += x * iy - y * ix
+    inverse = vehicle.inertia_inverse
+    p = inverse[0, 0] * mx + inverse[0, 1] * my + inverse[0, 2] * mz
+    q = inverse[1, 0] * mx + inverse[1, 1] * my + inverse[1, 2] * mz
+    r = inverse[2, 0] * mx + inverse[2, 1] * my + inverse[2, 2] * mz
+    x, y, z = position[0], position[1], position[2]
+    out[0] += fx / vehicle.mass + q * z - r * y
+    out[1] += fy / vehicle.mass + r * x - p * z
+    out[2] += fz / vehicle.mass + p * y - q * x
+    out[3] += inverse[0, 0] * lx + inverse[0, 1] * ly + inverse[0, 2] * lz
+    out[4] += inverse[1, 0] * lx + inverse[1, 1] * ly + inverse[1, 2] * lz
+    out[5] += inverse[2, 0] * lx + inverse[2, 1] * ly + inverse[2, 2] * lz
+
+
+@compiled
+def turn_phases(vehicle: Any, state: Any, seconds: float) -> None:
+    """Turn every rotor on over a step by its present speed."""
+    for k in range(vehicle.rotor_count):
+        phase = state.rotor_phase[k] + abs(state.rotor_speed[k]) * seconds
+        state.rotor_phase[k] = phase - 2.0 * math.pi * math.floor(phase / (2.0 * math.pi))

@@ -1,0 +1,101 @@
+"""What estimators of motion get and return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+
+Pose = NDArray[np.float64]
+"""(4, 4), axes of the sensor at a sample to its axes at the first sample."""
+EXTRA = "odometry"
+"""Extra of this package that installs the estimators."""
+
+
+class LidarTurn(NamedTuple):
+    """The points of one turn of a lidar.
+
+    Attributes:
+        points: (n, 3) m in the sensor's axes, each at its own time.
+        offset: (n,) s from the end of the turn, 0 or negative.
+        rotation: (3, 3) of a gyroscope, axes at the end of the turn to axes at its beginning; None without
+            one: the estimator then expects the motion of the turn before.
+    """
+
+    points: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    rotation: NDArray[np.float64] | None = None
+
+
+class StereoImages(NamedTuple):
+    """Two images of one time, (h, w) of 8 bit."""
+
+    left: NDArray[np.uint8]
+    right: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class CameraModel:
+    """Geometry of a camera with OpenCV's meaning.
+
+    Attributes:
+        matrix: (3, 3) in pixels.
+        distortion: coefficients: k1, k2, p1, p2 and k3 of the radial-tangential model, or k1 to k4.
+        fisheye: the coefficients are those of the equidistant model.
+    """
+
+    matrix: NDArray[np.float64]
+    distortion: NDArray[np.float64]
+    fisheye: bool = False
+
+
+@dataclass(frozen=True)
+class StereoRig:
+    """Two cameras.
+
+    Attributes:
+        left: camera.
+        right: camera.
+        size: width and height in pixels.
+        rotation: (3, 3) left camera's axes to the right one's.
+        translation: (3,) m, the left camera's place in the right one's axes.
+    """
+
+    left: CameraModel
+    right: CameraModel
+    size: tuple[int, int]
+    rotation: NDArray[np.float64]
+    translation: NDArray[np.float64]
+
+
+class LidarEstimator(Protocol):
+    """Follows the motion of a lidar."""
+
+    def update(self, turn: LidarTurn) -> Pose:
+        """Return the pose at the end of the turn."""
+        ...
+
+
+class StereoEstimator(Protocol):
+    """Follows the motion of the left camera of a pair (x right, y down, z ahead)."""
+
+    def update(self, images: StereoImages) -> Pose:
+        """Return the pose at the time of the images."""
+        ...
+
+
+def missing_estimator(name: str, package: str) -> UserError:
+    """The error for an estimator whose package is not installed.
+
+    Args:
+        name: of the estimator.
+        package: its name for pip.
+    """
+    return UserError(
+        f"the estimator {name} needs the package {package}, which is not installed: pip install {package},"
+        f" or pip install 'sitl-bridge[{EXTRA}]'"
+    )

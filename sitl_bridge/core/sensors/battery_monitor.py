@@ -1,0 +1,43 @@
+"""Battery monitor: voltage and current as measured by a power module, and the remaining charge."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.records import BATTERY
+
+
+class BatterySpecification(SensorSpecification):
+    """A power module."""
+
+    kind: Literal["battery"]
+    instance: Literal[0] = 0
+    voltage: ErrorSpecification = Field(description="V")
+    current: ErrorSpecification = Field(description="A")
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(BATTERY)
+        sensor["axis_count"] = 2
+        self.voltage.fill(sensor, (0,), self.period)
+        self.current.fill(sensor, (1,), self.period)
+        return sensor
+
+
+@compiled
+def sample_battery(vehicle: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Sample voltage, current, remaining share and used charge; an ideal source never empties."""
+    out[0] = reading(sensor, memory, 0, state.battery_voltage)
+    out[1] = max(reading(sensor, memory, 1, state.battery_current), 0.0)
+    out[2] = 1.0
+    out[3] = 0.0
+    if math.isfinite(vehicle.battery_capacity):
+        out[2] = max(state.battery_charge, 0.0) / vehicle.battery_capacity
+        out[3] = vehicle.battery_capacity - state.battery_charge

@@ -1,0 +1,162 @@
+"""Satellite receiver: a position error that integrates the velocity error, jamming and spoofing.
+
+``memory`` of the state: 0-2 position error NED m; 4 jamming level 0..1; 5-7 spoofing drift NED m/s; 8-10
+spoofed offset NED m.  sensor_faults.py sets jamming and spoofing between steps.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import normal
+from sitl_bridge.base.quantities import Positive
+from sitl_bridge.core.sensors.axes import point_position, point_velocity
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.records import GPS
+from sitl_bridge.core.world.earth import geodetic
+
+JAMMING = 4
+"""Index in ``memory``: 0 = clear sky, 1 = no signal."""
+SPOOF_DRIFT = 5
+"""First of three indices in ``memory``: velocity NED in m/s of a spoofed fix relative to the truth."""
+SPOOF_OFFSET = 8
+
+CLEAR_FIX = 10
+"""Index in ``parameter``; 0 decay of the position error per period, 1-2 eph and epv, 3 satellites, 4-6 and
+7-9 the position error's deviation and its slope over the velocity's bias."""
+
+FIX_3D = 3.0
+FIX_2D = 2.0
+FIX_NONE = 1.0
+JAMMED_ACCURACY_GAIN = 19.0
+"""Increase of the reported accuracies at full jamming, to 20 times their values under a clear sky: far beyond
+EKF2's gates of 3 m and 5 m for any ordinary receiver (PX4, EKF2_REQ_EPH, EKF2_REQ_EPV)."""
+
+
+class GpsSpecification(SensorSpecification):
+    """A satellite receiver."""
+
+    kind: Literal["gps"]
+    instance: int = Field(0, ge=0, le=1, description="sensor id on the simulator link")
+    velocity: ErrorSpecification = Field(description="m/s")
+    position_noise: ErrorSpecification = Field(
+        default_factory=ErrorSpecification, description="m, on top of the drifting position error"
+    )
+    position_correlation_time: Positive = Field(
+        60.0, description="s, decay time of the integrated position error"
+    )
+    eph: Positive = Field(0.9, description="m, reported horizontal accuracy")
+    epv: Positive = Field(1.8, description="m, reported vertical accuracy")
+    satellites: int = Field(10, ge=0, le=254, description="number of satellites in the fix")
+    fix: int = Field(3, ge=3, le=6, description="GPS_FIX_TYPE under a clear sky: 3 is 3-D, 6 RTK fixed")
+
+    @model_validator(mode="after")
+    def _position_is_no_reading(self) -> GpsSpecification:
+        noise = self.position_noise
+        if noise.scale_error != 0.0 or noise.resolution != 0.0:
+            raise ValueError("position_noise takes no scale_error and no resolution")
+        return self
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(GPS)
+        sensor["axis_count"] = 6
+        self.velocity.fill(sensor, (0, 1, 2), self.period)
+        self.position_noise.fill(sensor, (3, 4, 5), self.period)
+        sensor["parameter"][:4] = (
+            math.exp(-self.period / self.position_correlation_time),
+            self.eph,
+            self.epv,
+            self.satellites,
+        )
+        sensor["parameter"][CLEAR_FIX] = self.fix
+        for axis in range(3):
+            deviation, slope = _stationary(sensor, axis, self.period)
+            sensor["parameter"][4 + axis] = deviation
+            sensor["parameter"][7 + axis] = slope
+        return sensor
+
+    def position_deviation(self) -> NDArray[np.float64]:
+        """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
+        sensor = self.pack()
+        slope, rest = sensor["parameter"][7:10], sensor["parameter"][4:7]
+        bias = sensor["bias_start"][:3]
+        deviation: NDArray[np.float64] = np.sqrt(rest**2 + (slope * bias) ** 2)
+        return deviation
+
+
+def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[float, float]:
+    """Return slope and deviation of the position error p given the velocity bias b.
+
+    p is distributed as N(slope * b, deviation^2).  From p' = a p + dt (b' + w), b' = phi b + n:
+    cov(p, b) = dt s_b^2/(1 - a phi) and var(p) = (dt^2 (s_b^2 + s_w^2) + 2 a dt phi cov(p, b))/(1 - a^2), the
+    fixed point of the recursion.
+    """
+    a = float(sensor["parameter"][0])
+    phi = float(sensor["bias_decay"][axis])
+    bias = float(sensor["bias_start"][axis]) ** 2
+    noise = float(sensor["noise"][axis]) ** 2
+    cross = period * bias / (1.0 - a * phi)
+    variance = (period**2 * (bias + noise) + 2.0 * a * period * phi * cross) / (1.0 - a * a)
+    slope = cross / bias if bias > 0.0 else 0.0
+    return math.sqrt(max(variance - slope * cross, 0.0)), slope
+
+
+@compiled
+def start_gps(sensor: Any, state: Any) -> None:
+    """Draw the initial position error from its stationary distribution, given the velocity biases."""
+    for axis in range(3):
+        first = normal(state.random)
+        state.memory[axis] = (
+            sensor.parameter[7 + axis] * state.bias[axis] + sensor.parameter[4 + axis] * first
+        )
+
+
+@compiled
+def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
+    """Sample position, velocity and reported accuracy; return False if jamming suppresses the output.
+
+    The position error is a Gauss-Markov process driven by the velocity error in place of w_b of eq. 11b
+    (hector, "GPS Receiver").  The turn-on bias of the velocity is excluded: it would shift the position by
+    the bias times the correlation time.  Jamming reduces satellites and accuracy, then the fix; spoofing
+    moves position and velocity consistently.
+    """
+    jamming = memory.memory[JAMMING]
+    period = sensor.period * 1e-6
+    n, e, d = point_position(sensor, state)
+    vn, ve, vd = point_velocity(sensor, state)
+    for axis in range(3):
+        speed_error = memory.error[axis] - memory.turn_on[axis]
+        memory.memory[axis] = sensor.parameter[0] * memory.memory[axis] + period * speed_error
+        memory.memory[SPOOF_OFFSET + axis] += period * memory.memory[SPOOF_DRIFT + axis]
+    if jamming >= 1.0:
+        return False
+    growth = 1.0 + JAMMED_ACCURACY_GAIN * jamming
+    latitude, longitude, height = geodetic(
+        environment,
+        n + memory.memory[0] + memory.error[3] * growth + memory.memory[SPOOF_OFFSET],
+        e + memory.memory[1] + memory.error[4] * growth + memory.memory[SPOOF_OFFSET + 1],
+        d + memory.memory[2] + memory.error[5] * growth + memory.memory[SPOOF_OFFSET + 2],
+    )
+    out[0] = latitude
+    out[1] = longitude
+    out[2] = height
+    out[3] = reading(sensor, memory, 0, vn) + memory.memory[SPOOF_DRIFT]
+    out[4] = reading(sensor, memory, 1, ve) + memory.memory[SPOOF_DRIFT + 1]
+    out[5] = reading(sensor, memory, 2, vd) + memory.memory[SPOOF_DRIFT + 2]
+    out[6] = sensor.parameter[1] * growth
+    out[7] = sensor.parameter[2] * growth
+    satellites = math.floor(sensor.parameter[3] * (1.0 - jamming))
+    out[9] = satellites
+    # Four pseudoranges give position and time, three give a position at a known height.  Carrier ambiguities
+    # stay fixed only under a clear sky.
+    out[8] = sensor.parameter[CLEAR_FIX] if jamming <= 0.0 else FIX_3D
+    if satellites < 4.0:
+        out[8] = FIX_2D if satellites >= 3.0 else FIX_NONE
+    return True

@@ -1,0 +1,160 @@
+"""Accelerometer and gyroscope of one inertial measurement unit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import normal
+from sitl_bridge.base.quantities import NonNegative, Positive
+from sitl_bridge.core.dynamics.vibration import vibration
+from sitl_bridge.core.sensors.axes import to_sensor
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.records import IMU
+from sitl_bridge.core.world.atmosphere import air
+
+ZERO_CELSIUS = 273.15
+REFERENCE_TEMPERATURE = 25.0
+"""deg C."""
+
+# Indices in ``parameter``.
+PASSED = 0  # share of the vibration
+MISALIGNMENT = 1  # rad
+DRIFT = 2  # m/s^2/K and rad/s/K
+HEATING = 4  # K, and share of the warm-up time in a period
+# Indices in ``memory``.
+TURN = 0  # three small angles of the accelerometer's axes, three of the gyroscope's, rad
+COEFFICIENT = 6  # three of the accelerometer's bias, three of the gyroscope's
+WARMTH = 12  # K above the air
+STANDARD_GRAVITY = 9.80665
+
+
+class ImuSpecification(SensorSpecification):
+    """An inertial measurement unit.
+
+    Temperature drift is zero at 25 deg C, at which data sheets state biases.  The flight stack does not know
+    ``rotation``, which acts as a mounting error.  The default ranges are those of PX4's simulated
+    inertial sensor (SimulatorMavlink.cpp: 16 g, 2000 deg/s).
+    """
+
+    kind: Literal["imu"]
+    instance: int = Field(0, ge=0, le=2, description="sensor id on the simulator link; 0 drives the lockstep")
+    accelerometer: ErrorSpecification = Field(description="m/s^2")
+    gyroscope: ErrorSpecification = Field(description="rad/s")
+    misalignment: NonNegative = Field(
+        0.0, le=10.0, description="deg, deviation of the sensor's axes from their nominal ones, drawn once"
+    )
+    accelerometer_drift: NonNegative = Field(
+        0.0, description="m/s^2/K, deviation of the bias's temperature coefficient, drawn once per axis"
+    )
+    gyroscope_drift: NonNegative = Field(0.0, description="rad/s/K, likewise")
+    self_heating: NonNegative = Field(0.0, description="K above the air, once warm")
+    warm_up_time: Positive = Field(120.0, description="s, time constant of the self-heating")
+    isolation: float = Field(
+        0.0, ge=0.0, le=1.0, description="share of the vehicle's vibration that the mount keeps away"
+    )
+    accelerometer_range: Positive = Field(16.0 * STANDARD_GRAVITY, description="m/s^2")
+    gyroscope_range: Positive = Field(math.radians(2000.0), description="rad/s")
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(IMU)
+        sensor["axis_count"] = 6
+        self.accelerometer.fill(sensor, (0, 1, 2), self.period)
+        self.gyroscope.fill(sensor, (3, 4, 5), self.period)
+        sensor["parameter"][PASSED] = 1.0 - self.isolation
+        sensor["parameter"][MISALIGNMENT] = math.radians(self.misalignment)
+        sensor["parameter"][DRIFT : DRIFT + 2] = self.accelerometer_drift, self.gyroscope_drift
+        sensor["parameter"][HEATING : HEATING + 2] = self.self_heating, self.period / self.warm_up_time
+        sensor["limit"][0:3], sensor["limit"][3:6] = self.accelerometer_range, self.gyroscope_range
+        return sensor
+
+
+@compiled
+def start_imu(sensor: Any, memory: Any) -> None:
+    """Draw misalignments and temperature coefficients; an ideal unit draws nothing from its stream."""
+    for deviation, first in (
+        (sensor.parameter[MISALIGNMENT], TURN),
+        (sensor.parameter[MISALIGNMENT], TURN + 3),
+        (sensor.parameter[DRIFT], COEFFICIENT),
+        (sensor.parameter[DRIFT + 1], COEFFICIENT + 3),
+    ):
+        if deviation > 0.0:
+            for axis in range(3):
+                number = normal(memory.random)
+                memory.memory[first + axis] = deviation * number
+
+
+@compiled
+def _turned(memory: Any, first: int, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """A vector in axes that are turned by small angles."""
+    a, b, c = memory.memory[first], memory.memory[first + 1], memory.memory[first + 2]
+    return x + c * y - b * z, y + a * z - c * x, z + b * x - a * y
+
+
+@compiled
+def _drift(sensor: Any, memory: Any, temperature: float, out: Any) -> None:
+    """Warm the unit up, and add what its temperature (deg C) does to its biases."""
+    heating = sensor.parameter[HEATING]
+    memory.memory[WARMTH] += sensor.parameter[HEATING + 1] * (heating - memory.memory[WARMTH])
+    out[6] = temperature + memory.memory[WARMTH]
+    for axis in range(6):
+        change = memory.memory[COEFFICIENT + axis] * (out[6] - REFERENCE_TEMPERATURE)
+        limit = sensor.limit[axis]
+        out[axis] = min(max(out[axis] + change, -limit), limit)
+
+
+@compiled
+def sample_imu(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Sample specific force and angular rate at the sensor, in its axes, at the end of the step.
+
+    f = f_cg + dw/dt x r + w x (w x r) (rigid body).  Instantaneous values, not means over the step: PX4
+    integrates samples by the trapezoidal rule (src/lib/.../Integrator.hpp), which is exact to second order
+    for instantaneous values; means would lag by half a step.
+    """
+    p = state.angular_velocity[0]
+    q = state.angular_velocity[1]
+    r = state.angular_velocity[2]
+    dp = state.angular_acceleration[0]
+    dq = state.angular_acceleration[1]
+    dr = state.angular_acceleration[2]
+    x = sensor.position[0]
+    y = sensor.position[1]
+    z = sensor.position[2]
+    cx = q * z - r * y
+    cy = r * x - p * z
+    cz = p * y - q * x
+    fx = state.specific_force[0] + dq * z - dr * y + q * cz - r * cy
+    fy = state.specific_force[1] + dr * x - dp * z + r * cx - p * cz
+    fz = state.specific_force[2] + dp * y - dq * x + p * cy - q * cx
+    if state.vibrating != 0:
+        for axis in range(6):
+            out[axis] = 0.0
+        vibration(vehicle, state, sensor.position, out)
+        passed = sensor.parameter[PASSED]
+        fx += passed * out[0]
+        fy += passed * out[1]
+        fz += passed * out[2]
+        p += passed * out[3]
+        q += passed * out[4]
+        r += passed * out[5]
+    ax, ay, az = to_sensor(sensor, fx, fy, fz)
+    gx, gy, gz = to_sensor(sensor, p, q, r)
+    if sensor.parameter[MISALIGNMENT] > 0.0:
+        ax, ay, az = _turned(memory, TURN, ax, ay, az)
+        gx, gy, gz = _turned(memory, TURN + 3, gx, gy, gz)
+    out[0] = reading(sensor, memory, 0, ax)
+    out[1] = reading(sensor, memory, 1, ay)
+    out[2] = reading(sensor, memory, 2, az)
+    out[3] = reading(sensor, memory, 3, gx)
+    out[4] = reading(sensor, memory, 4, gy)
+    out[5] = reading(sensor, memory, 5, gz)
+    temperature, _, _ = air(environment, state.position[2])
+    out[6] = temperature - ZERO_CELSIUS
+    if sensor.parameter[DRIFT] + sensor.parameter[DRIFT + 1] + sensor.parameter[HEATING] > 0.0:
+        _drift(sensor, memory, out[6], out)

@@ -1,0 +1,58 @@
+"""Magnetometer: the Earth's field in the sensor's axes, with hard iron as turn-on bias."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.quantities import Positive, Vector
+from sitl_bridge.core.sensors.axes import to_body, to_sensor
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.records import MAGNETOMETER
+
+
+class MagnetometerSpecification(SensorSpecification):
+    """A three-axis magnetometer."""
+
+    kind: Literal["magnetometer"]
+    instance: int = Field(0, ge=0, le=1, description="sensor id on the simulator link")
+    error: ErrorSpecification = Field(
+        description="tesla; the turn-on bias is the hard iron, the scale error the soft iron along the axes"
+    )
+    field_range: Positive | None = Field(None, description="T, largest magnitude on an axis")
+    current_field: Vector = Field((0.0, 0.0, 0.0), description="T/A, field of the battery current, body axes")
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(MAGNETOMETER)
+        sensor["axis_count"] = 3
+        self.error.fill(sensor, (0, 1, 2), self.period)
+        sensor["parameter"][:3] = self.current_field
+        if self.field_range is not None:
+            sensor["limit"][:3] = self.field_range
+        return sensor
+
+
+@compiled
+def sample_magnetometer(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Sample the magnetic flux density in tesla in the sensor's axes."""
+    place, slope = state.position, environment.magnetic_slope
+    north, east, down = environment.magnetic_field
+    north += slope[0, 0] * place[0] + slope[0, 1] * place[1] + slope[0, 2] * place[2]
+    east += slope[1, 0] * place[0] + slope[1, 1] * place[1] + slope[1, 2] * place[2]
+    down += slope[2, 0] * place[0] + slope[2, 1] * place[1] + slope[2, 2] * place[2]
+    x, y, z = to_body(state, north, east, down)
+    current = state.battery_current
+    x, y, z = to_sensor(
+        sensor,
+        x + sensor.parameter[0] * current,
+        y + sensor.parameter[1] * current,
+        z + sensor.parameter[2] * current,
+    )
+    out[0] = reading(sensor, memory, 0, x)
+    out[1] = reading(sensor, memory, 1, y)
+    out[2] = reading(sensor, memory, 2, z)

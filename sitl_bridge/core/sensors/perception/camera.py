@@ -1,0 +1,190 @@
+"""Cameras: grey and colour images of the scene, and what all of them have in common."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from sitl_bridge.base.kernels.normal_numbers import normal_numbers
+from sitl_bridge.base.quantities import NonNegative, Positive
+from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
+from sitl_bridge.core.sensors.perception.drawn_hits import hits_of
+from sitl_bridge.core.sensors.perception.lens import PINHOLE, BrownConrady, Distortion, Fisheye
+from sitl_bridge.core.sensors.perception.shading import expose, shade
+from sitl_bridge.core.sensors.perception.view import Arrays, Hits, SeeingSpecification, View
+
+MOST_RAYS = 20_000_000
+"""Rays of an image."""
+
+Pixels = Annotated[float, Field(ge=-1e5, le=1e5)]
+Angle = Annotated[float, Field(ge=-360.0, le=360.0)]
+Side = Annotated[int, Field(ge=2, le=4096, description="pixels")]
+Colored = Annotated[bool, Field(description="red, green and blue; else grey")]
+FieldOfView = Annotated[
+    float,
+    Field(gt=1.0, lt=350.0, description="deg, horizontal, before distortion; where no focal_length is given"),
+]
+
+
+class ImagingSpecification(SeeingSpecification):
+    """A camera that looks along the sensor's x axis; columns run along y, rows along z.
+
+    The defaults are RotorS's VI-sensor: an Aptina MT9V034 (752 x 480, grey, global shutter) behind a lens of
+    80 deg.  At half the greatest value, the shot noise is 0.007 of it, RotorS's figure.
+    """
+
+    rate: float = Field(20.0, ge=0.01, le=100.0, description="Hz, images a second")
+    width: Side = 752
+    height: Side = 480
+    color: Colored = False
+    field_of_view: FieldOfView = 80.0
+    focal_length: tuple[Positive, Positive] | None = Field(None, description="pixels, fx and fy")
+    center: tuple[Pixels, Pixels] | None = Field(
+        None, description="pixels, cx and cy; absent: the middle of the image"
+    )
+    distortion: Distortion | None = Field(None, description="of the lens; absent: a pinhole")
+    supersampling: int = Field(
+        1, ge=1, le=8, description="rays a pixel along each side; more smooth the edges"
+    )
+    row_time: float = Field(
+        0.0, ge=0.0, le=1e-3, description="s between rows of a rolling shutter; 0: a global shutter"
+    )
+    maximum: Positive = Field(1000.0, description="m, beyond which nothing is shown")
+    gain: Positive = Field(
+        0.9, description="value of a white surface that faces the sun, share of the greatest"
+    )
+    full_well: NonNegative = Field(
+        10_000.0, description="electrons at the greatest value, which set the shot noise; 0: no noise"
+    )
+    read_noise: NonNegative = Field(10.0, description="electrons, standard deviation")
+    vignetting: float = Field(
+        0.0, ge=0.0, le=1.0, description="share of the natural fall of light off the axis, cos^4"
+    )
+    sun: tuple[Angle, Angle] = Field((150.0, 50.0), description="deg, azimuth from north and elevation")
+    ambient: float = Field(0.35, ge=0.0, le=1.0, description="share of the light that comes from all around")
+
+    @model_validator(mode="after")
+    def _fits(self) -> ImagingSpecification:
+        if self.width * self.height * self.supersampling**2 > MOST_RAYS:
+            raise ValueError(f"width x height x supersampling^2 must be {MOST_RAYS} at most")
+        if (
+            not isinstance(self.distortion, Fisheye)
+            and self.focal_length is None
+            and self.field_of_view > 179
+        ):
+            raise ValueError("a field_of_view above 179 deg needs distortion: {model: fisheye}")
+        if self.exposure > 1.0 / self.rate:
+            raise ValueError("the rows take longer than the period: lower row_time or rate")
+        columns, rows = np.meshgrid(
+            np.linspace(-0.5, self.width - 0.5, 33), np.linspace(-0.5, self.height - 0.5, 33)
+        )
+        lost = np.isnan(self.looks(columns.ravel(), rows.ravel())[:, 0])
+        if lost.any():
+            u, v = columns.ravel()[lost][0], rows.ravel()[lost][0]
+            raise ValueError(
+                f"the distortion folds the image: no direction is shown at pixel ({u:.1f}, {v:.1f});"
+                " check its coefficients and the focal length"
+            )
+        return self
+
+    @property
+    def exposure(self) -> float:
+        """s from the first row to the last."""
+        return self.row_time * (self.height - 1)
+
+    @property
+    def lens(self) -> BrownConrady | Fisheye:
+        """Its distortion."""
+        return self.distortion or PINHOLE
+
+    @property
+    def intrinsics(self) -> tuple[float, float, float, float]:
+        """fx, fy, cx, cy in pixels."""
+        half = 0.5 * math.radians(self.field_of_view)
+        f = 0.5 * self.width / (half if isinstance(self.lens, Fisheye) else math.tan(half))
+        fx, fy = self.focal_length or (f, f)
+        cx, cy = self.center or (0.5 * (self.width - 1), 0.5 * (self.height - 1))
+        return fx, fy, cx, cy
+
+    def looks(self, u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Unit vectors (n, 3) in the sensor's axes of the directions shown at columns u and rows v (n,)."""
+        fx, fy, cx, cy = self.intrinsics
+        return self.lens.rays((u - cx) / fx, (v - cy) / fy)
+
+    def project(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Column and row (n, 2) at which points (n, 3) in the sensor's axes are shown."""
+        fx, fy, cx, cy = self.intrinsics
+        return self.lens.shown(points) * [fx, fy] + [cx, cy]
+
+    @cached_property
+    def directions(self) -> NDArray[np.float64]:
+        """(height * width * s^2, 3) unit vectors in the sensor's axes, row by row, s^2 a pixel."""
+        s = self.supersampling
+        inside = (np.arange(s) + 0.5) / s - 0.5
+        rows, columns, v, u = np.meshgrid(
+            np.arange(float(self.height)), np.arange(float(self.width)), inside, inside, indexing="ij"
+        )
+        return np.ascontiguousarray(self.looks(np.ravel(columns + u), np.ravel(rows + v)))
+
+    @cached_property
+    def _weight(self) -> NDArray[np.float32]:
+        """(height * width,) share of the light that reaches each pixel: the law of cos^4."""
+        cosine = self.directions[:: self.supersampling**2, 0]
+        return (1.0 - self.vignetting * (1.0 - np.clip(cosine, 0.0, 1.0) ** 4)).astype(np.float32)
+
+    @property
+    def _pinhole(self) -> Pinhole | None:
+        """The camera as the depth buffer draws it, a pixel a sample; None where it cannot."""
+        fx, fy, cx, cy = self.intrinsics
+        if self.distortion is not None or self.row_time > 0.0 or fx != fy:
+            return None
+        s = self.supersampling
+        middle = 0.5 * (s - 1)
+        return Pinhole(self.width * s, self.height * s, fx * s, cx * s + middle, cy * s + middle)
+
+    def _hits(self, view: View, origins: NDArray[np.float64], turned: NDArray[np.float64]) -> Hits:
+        """What the camera's rays meet: drawn for a pinhole and a global shutter, else ray by ray."""
+        camera = self._pinhole
+        if camera is None:
+            return view.caster.cast(origins, turned, self.maximum)
+        _, turn = self.pose(view)
+        drawn = view.caster.draw(origins[0], turn, self.maximum, camera)
+        shapes, s = view.caster.shapes, self.supersampling
+        return hits_of(drawn, s, shapes, origins[0], self.directions, turned, self.maximum)
+
+    def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> NDArray[np.uint8]:
+        """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""
+        ages = None
+        if self.row_time > 0.0:
+            ages = np.asarray(self.row_time * np.arange(self.height - 1.0, -1.0, -1.0))
+        origins, turned = self.rays(view, self.directions, ages, shift)
+        hits, caster = tuple(self._hits(view, origins, turned)), view.caster
+        radiance = np.empty(turned.shape, np.float32)
+        azimuth, elevation = np.radians(self.sun)
+        level = math.cos(elevation)
+        light = np.array(
+            [level * math.cos(azimuth), level * math.sin(azimuth), -math.sin(elevation), self.ambient]
+        )
+        pixel = 1.0 / self.intrinsics[0] / self.supersampling
+        scene = caster.shapes, caster.paints, caster.record
+        shade(origins, turned, hits, scene, light, pixel, radiance)
+        channels = 3 if self.color else 1
+        pixels = np.empty((self.height * self.width, channels), np.uint8)
+        gauss = normal_numbers(view.random, pixels.size)
+        expose(radiance, self._weight, gauss, (self.gain, self.full_well, self.read_noise), pixels)
+        return pixels.reshape((self.height, self.width, 3) if self.color else (self.height, self.width))
+
+
+class CameraSpecification(ImagingSpecification):
+    """A camera."""
+
+    kind: Literal["camera"]
+
+    def measure(self, view: View) -> Arrays:
+        """``image`` (height, width) or (height, width, 3), uint8."""
+        return {"image": self.image(view)}

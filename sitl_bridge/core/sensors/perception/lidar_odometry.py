@@ -1,0 +1,88 @@
+"""The motion of a vehicle as an estimator makes it of its lidar's turns, in flight."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.core.odometry.deskew import deskewed
+from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS
+from sitl_bridge.core.odometry.samples import LidarTurn
+from sitl_bridge.core.sensors.perception.turn_gyroscope import TurnGyroscope
+from sitl_bridge.core.sensors.perception.view import Arrays, View
+from sitl_bridge.core.sensors.perception.visual_odometry import quaternion_of, turned
+
+
+class LidarMotion:
+    """The estimate of one lidar's motion.
+
+    The frame begins at the lidar's place and at the vehicle's heading at the first turn, and is level: the
+    vehicle's accelerometer levels it before the start.
+
+    Args:
+        name: of the estimator.
+        voxel: m, of its map.
+        mounting: (3, 3) lidar's axes to body.
+        offset: m, of the lidar in the body.
+        gyroscope: at the lidar, which gives the rotation of each turn; None: the estimator goes without.
+        rays: (n, 3) beams in the lidar's axes where a map is built from the estimated poses; else None.
+
+    Raises:
+        UserError: where the estimator's package is missing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        voxel: float,
+        mounting: NDArray[np.float64],
+        *,
+        offset: tuple[float, float, float],
+        gyroscope: TurnGyroscope | None = None,
+        rays: NDArray[np.float64] | None = None,
+    ) -> None:
+        self._estimator = LIDAR_ESTIMATORS[name](voxel)
+        self._mounting, self._gyroscope = mounting, gyroscope
+        self._begin: NDArray[np.float64] | None = None
+        self._offset, self._rays = np.array(offset, float), rays
+        self._start, self._heading = np.zeros(3), np.eye(3)
+        """Of the frame in the world: m NED, and rotation to NED."""
+        self._before: NDArray[np.float64] | None = None
+
+    def update(self, view: View, arrays: Arrays) -> Arrays:
+        """The sample with ``position`` (3,) in m and ``attitude``, w, x, y, z of the body, at its end.
+
+        With ``rays`` also ``map_place`` (3,), where the lidar is, ``map_points`` (n, 3) and ``map_rays``
+        (n, 3), the beams' directions, all in m NED by the estimate, which begins at the true pose of the
+        first turn.
+        """
+        points = arrays["points"].astype(float)
+        met = np.isfinite(points[:, 0])
+        measured = None if self._gyroscope is None else self._gyroscope.rotation(view)
+        turn = LidarTurn(points[met], arrays["offset"].astype(float)[met], measured)
+        pose = self._estimator.update(turn)
+        if self._begin is None:
+            position, rotations = view.poses.at(np.array([float(view.time)]))
+            rotation = rotations[0]
+            self._heading = turned(math.atan2(rotation[1, 0], rotation[0, 0]))
+            self._begin = self._heading.T @ rotation @ self._mounting @ pose[:3, :3].T
+            self._start = position[0] + rotation @ self._offset
+        position = self._begin @ pose[:3, 3]
+        found: Arrays = {
+            "position": position,
+            "attitude": quaternion_of(self._begin @ pose[:3, :3] @ self._mounting.T),
+        }
+        if self._rays is not None:
+            before = pose if self._before is None else self._before
+            self._before = pose
+            motion = np.linalg.inv(before) @ pose
+            rotation = self._heading @ self._begin @ pose[:3, :3]
+            place = self._start + self._heading @ position
+            seen = np.full(arrays["points"].shape, np.nan)
+            seen[met] = place + deskewed(turn, motion) @ rotation.T
+            motion[:3, 3] = 0.0
+            rays = deskewed(LidarTurn(self._rays, arrays["offset"].astype(float)), motion) @ rotation.T
+            found |= {"map_place": place, "map_points": seen, "map_rays": rays}
+        return {**arrays, **found}

@@ -1,0 +1,167 @@
+"""The nearest obstacles around a vehicle, by sectors, from what a ranging sensor measures.
+
+This is what a companion computer makes of a scan for the flight stack's collision prevention.  It knows the
+vehicle's attitude and height, keeps what it has seen for a second, and reports horizontal distances.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from sitl_bridge.base.quantities import NonNegative, Positive
+from sitl_bridge.core.sensors.perception.sight import Sight
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
+
+SECTORS = 72
+"""Of 5 deg, as OBSTACLE_DISTANCE has room for; sector 0 is ahead, its middle on the vehicle's x axis, the
+next is to the right of it."""
+UNKNOWN = 65535
+"""Distance of a sector in which the sensor sees nothing at all."""
+FARTHEST = 65534
+"""cm, of the message."""
+BAND = 1.5
+"""m above and below the vehicle within which a point is an obstacle to level flight."""
+CLEARANCE = 0.3
+"""m above the ground, and below a ceiling, within which a point belongs to it."""
+MEMORY = 1_000_000
+"""us for which a point is kept.  A scanner that is fixed to the body sees over a wall, or under it, while the
+vehicle tilts to brake or to accelerate."""
+
+
+@dataclass(frozen=True)
+class Returns:
+    """What a sensor met.
+
+    Attributes:
+        points: (k, 3) m NED.
+        sectors: (SECTORS,) bool, those of its field of view.
+    """
+
+    points: NDArray[np.float64]
+    sectors: NDArray[np.bool_]
+
+
+class RangingSpecification(SeeingSpecification):
+    """A sensor that measures distances."""
+
+    obstacle_distance: bool = Field(
+        False, description="report the nearest obstacles to PX4's collision prevention"
+    )
+    map_cell: float | None = Field(
+        None,
+        ge=0.01,
+        le=10.0,
+        description="m, edge of a cell of the occupancy map that is built in flight; none: no map",
+    )
+    map_range: Positive = Field(30.0, description="m up to which rays count for the map")
+    minimum: NonNegative = Field(description="m")
+    maximum: Positive = Field(description="m")
+
+    @abstractmethod
+    def sight(self, view: View, arrays: Arrays) -> Sight:
+        """The rays of a sample, as many as a map needs."""
+
+    def mapped(self, view: View, arrays: Arrays) -> Sight:
+        """The rays that go into the map, of a sample after its processor."""
+        return self.sight(view, arrays)
+
+    @property
+    def sight_range(self) -> float:
+        """m up to which rays count for the map."""
+        return min(self.map_range, self.maximum)
+
+    @abstractmethod
+    def returns(self, view: View, arrays: Arrays) -> Returns:
+        """Where a sample's rays met something."""
+
+    def sectors_of(self, directions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """(SECTORS,) bool: those that rays (n, 3) in the sensor's axes lie in while the vehicle is level."""
+        found = np.zeros(SECTORS, bool)
+        turned = directions @ self.mounting().T
+        found[_sector(turned[:, 0], turned[:, 1], 0.0)] = True
+        return found
+
+    def processor(self) -> Processor | None:
+        """The map of obstacles, where the flight stack is to have one."""
+        return ObstacleMap(self).update if self.obstacle_distance else None
+
+
+def reports_obstacles(sensor: object) -> bool:
+    """Whether a sensor's obstacles are for the flight stack."""
+    return isinstance(sensor, RangingSpecification) and sensor.obstacle_distance
+
+
+class ObstacleMap:
+    """The obstacles around one vehicle.
+
+    Args:
+        sensor: that sees them.
+    """
+
+    def __init__(self, sensor: RangingSpecification) -> None:
+        self._sensor = sensor
+        self._seen: deque[tuple[int, NDArray[np.float64]]] = deque()
+
+    def update(self, view: View, arrays: Arrays) -> Arrays:
+        """The sample with ``obstacles``: (SECTORS,) uint16, cm of horizontal distance from the vehicle.
+
+        A sector of the field of view without an obstacle has the sensor's greatest distance and 1 cm.
+        """
+        met = self._sensor.returns(view, arrays)
+        position, heading = place(view.poses, view.time)
+        near = self._obstacles(view, position, met.points)
+        self._seen.append((view.time, self._nearest(near, position, heading)))
+        while self._seen[0][0] < view.time - MEMORY:
+            self._seen.popleft()
+        kept = np.concatenate([points for _, points in self._seen])
+        distance = np.full(SECTORS, np.inf)
+        offset = kept - position
+        np.minimum.at(
+            distance, _sector(offset[:, 0], offset[:, 1], heading), np.hypot(offset[:, 0], offset[:, 1])
+        )
+        most = min(round(100.0 * self._sensor.maximum) + 1, FARTHEST)
+        free = np.where(met.sectors, most, UNKNOWN)
+        known = distance <= self._sensor.maximum
+        centimetres = np.floor(100.0 * np.where(known, distance, 0.0))
+        return {**arrays, "obstacles": np.where(known, centimetres, free).astype(np.uint16)}
+
+    @staticmethod
+    def _obstacles(
+        view: View, position: NDArray[np.float64], points: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The points that are in the way of level flight: neither the ground nor a ceiling."""
+        vertical = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
+        limit = BAND + CLEARANCE
+        room = view.caster.cast(position[None], vertical, limit).distance
+        below, above = np.clip(np.minimum(room, limit) - CLEARANCE, 0.0, BAND)
+        down = points[:, 2] - position[2]
+        return points[(down < below) & (down > -above)]
+
+    @staticmethod
+    def _nearest(
+        points: NDArray[np.float64], position: NDArray[np.float64], heading: float
+    ) -> NDArray[np.float64]:
+        """The nearest point of each sector, (k, 3) with k up to SECTORS."""
+        offset = points - position
+        order = np.argsort(np.hypot(offset[:, 0], offset[:, 1]), kind="stable")
+        _, first = np.unique(_sector(offset[order, 0], offset[order, 1], heading), return_index=True)
+        return points[order[first]]
+
+
+def place(poses: Poses, time: int) -> tuple[NDArray[np.float64], float]:
+    """Position (3,) in m NED and heading in rad at a time in us."""
+    position, rotation = poses.at(np.array([float(time)]))
+    return position[0], math.atan2(rotation[0, 1, 0], rotation[0, 0, 0])
+
+
+def _sector(north: NDArray[np.float64], east: NDArray[np.float64], heading: float) -> NDArray[np.int64]:
+    """Sectors (n,) of offsets, as seen with a heading in rad."""
+    turns = (np.arctan2(east, north) - heading) / (2.0 * math.pi)
+    return np.rint(turns * SECTORS).astype(np.int64) % SECTORS

@@ -1,0 +1,216 @@
+"""What a sensor that sees is given for one sample: where it was, what stands around it, random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
+from sitl_bridge.base.quantities import STRICT, Vector
+from sitl_bridge.core.sensors.error_model import SLOWEST, body_to_sensor
+from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
+from sitl_bridge.core.sensors.perception.ray_kernels import place_rays
+from sitl_bridge.core.world.records import START
+
+Arrays = dict[str, NDArray[np.generic]]
+"""A sample: named arrays, the same names and dtypes every time."""
+
+
+class Hits(NamedTuple):
+    """Where n rays meet the scene.
+
+    Attributes:
+        distance: (n,) m; inf for nothing.
+        normal: (n, 3) NED, out of the surface.
+        shape: (n,) index into ``shapes`` of the caster, or GROUND or NOTHING (core/world/ray_casting.py).
+        triangle: (n,) int32 index of the mesh's triangle; -1 where it is not known or no mesh is met.
+    """
+
+    distance: NDArray[np.float64]
+    normal: NDArray[np.float64]
+    shape: NDArray[np.int64]
+    triangle: NDArray[np.int32]
+
+
+class Caster(Protocol):
+    """The scene at one time: its static shapes, the moving ones and the other vehicles where they were."""
+
+    @property
+    def shapes(self) -> NDArray[np.void]:
+        """(k,) SHAPE that ``Hits.shape`` counts."""
+        ...
+
+    @property
+    def record(self) -> NDArray[np.void]:
+        """(1,) SCENE."""
+        ...
+
+    @property
+    def paints(self) -> NDArray[np.void]:
+        """(k,) MESH_PAINT of the shapes."""
+        ...
+
+    def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
+        """The nearest surface along each ray.
+
+        Args:
+            origins: (n, 3) m NED, or (1, 3) for all rays.
+            directions: (n, 3) unit vectors NED.
+            limit: m; what is further away is not seen.
+        """
+        ...
+
+    def draw(
+        self, place: NDArray[np.float64], turn: NDArray[np.float64], limit: float, camera: Pinhole
+    ) -> Image:
+        """What a pinhole camera sees, many times as fast as a ray for every pixel.
+
+        Args:
+            place: (3,) m NED.
+            turn: (3, 3) camera axes to NED.
+            limit: m of depth; what is further away is not seen.
+            camera: focal length and size.
+        """
+        ...
+
+
+class Poses(NamedTuple):
+    """The way of a body over a while.
+
+    Attributes:
+        time: (k,) us, rising.
+        position: (k, 3) m NED.
+        attitude: (k, 4) quaternion w, x, y, z, body to NED.
+        inertial: (k, 9) specific force at the position in m/s^2, angular velocity in rad/s and angular
+            acceleration in rad/s^2, in the body's axes; None where they were not kept.
+    """
+
+    time: NDArray[np.int64]
+    position: NDArray[np.float64]
+    attitude: NDArray[np.float64]
+    inertial: NDArray[np.float64] | None = None
+
+    def at(self, time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Position (n, 3) and rotation body to NED (n, 3, 3) at times (n,) in us.
+
+        Between poses, positions go straight, and attitudes by normalised linear interpolation: over a step of
+        4 ms at 20 rad/s it departs from a constant turn by less than 3e-6 rad.  Before the first and after
+        the last pose, that pose holds.
+        """
+        position = np.stack([np.interp(time, self.time, self.position[:, i]) for i in range(3)], axis=1)
+        return position, rotations(attitudes_between(self.time, self.attitude, time))
+
+
+def attitudes_between(
+    known: NDArray[np.int64], attitudes: NDArray[np.float64], time: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Quaternions (n, 4) at times (n,) between attitudes (k, 4) at known times (k,); see ``Poses.at``."""
+    signs = np.sign(np.sum(attitudes[1:] * attitudes[:-1], axis=1))
+    aligned = attitudes.copy()
+    aligned[1:] *= np.cumprod(np.where(signs == 0.0, 1.0, signs))[:, None]
+    q = np.stack([np.interp(time, known, aligned[:, i]) for i in range(4)], axis=1)
+    return np.asarray(q / np.linalg.norm(q, axis=1)[:, None])
+
+
+def rotations(attitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, 3, 3) of unit quaternions (n, 4)."""
+    w, x, y, z = attitudes.T
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a sensor is given for one sample.
+
+    Attributes:
+        caster: the scene at the sample's time.
+        poses: of the vehicle, up to the sample's time, over at least the sensor's ``exposure``.
+        time: us, of the sample: the end of its exposure.
+        random: the sample's own random numbers.
+        start: us at which simulated time began.
+    """
+
+    caster: Caster
+    poses: Poses
+    time: int
+    random: np.random.Generator
+    start: int = START
+
+
+Processor = Callable[[View, Arrays], Arrays]
+"""Makes more of the samples of one sensor of one vehicle, in order; returns the sample to deliver."""
+
+
+class SeeingSpecification(BaseModel):
+    """What every sensor has that sees the scene; ``measure`` is its own."""
+
+    model_config = STRICT
+
+    instance: int = Field(0, ge=0, le=7, description="tells several of one kind apart")
+    rate: float = Field(ge=SLOWEST, le=100.0, description="Hz")
+    latency: float = Field(0.05, ge=0.0, le=2.0, description="s from the end of exposure to delivery")
+    position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
+    rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")
+    record: bool = Field(False, description="write the samples into the run directory, sensors/NAME")
+    share: bool = Field(False, description="offer the samples in shared memory to programs on this machine")
+
+    @property
+    def name(self) -> str:
+        """Name of the sensor and of what it records."""
+        return f"{getattr(self, 'kind')}_{self.instance}"  # noqa: B009
+
+    @property
+    def exposure(self) -> float:
+        """s over which one sample is taken; 0 takes all of it at once."""
+        return 0.0
+
+    def mounting(self) -> NDArray[np.float64]:
+        """(3, 3) sensor axes to body."""
+        return np.ascontiguousarray(body_to_sensor(self.rotation).T)
+
+    def rays(
+        self,
+        view: View,
+        directions: NDArray[np.float64],
+        age: NDArray[np.float64] | None = None,
+        shift: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rays of the sensor in NED: origins (n, 3) or (1, 3), directions (n, 3).
+
+        Args:
+            view: of the sample.
+            directions: (n, 3) unit vectors in the sensor's axes.
+            age: (g,) s before the end of exposure at which each of g groups of rays is cast, n / g rays a
+                group; None: all at the end.
+            shift: m in the sensor's axes, from the sensor to where the rays begin.
+        """
+        times = np.array([float(view.time)]) if age is None else view.time - age * 1e6
+        position, rotation = view.poses.at(times)
+        n = len(directions)
+        origins, turned = np.empty((1 if len(times) == 1 else n, 3)), np.empty((n, 3))
+        mounting = self.mounting()
+        offset = np.array(self.position, float) + mounting @ np.array(shift)
+        place_rays(position, rotation, offset, mounting, directions, origins, turned)
+        return origins, turned
+
+    def pose(self, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Place (3,) in m NED and rotation (3, 3) to NED of the sensor's axes at the end of exposure."""
+        position, rotation = view.poses.at(np.array([float(view.time)]))
+        return position[0] + rotation[0] @ np.array(self.position), rotation[0] @ self.mounting()
+
+    def measure(self, view: View) -> Arrays:
+        """One sample."""
+        raise NotImplementedError
+
+    def processor(self) -> Processor | None:
+        """What makes more of the samples of one vehicle's sensor; it may remember earlier ones."""
+        return None

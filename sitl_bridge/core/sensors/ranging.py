@@ -1,0 +1,155 @@
+"""Downward range finder and optical flow: what the ground below looks like from the vehicle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.quantities import Positive
+from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_body, to_sensor, to_world
+from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
+from sitl_bridge.core.sensors.records import OPTICAL_FLOW, RANGE_FINDER
+from sitl_bridge.core.world.ray_casting import cast_ray
+
+FURTHEST = 1000.0
+"""m to which a ray is followed through a scene."""
+CONE_RAYS = 8
+"""Rays on the rim of the cone; with the one on its axis the nine of hector_quadrotor's sonar."""
+
+
+class RangeFinderSpecification(SensorSpecification):
+    """A range finder along the sensor's z axis (downward unless rotated), beam or cone."""
+
+    kind: Literal["range_finder"]
+    instance: Literal[0] = 0
+    error: ErrorSpecification = Field(description="m")
+    minimum: Positive = Field(0.03, description="m (hector_quadrotor's sonar)")
+    maximum: Positive = Field(3.0, description="m (hector_quadrotor's sonar)")
+    cone: float = Field(0.0, ge=0.0, lt=120.0, description="deg, full opening angle; 0 = a beam")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> RangeFinderSpecification:
+        if self.minimum >= self.maximum:
+            raise ValueError("minimum must be less than maximum")
+        return self
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(RANGE_FINDER)
+        sensor["axis_count"] = 1
+        self.error.fill(sensor, (0,), self.period)
+        variance = float(sensor["noise"][0]) ** 2 + float(sensor["bias_start"][0]) ** 2
+        sensor["parameter"][:4] = self.minimum, self.maximum, math.radians(self.cone) / 2.0, variance
+        return sensor
+
+
+class OpticalFlowSpecification(SensorSpecification):
+    """A downward optical flow camera with its own gyroscope; integrates between its samples."""
+
+    kind: Literal["optical_flow"]
+    instance: Literal[0] = 0
+    flow: ErrorSpecification = Field(description="rad, of one integrated sample")
+    gyroscope: ErrorSpecification = Field(description="rad, of one integrated sample")
+    maximum_height: Positive = Field(30.0, description="m above which the texture is lost")
+
+    def pack(self) -> NDArray[np.void]:
+        """() SENSOR."""
+        sensor = self.record(OPTICAL_FLOW)
+        sensor["axis_count"] = 5
+        self.flow.fill(sensor, (0, 1), self.period)
+        self.gyroscope.fill(sensor, (2, 3, 4), self.period)
+        sensor["parameter"][0] = self.maximum_height
+        return sensor
+
+
+@compiled
+def distance_along(environment: Any, sensor: Any, state: Any, tilt: float, turn: float) -> float:
+    """Distance in m to what a ray ``tilt`` rad off the sensor's z axis meets, ground or object; inf: none."""
+    north, east, down = point_position(sensor, state)
+    x = math.sin(tilt) * math.cos(turn)
+    y = math.sin(tilt) * math.sin(turn)
+    z = math.cos(tilt)
+    r = sensor.rotation
+    n, e, slope = to_world(
+        state,
+        r[0, 0] * x + r[1, 0] * y + r[2, 0] * z,
+        r[0, 1] * x + r[1, 1] * y + r[2, 1] * z,
+        r[0, 2] * x + r[1, 2] * y + r[2, 2] * z,
+    )
+    scene = environment.scene
+    if scene.shape_count > 0 or scene.groundless != 0:
+        origin, direction = state.work[0], state.work[1]
+        origin[0], origin[1], origin[2] = north, east, down
+        direction[0], direction[1], direction[2] = n, e, slope
+        distance, _, _, _, _ = cast_ray(scene, origin, direction, FURTHEST, state.ray_work, state.ray_stack)
+        return distance
+    if slope <= 0.0:
+        return math.inf
+    return max(-down, 0.0) / slope
+
+
+@compiled
+def sample_range_finder(environment: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Least distance over the rays of the cone (hector, "Ultrasonic Sensor"); nan where nothing returns."""
+    distance = distance_along(environment, sensor, state, 0.0, 0.0)
+    half = sensor.parameter[2]
+    if half > 0.0:
+        for ray in range(CONE_RAYS):
+            turn = ray * 2.0 * math.pi / CONE_RAYS
+            distance = min(distance, distance_along(environment, sensor, state, half, turn))
+    measured = reading(sensor, memory, 0, distance)
+    out[0] = measured
+    if not sensor.parameter[0] <= measured <= sensor.parameter[1]:
+        out[0] = math.nan
+    out[1] = sensor.parameter[0]
+    out[2] = sensor.parameter[1]
+    out[3] = sensor.parameter[3]
+
+
+@compiled
+def integrate_flow(environment: Any, state: Any, sensor: Any, memory: Any, seconds: float) -> None:
+    """Add one step to the flow and the rotation seen since the last sample.
+
+    Flow about x = w_x - v_y/d, about y = w_y + v_x/d: right-handed rotation about an axis makes positive
+    flow about it, motion along +y negative and along +x positive flow (MAVLink HIL_OPTICAL_FLOW).
+    """
+    p, q, r = to_sensor(
+        sensor, state.angular_velocity[0], state.angular_velocity[1], state.angular_velocity[2]
+    )
+    distance = distance_along(environment, sensor, state, 0.0, 0.0)
+    n, e, d = point_velocity(sensor, state)
+    u, v, w = to_body(state, n, e, d)
+    x, y, _ = to_sensor(sensor, u, v, w)
+    memory.memory[0] += (p - y / max(distance, 0.01)) * seconds
+    memory.memory[1] += (q + x / max(distance, 0.01)) * seconds
+    memory.memory[2] += p * seconds
+    memory.memory[3] += q * seconds
+    memory.memory[4] += r * seconds
+    memory.memory[5] += seconds
+
+
+@compiled
+def forget_flow(memory: Any) -> None:
+    """Drop what was integrated: a camera that is off sees nothing of what happens meanwhile."""
+    for axis in range(6):
+        memory.memory[axis] = 0.0
+
+
+@compiled
+def sample_optical_flow(environment: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
+    """Integrated flow and rotation since the last sample; quality 0 where the ground is out of sight."""
+    for axis in range(5):
+        out[axis] = reading(sensor, memory, axis, memory.memory[axis])
+        memory.memory[axis] = 0.0
+    out[5] = memory.memory[5]
+    memory.memory[5] = 0.0
+    distance = distance_along(environment, sensor, state, 0.0, 0.0)
+    out[6] = math.nan
+    out[7] = 0.0
+    if distance <= sensor.parameter[0]:
+        out[7] = 255.0

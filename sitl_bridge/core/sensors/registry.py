@@ -1,0 +1,30 @@
+"""The sensors of an airframe.  A new built-in sensor is a module, a line here and a line in sample.py."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sitl_bridge.core.sensors.battery_monitor import BatterySpecification
+from sitl_bridge.core.sensors.custom import CustomSpecification
+from sitl_bridge.core.sensors.gps import GpsSpecification
+from sitl_bridge.core.sensors.imu import ImuSpecification
+from sitl_bridge.core.sensors.magnetometer import MagnetometerSpecification
+from sitl_bridge.core.sensors.perception.seeing_kinds import SeeingUnion
+from sitl_bridge.core.sensors.pressure import AirspeedSpecification, BarometerSpecification
+from sitl_bridge.core.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
+
+SensorUnion = Annotated[
+    ImuSpecification
+    | MagnetometerSpecification
+    | BarometerSpecification
+    | GpsSpecification
+    | AirspeedSpecification
+    | RangeFinderSpecification
+    | OpticalFlowSpecification
+    | BatterySpecification
+    | SeeingUnion
+    | CustomSpecification,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,240 @@
+"""When each sensor samples and when its samples arrive; what they measure is in the sensors' own modules.
+
+A sensor samples in the first step that ends at or after its due time, and its due times are exact
+multiples of its period (a whole number of microseconds), so a rate that does not divide the step's is right
+on average and never drifts.  A sample arrives in the first step that ends at or after its latency.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.sensors.battery_monitor import sample_battery
+from sitl_bridge.core.sensors.error_model import draw_errors, start_errors
+from sitl_bridge.core.sensors.gps import sample_gps, start_gps
+from sitl_bridge.core.sensors.imu import sample_imu, start_imu
+from sitl_bridge.core.sensors.magnetometer import sample_magnetometer
+from sitl_bridge.core.sensors.pressure import sample_airspeed, sample_barometer
+from sitl_bridge.core.sensors.ranging import (
+    forget_flow,
+    integrate_flow,
+    sample_optical_flow,
+    sample_range_finder,
+)
+from sitl_bridge.core.sensors.records import (
+    AIRSPEED,
+    BAROMETER,
+    BATTERY,
+    DELAY_SLOTS,
+    FAULT_NONE,
+    FAULT_OFF,
+    GPS,
+    IMU,
+    KIND_NAMES,
+    MAGNETOMETER,
+    MAX_VALUES,
+    NONE,
+    OPTICAL_FLOW,
+    RANGE_FINDER,
+    SENSOR_STATE,
+)
+
+
+@compiled
+def begin_sensor(sensor: Any, memory: Any, start: int) -> None:
+    """Put a sensor's state, whose random stream is set, to that before the first sample.
+
+    Args:
+        sensor: SENSOR record.
+        memory: SENSOR_STATE record, changed in place.
+        start: us of simulated time; the first sample is due one period later.
+    """
+    memory.next_sample = start + sensor.phase + sensor.period
+    memory.fault = memory.delay_head = memory.delay_count = memory.drawn = memory.fresh = memory.time = 0
+    for k in range(MAX_VALUES):
+        memory.values[k] = 0.0
+    for k in range(memory.memory.shape[0]):
+        memory.memory[k] = 0.0
+    start_errors(sensor, memory)
+    if sensor.kind == IMU:
+        start_imu(sensor, memory)
+    if sensor.kind == GPS:
+        start_gps(sensor, memory)
+
+
+@compiled
+def _start(sensors: Any, states: Any, start: int) -> None:
+    begin_sensor(sensors[0], states[0], start)
+
+
+def start_sensor(sensor: NDArray[np.void], random: NDArray[np.uint64], start: int) -> NDArray[np.void]:
+    """State of a sensor before its first sample.
+
+    Args:
+        sensor: () SENSOR.
+        random: (4,) state of its own random stream.
+        start: us of simulated time; the first sample is due one period later.
+
+    Returns:
+        () SENSOR_STATE.
+    """
+    states = np.zeros(1, SENSOR_STATE)
+    states[0]["random"] = random
+    _start(np.asarray(sensor).reshape(1), states, start)
+    return states[0]
+
+
+def refuse_rates_beyond(sensors: NDArray[np.void], step: int) -> None:
+    """Refuse sensors that would have to sample more than once a step; their noise is sized for their rate.
+
+    Args:
+        sensors: (s,) SENSOR.
+        step: us.
+
+    Raises:
+        UserError: naming the sensors, their rates and the highest one that fits.
+    """
+    fast = [sensor for sensor in sensors if sensor["kind"] != NONE and sensor["period"] < step]
+    if fast:
+        names = ", ".join(
+            f"{KIND_NAMES[int(s['kind'])]} {int(s['instance'])} at {1e6 / s['period']:g} Hz" for s in fast
+        )
+        raise UserError(
+            f"sensors sample at most once in a step of {step} us: {names}; give a rate of"
+            f" {1e6 / step:g} Hz at most"
+        )
+
+
+@compiled
+def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
+    """Take one sample into ``out`` ((MAX_VALUES,) row); False where the instrument puts out nothing."""
+    draw_errors(sensor, memory)
+    memory.drawn = 0
+    kind = sensor.kind
+    if kind == IMU:
+        sample_imu(vehicle, state, environment, sensor, memory, out)
+    elif kind == MAGNETOMETER:
+        sample_magnetometer(state, environment, sensor, memory, out)
+    elif kind == BAROMETER:
+        sample_barometer(vehicle, state, environment, sensor, memory, out)
+    elif kind == GPS:
+        return sample_gps(state, environment, sensor, memory, out)
+    elif kind == AIRSPEED:
+        sample_airspeed(state, environment, sensor, memory, out)
+    elif kind == RANGE_FINDER:
+        sample_range_finder(environment, state, sensor, memory, out)
+    elif kind == OPTICAL_FLOW:
+        sample_optical_flow(environment, state, sensor, memory, out)
+    elif kind == BATTERY:
+        sample_battery(vehicle, state, sensor, memory, out)
+    return True
+
+
+@compiled
+def draw_ahead(sensors: Any, memories: Any) -> None:
+    """Draw the errors of every sensor's next sample, when there is time to; changes no sample.
+
+    Args:
+        sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
+        memories: (MAX_SENSORS,) SENSOR_STATE.
+    """
+    for s in range(sensors.shape[0]):
+        if sensors[s].kind == NONE:
+            break
+        draw_errors(sensors[s], memories[s])
+
+
+@compiled
+def sample_sensors(
+    vehicle: Any, state: Any, environment: Any, sensors: Any, memories: Any, time: int, step: int
+) -> None:
+    """Sample what is due at ``time`` and deliver what has arrived by then.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record at ``time``.
+        environment: ENVIRONMENT record.
+        sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
+        memories: (MAX_SENSORS,) SENSOR_STATE; ``fresh``, ``time`` and ``values`` are the output.
+        time: us.
+        step: us since the last call.
+    """
+    for s in range(sensors.shape[0]):
+        sensor = sensors[s]
+        if sensor.kind == NONE:
+            break
+        memory = memories[s]
+        memory.fresh = 0
+        if sensor.kind == OPTICAL_FLOW:
+            if memory.fault == FAULT_NONE:
+                integrate_flow(environment, state, sensor, memory, step * 1e-6)
+            else:
+                forget_flow(memory)
+        if memory.fault == FAULT_OFF:
+            memory.delay_count = 0
+        if time >= memory.next_sample:
+            memory.next_sample += sensor.period
+            if sensor.latency == 0:
+                _sample_now(vehicle, state, environment, sensor, memory, time)
+            else:
+                _sample_late(vehicle, state, environment, sensor, memory, time)
+        if memory.delay_count > 0:
+            _deliver(memory, time)
+
+
+@compiled
+def _sample_now(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, time: int) -> None:
+    """Sample straight into the output; a stuck sensor repeats its last values."""
+    if memory.fault == FAULT_NONE or memory.time == 0:
+        good = measure(vehicle, state, environment, sensor, memory, memory.sample)
+        if good and memory.fault != FAULT_OFF:
+            for i in range(MAX_VALUES):
+                memory.values[i] = memory.sample[i]
+            memory.fresh = 1
+            memory.time = time
+    elif memory.fault != FAULT_OFF:
+        memory.fresh = 1
+        memory.time = time
+
+
+@compiled
+def _sample_late(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, time: int) -> None:
+    """Sample into the queue of samples under way."""
+    slot = (memory.delay_head + memory.delay_count) % DELAY_SLOTS
+    if memory.fault == FAULT_OFF or memory.delay_count == DELAY_SLOTS:
+        return
+    if memory.fault == FAULT_NONE or (memory.time == 0 and memory.delay_count == 0):
+        if not measure(vehicle, state, environment, sensor, memory, memory.sample):
+            return
+        for i in range(MAX_VALUES):
+            memory.delay_values[slot, i] = memory.sample[i]
+    elif memory.delay_count > 0:
+        # The last sample is still under way, not the one that arrived last.
+        last = (slot + DELAY_SLOTS - 1) % DELAY_SLOTS
+        for i in range(MAX_VALUES):
+            memory.delay_values[slot, i] = memory.delay_values[last, i]
+    else:
+        for i in range(MAX_VALUES):
+            memory.delay_values[slot, i] = memory.values[i]
+    memory.delay_time[slot] = time
+    memory.delay_due[slot] = time + sensor.latency
+    memory.delay_count += 1
+
+
+@compiled
+def _deliver(memory: Any, time: int) -> None:
+    """Put out the oldest sample under way once its latency has passed."""
+    slot = memory.delay_head
+    if time < memory.delay_due[slot]:
+        return
+    for i in range(MAX_VALUES):
+        memory.values[i] = memory.delay_values[slot, i]
+    memory.time = memory.delay_time[slot]
+    memory.fresh = 1
+    memory.delay_head = (slot + 1) % DELAY_SLOTS
+    memory.delay_count -= 1

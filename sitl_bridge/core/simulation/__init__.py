@@ -1,0 +1,1 @@
+"""Vehicles in a world, stepped together."""

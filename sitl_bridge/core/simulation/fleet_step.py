@@ -1,0 +1,223 @@
+"""One compiled step of n vehicles and their world: interaction, wind, motion, sensors.
+
+``simulation.py`` owns the memory; the lockstep loop (hil/), the built-in flight stacks (autopilot/) and
+replays (replay/) take the same step in loops of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.kernels.array_at import array_1d, array_2d, array_at, handles_of
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.dynamics.contact_log import CONTACT, note_contacts
+from sitl_bridge.core.dynamics.proximity import COLLISION, HULL, PROXIMITY, ProximityArrays, interact
+from sitl_bridge.core.dynamics.records import POSE, STATE, VEHICLE
+from sitl_bridge.core.dynamics.step import advance_vehicle, has_diverged
+from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
+from sitl_bridge.core.sensors.sample import sample_sensors
+from sitl_bridge.core.world.records import ENVIRONMENT, START, TURBULENCE, WIND, WIND_STATE
+from sitl_bridge.core.world.scene import place_moving_shapes
+from sitl_bridge.core.world.wind import carry_turbulence
+from sitl_bridge.core.world.wind_shadow import air_velocity
+
+
+class FleetArrays(NamedTuple):
+    """The memory of n vehicles and their world, as compiled functions take it.
+
+    Python passes its ``Simulation.handles`` and the compiled function that it calls restores the names with
+    ``fleet_of``.
+
+    Attributes:
+        vehicles: (n,) VEHICLE.
+        states: (n,) STATE.
+        controls: (n, 16) actuator commands, held over a step.
+        armed: (n,) 0 or 1.
+        environment: (1,) ENVIRONMENT.
+        wind: (1,) WIND.
+        turbulence: (1,) TURBULENCE.
+        wind_states: (n,) WIND_STATE.
+        wind_series: (k, 4) time in s and wind NED in m/s; k = 0 for none.
+        sensors: (n, MAX_SENSORS) SENSOR.
+        sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
+        neighbours: how vehicles act on one another.
+    """
+
+    vehicles: NDArray[np.void]
+    states: NDArray[np.void]
+    controls: NDArray[np.float64]
+    armed: NDArray[np.int64]
+    environment: NDArray[np.void]
+    wind: NDArray[np.void]
+    turbulence: NDArray[np.void]
+    wind_states: NDArray[np.void]
+    wind_series: NDArray[np.float64]
+    sensors: NDArray[np.void]
+    sensor_states: NDArray[np.void]
+    neighbours: ProximityArrays
+
+    def handles(self) -> NDArray[np.int64]:
+        """Handles of the arrays, for ``fleet_of``."""
+        return handles_of((*self[:-1], *self.neighbours))
+
+
+@compiled
+def fleet_of(handles: Any) -> Any:
+    """The ``FleetArrays`` that the handles stand for."""
+    return FleetArrays(
+        array_1d(handles, 0, VEHICLE),
+        array_1d(handles, 1, STATE),
+        array_2d(handles, 2, np.float64),
+        array_1d(handles, 3, np.int64),
+        array_1d(handles, 4, ENVIRONMENT),
+        array_1d(handles, 5, WIND),
+        array_1d(handles, 6, TURBULENCE),
+        array_1d(handles, 7, WIND_STATE),
+        array_2d(handles, 8, np.float64),
+        array_2d(handles, 9, SENSOR),
+        array_2d(handles, 10, SENSOR_STATE),
+        ProximityArrays(
+            array_1d(handles, 11, PROXIMITY),
+            array_1d(handles, 12, HULL),
+            array_2d(handles, 13, np.uint8),
+            array_1d(handles, 14, COLLISION),
+            array_1d(handles, 15, CONTACT),
+        ),
+    )
+
+
+@compiled
+def _remember_pose(state: Any, time: int) -> None:
+    """Write a vehicle's pose into its ring of poses, if it has one."""
+    if state.history == 0:
+        return
+    pose = array_at(state.history, state.history_length, POSE)[state.history_count % state.history_length]
+    pose.time = time
+    for i in range(3):
+        pose.position[i] = state.position[i]
+        pose.inertial[i] = state.specific_force[i]
+        pose.inertial[3 + i] = state.angular_velocity[i]
+        pose.inertial[6 + i] = state.angular_acceleration[i]
+    for i in range(4):
+        pose.attitude[i] = state.attitude[i]
+    state.history_count += 1
+
+
+@compiled
+def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
+    """Set a vehicle's wind for the coming step: the world's, and the downwash of other vehicles."""
+    state, wind, memory = fleet.states[i], fleet.wind[0], fleet.wind_states[i]
+    x, y, z = state.position
+    field, series = fleet.turbulence[0], fleet.wind_series
+    north, east, down = air_velocity(fleet.environment[0], wind, field, memory, series, time, x, y, z)
+    carry_turbulence(wind, memory, series, time, seconds)
+    state.wind[0] = north + state.neighbour_air[0]
+    state.wind[1] = east + state.neighbour_air[1]
+    state.wind[2] = down + state.neighbour_air[2]
+
+
+@compiled
+def move_vehicle(fleet: Any, i: int, time: int, step: int, substeps: int) -> bool:
+    """Advance vehicle ``i`` from ``time`` to ``time + step`` (us), without its sensors.
+
+    Returns:
+        whether its motion is still finite.
+    """
+    vehicle, state, environment = fleet.vehicles[i], fleet.states[i], fleet.environment[0]
+    seconds = step * 1e-6
+    _apply_wind(fleet, i, time, seconds)
+    advance_vehicle(vehicle, state, fleet.controls[i], fleet.armed[i], environment, seconds, substeps)
+    if has_diverged(state):
+        return False
+    note_contacts(fleet.neighbours, i, vehicle, state, environment.scene, time + step)
+    _remember_pose(state, time + step)
+    return True
+
+
+@compiled
+def move_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
+    """Advance every vehicle from ``time`` to ``time + step`` (us), without its sensors.
+
+    A vehicle depends on the others only through collisions and downwash.  With both off, its bytes are the
+    same alone and among others.
+
+    Args:
+        fleet: ``FleetArrays``.
+        time: us at the start of the step.
+        step: us.
+        substeps: integration steps within the step.
+
+    Returns:
+        -1, or the first vehicle whose motion diverged; those after it are not advanced.
+    """
+    vehicles, states, environment = fleet.vehicles, fleet.states, fleet.environment[0]
+    proximity = fleet.neighbours.proximity[0]
+    seconds = step * 1e-6
+    place_moving_shapes(environment.scene, (time - START) * 1e-6)
+    if vehicles.shape[0] > 1 and (proximity.collisions != 0 or proximity.downwash != 0):
+        interact(fleet.neighbours, vehicles, states, environment, time, seconds)
+    for i in range(vehicles.shape[0]):
+        if not move_vehicle(fleet, i, time, step, substeps):
+            return i
+    return -1
+
+
+@compiled
+def sample_vehicle(fleet: Any, i: int, time: int, step: int) -> None:
+    """Sample the sensors of vehicle ``i`` at ``time`` (us), the end of a step.
+
+    That depends on no other vehicle's sensors, so a vehicle's frame may be sent before the next is sampled.
+    """
+    state, sensors, memories = fleet.states[i], fleet.sensors[i], fleet.sensor_states[i]
+    sample_sensors(fleet.vehicles[i], state, fleet.environment[0], sensors, memories, time, step)
+
+
+@compiled
+def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
+    """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
+
+    Arguments and result as of ``move_fleet``; where a vehicle diverged, no sensor is sampled.
+    """
+    diverged = move_fleet(fleet, time, step, substeps)
+    if diverged < 0:
+        for i in range(fleet.states.shape[0]):
+            sample_vehicle(fleet, i, time + step, step)
+    return diverged
+
+
+@compiled
+def advance_steps(handles: Any, time: int, step: int, substeps: int, count: int) -> tuple[int, int]:
+    """Take ``count`` steps of all vehicles.
+
+    Returns:
+        steps taken, and -1 or the vehicle that diverged in the next one.
+    """
+    fleet = fleet_of(handles)
+    for k in range(count):
+        diverged = advance_fleet(fleet, time + k * step, step, substeps)
+        if diverged >= 0:
+            return k, diverged
+    return count, -1
+
+
+@compiled
+def advance_block(
+    handles: Any, first: int, last: int, time: int, step: int, substeps: int, count: int
+) -> tuple[int, int]:
+    """Take ``count`` steps of independent vehicles ``first`` to ``last - 1``, one vehicle after the other.
+
+    A vehicle's records stay in the processor's cache over all its steps.  Returns as ``advance_steps``.
+    """
+    fleet = fleet_of(handles)
+    taken, diverged = count, -1
+    for i in range(first, last):
+        for k in range(taken):
+            now = time + k * step
+            if not move_vehicle(fleet, i, now, step, substeps):
+                taken, diverged = k, i
+                break
+            sample_vehicle(fleet, i, now + step, step)
+    return taken, diverged

@@ -1,0 +1,360 @@
+"""The pure core: a world and n vehicles with their sensors.  No I/O, no clock, no global state.
+
+``advance`` is one compiled call for all vehicles: interaction, wind, motors, forces, integration, sensors.
+The lockstep loop (hil/) and the built-in flight stacks (autopilot/) take the same step in their own loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.random_streams import distinct_names, stream
+from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
+from sitl_bridge.core.dynamics.contact_log import CONTACT
+from sitl_bridge.core.dynamics.custom_rotor import check_law_address
+from sitl_bridge.core.dynamics.proximity import (
+    COLLISION,
+    REPORTS,
+    Proximity,
+    ProximityArrays,
+    hull,
+)
+from sitl_bridge.core.dynamics.records import POSE, zero_states
+from sitl_bridge.core.dynamics.scene_start import start_state
+from sitl_bridge.core.dynamics.stability import check_stability
+from sitl_bridge.core.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.core.sensors.sample import refuse_rates_beyond, start_sensor
+from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_block, advance_steps
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.records import START, WIND_STATE
+from sitl_bridge.core.world.turbulence import episode_shift, turbulence_field
+
+if TYPE_CHECKING:
+    from sitl_bridge.core.world.world import World
+
+LEAST_BLOCK = 32
+"""Vehicles of a block; starting a thread costs about as much as a step of so many."""
+CONTROLS = 16
+"""Actuator channels of a vehicle, as in HIL_ACTUATOR_CONTROLS."""
+
+
+@dataclass(frozen=True)
+class VehicleSetup:
+    """A vehicle of a simulation as records: its physics, its sensors and its place at the start.
+
+    It has neither airframe file nor flight stack; those are in a ``vehicle.VehicleSpecification``.
+
+    Attributes:
+        vehicle: () or (1,) VEHICLE record.
+        sensors: (s,) SENSOR, s <= MAX_SENSORS.
+        position: m NED, of the ground point below it; down 0 is on the ground or on the terrain there.
+        yaw: rad.
+        name: part of the seed of its random streams; by default its number.
+    """
+
+    vehicle: NDArray[np.void]
+    sensors: NDArray[np.void]
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    yaw: float = 0.0
+    name: str = ""
+
+
+class Simulation:
+    """World and vehicles, advanced step by step.
+
+    Args:
+        world: the vehicles' world.
+        vehicles: their set-ups; their order is that of the first axis of every array here.
+        seed: of all random streams.
+        step: us between primary inertial samples.
+        substeps: integration steps within a step.
+        start: us of simulated time at the start.
+        proximity: how vehicles act on one another; None for not at all.
+        threads: that share vehicles which do not; None for ``SITL_BRIDGE_THREADS``, else all cores.  Their
+            number changes no byte.
+
+    Raises:
+        ValueError: for no vehicle, too many sensors, or a step that is not a multiple of the substeps.
+        UserError: for a sensor that samples more than once a step, or a vehicle that cannot be integrated
+            with this step.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        vehicles: Sequence[VehicleSetup],
+        *,
+        seed: int = 0,
+        step: int = 4000,
+        substeps: int = 1,
+        start: int = START,
+        proximity: Proximity | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if not vehicles:
+            raise ValueError("a simulation needs at least one vehicle")
+        if substeps < 1 or step < 1 or step % substeps:
+            raise ValueError(f"a step of {step} us does not divide into {substeps} substeps")
+        n = len(vehicles)
+        self.world = world
+        self.seed = seed
+        self.step = step
+        self.substeps = substeps
+        self.threads = thread_count(threads)
+        self.start = start
+        self.time = start
+        self.names = distinct_names(setup.name for setup in vehicles)
+        self.vehicles = np.array([setup.vehicle.reshape(()) for setup in vehicles])
+        self.states = zero_states(n)
+        self.controls = np.zeros((n, CONTROLS))
+        self.armed = np.zeros(n, np.int64)
+        self.turbulence = turbulence_field(stream(seed, "turbulence"))
+        self.wind_states = np.zeros(n, WIND_STATE)
+        self.proximity = (proximity or Proximity(collisions=False, downwash=False)).pack()
+        self.hulls = np.array([hull(vehicle) for vehicle in self.vehicles])
+        self.hulls["order"] = np.arange(n)
+        self.touching = np.zeros((n, n), np.uint8)
+        self._collisions = np.zeros(REPORTS, COLLISION)
+        self._contacts = np.zeros(REPORTS, CONTACT)
+        self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
+        self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
+        self._setups = tuple(vehicles)
+        self._handles: NDArray[np.int64] | None = None
+        self._handled_series = world.wind_series
+        self._histories: dict[int, NDArray[np.void]] = {}
+        self._shapes_at_start = world.scene.shapes.copy()
+        for i, setup in enumerate(vehicles):
+            if len(setup.sensors) > MAX_SENSORS:
+                raise ValueError(f"vehicle {self.names[i]}: more than {MAX_SENSORS} sensors")
+            refuse_rates_beyond(setup.sensors, step)
+            check_law_address(self.vehicles[i])
+            self._refuse_unstable(self.vehicles[i], self.names[i])
+            self.restart_vehicle(i)
+
+    def __len__(self) -> int:
+        return len(self.vehicles)
+
+    @property
+    def places(self) -> tuple[tuple[str, tuple[float, float, float], float], ...]:
+        """Name, position in m NED and yaw in rad of each vehicle at the start."""
+        return tuple((n, s.position, s.yaw) for n, s in zip(self.names, self._setups, strict=True))
+
+    def reset(self, seed: int | None = None, episodes: Sequence[int] | None = None) -> None:
+        """Put everything back to the start in place: time, world, vehicles, counters; no array moves.
+
+        Args:
+            seed: of all random streams from now on; None keeps the present one.
+            episodes: of the vehicles' random streams; None for those of a new simulation, whose bytes follow.
+        """
+        if seed is not None:
+            self.seed = seed
+        self.time = self.start
+        self.turbulence[:] = turbulence_field(stream(self.seed, "turbulence"))
+        self.wind_states["carried"] = 0.0
+        self.world.set_wind(self.world.specification.wind, self.start)
+        self.world.scene.shapes[:] = self._shapes_at_start
+        for counter in ("count", "touching", "contact_count"):
+            self.proximity[counter] = 0
+        self.hulls["order"] = np.arange(len(self))
+        self._collisions[:] = np.zeros((), COLLISION)
+        self._contacts[:] = np.zeros((), CONTACT)
+        for i in range(len(self)):
+            self.restart_vehicle(i, 0 if episodes is None else episodes[i])
+
+    def restart_vehicle(self, i: int, episode: int = 0) -> None:
+        """Put a vehicle back to its place and state at the start; time does not change.
+
+        Args:
+            i: which vehicle.
+            episode: number of its random streams; 0 are those of a new simulation with the present ``seed``.
+        """
+        setup, name = self._setups[i], self.names[i]
+        names = (name,) if episode == 0 else (name, "episode", episode)
+        self._replace_vehicle(i, setup.vehicle.reshape(()))
+        self.touching[i, :] = self.touching[:, i] = 0
+        self.controls[i] = 0.0
+        self.armed[i] = 0
+        try:
+            self.states[i] = start_state(
+                self.vehicles[i],
+                self.world.environment[0],
+                np.asarray(setup.position, float),
+                setup.yaw,
+                self.world.scene.names,
+            )
+        except UserError as error:
+            raise UserError(f"vehicle {name}: {error}") from error
+        if i in self._histories:
+            self._begin_history(i)
+        self.wind_states[i]["shift"] = episode_shift(episode, stream(self.seed, "turbulence", episode))
+        for k, sensor in enumerate(setup.sensors):
+            self.sensors[i, k] = sensor
+            kind, instance = int(sensor["kind"]), int(sensor["instance"])
+            random = stream(self.seed, *names, "sensor", kind, instance)
+            self.sensor_states[i, k] = start_sensor(self.sensors[i, k], random, self.time)
+
+    def _replace_vehicle(self, i: int, vehicle: NDArray[np.void]) -> None:
+        self.vehicles[i] = vehicle
+        order = self.hulls[i]["order"]
+        self.hulls[i] = hull(self.vehicles[i])
+        self.hulls[i]["order"] = order
+
+    def _refuse_unstable(self, vehicle: NDArray[np.void], name: str) -> None:
+        _, _, density = air(self.world.environment[0], 0.0)
+        try:
+            check_stability(vehicle, density, self.step * 1e-6 / self.substeps)
+        except UserError as error:
+            raise UserError(f"vehicle {name}: {error}") from error
+
+    def change_vehicle(
+        self, i: int, vehicle: NDArray[np.void], sensors: NDArray[np.void], shift: NDArray[np.float64]
+    ) -> None:
+        """Change a vehicle's mass, inertia and geometry in flight, for example when it drops its payload.
+
+        Every point of the body keeps its place and its velocity; the new centre of gravity moves on as that
+        point of the body did.  So a drop at rest causes no jolt beyond the missing weight.
+
+        Args:
+            i: index of the vehicle.
+            vehicle: () VEHICLE, with as many rotors and contact points as before.
+            sensors: (s,) SENSOR, the same sensors; only their positions are used.
+            shift: (3,) m, body, of the new centre of gravity from the old one.
+        """
+        check_law_address(vehicle)
+        state = self.states[i]
+        w, x, y, z = state["attitude"]
+        rotation = np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+        state["position"] += rotation @ shift
+        state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
+        state["clearance"] = 0.0
+        self._replace_vehicle(i, vehicle)
+        self.sensors[i]["position"][: len(sensors)] = sensors["position"]
+
+    def remember_poses(self, i: int, seconds: float) -> None:
+        """Keep the poses of vehicle ``i`` over the last ``seconds`` at least, from now on."""
+        length = math.ceil(seconds * 1e6 / self.step) + 2
+        if i not in self._histories or len(self._histories[i]) < length:
+            self._histories[i] = np.zeros(length, POSE)
+            self._begin_history(i)
+
+    def _begin_history(self, i: int) -> None:
+        history, state = self._histories[i], self.states[i]
+        state["history"], state["history_length"] = history.ctypes.data, len(history)
+        state["history_count"] = 1
+        inertial = [state[name] for name in ("specific_force", "angular_velocity", "angular_acceleration")]
+        history[0] = (self.time, state["position"], state["attitude"], np.concatenate(inertial))
+
+    def poses_of(
+        self, i: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Times (k,) in us, positions (k, 3), attitudes (k, 4) and inertial quantities (k, 9), oldest first.
+
+        ``POSE`` and ``remember_poses`` describe them.
+        """
+        history, count = self._histories[i], int(self.states[i]["history_count"])
+        order = np.arange(max(0, count - len(history)), count) % len(history)
+        poses = history[order]
+        return poses["time"], poses["position"], poses["attitude"], poses["inertial"]
+
+    @property
+    def arrays(self) -> FleetArrays:
+        """This simulation's memory; take it anew for each call, for a change of the wind replaces arrays."""
+        world = self.world
+        return FleetArrays(
+            self.vehicles,
+            self.states,
+            self.controls,
+            self.armed,
+            world.environment,
+            world.wind,
+            self.turbulence,
+            self.wind_states,
+            world.wind_series,
+            self.sensors,
+            self.sensor_states,
+            ProximityArrays(self.proximity, self.hulls, self.touching, self._collisions, self._contacts),
+        )
+
+    @property
+    def handles(self) -> NDArray[np.int64]:
+        """Handles of ``arrays``, for compiled functions; take them anew for each call."""
+        if self._handles is None or self._handled_series is not self.world.wind_series:
+            self._handled_series = self.world.wind_series
+            self._handles = self.arrays.handles()
+        return self._handles
+
+    @property
+    def collisions(self) -> NDArray[np.void]:
+        """(k,) COLLISION, the first REPORTS; ``proximity["count"]`` counts all."""
+        return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
+
+    @property
+    def contacts(self) -> NDArray[np.void]:
+        """(k,) CONTACT with objects of the scene, the first REPORTS; ``proximity["contact_count"]`` counts
+        all."""
+        return self._contacts[: min(int(self.proximity[0]["contact_count"]), REPORTS)].copy()
+
+    def divergence(self, vehicle: int, time: int) -> UserError:
+        """The error for a vehicle whose motion diverged in the step that began at ``time`` (us).
+
+        Raises:
+            UserError: at once, if a user's own wind failed in that step.
+        """
+        self.world.refuse_failed_wind()
+        seconds = (time - self.start) * 1e-6
+        return UserError(
+            f"vehicle {self.names[vehicle]}: its motion diverged at {seconds:.3f} s of simulated time, where"
+            " the run ends; check its airframe for a figure in a wrong unit, and the forces that acted on it"
+        )
+
+    def advance(self, steps: int = 1) -> None:
+        """Advance by ``steps`` steps with the present ``controls`` and ``armed``.
+
+        Raises:
+            UserError: if a vehicle's motion diverges; ``time`` is then the start of that step.
+        """
+        if self.independent and len(self) > 1:
+            handles, step, substeps = self.handles, self.step, self.substeps
+            taken, diverged = self.in_blocks(
+                lambda first, last: advance_block(handles, first, last, self.time, step, substeps, steps)
+            )
+        else:
+            taken, diverged = advance_steps(self.handles, self.time, self.step, self.substeps, steps)
+        self.time += taken * self.step
+        if diverged >= 0:
+            raise self.divergence(diverged, self.time)
+
+    @property
+    def independent(self) -> bool:
+        """Whether no vehicle acts on another, or on anything that they share, so that each may fly alone."""
+        proximity, world = self.proximity[0], self.world
+        alone = len(self) == 1 or not (proximity["collisions"] or proximity["downwash"])
+        return bool(alone and not len(world.scene.shapes) and not world.wind[0]["custom"])
+
+    def in_blocks(self, advance: Callable[[int, int], tuple[int, int]]) -> tuple[int, int]:
+        """Advance independent vehicles in blocks, several at once where there are threads for it.
+
+        Args:
+            advance: takes a block's first and last + 1 vehicle; returns how many steps were taken, and -1 or
+                the vehicle that diverged in the next.
+
+        Returns:
+            the same of all vehicles.
+        """
+        blocks = cut(len(self), self.threads, LEAST_BLOCK)
+        found = run_blocks(lambda _, first, last: advance(first, last), blocks, self.threads)
+        taken = min(taken for taken, _ in found)
+        return taken, next((who for steps, who in found if who >= 0 and steps == taken), -1)

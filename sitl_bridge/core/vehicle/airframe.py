@@ -1,0 +1,268 @@
+"""One vehicle as data: its schema, checks between its sections, and its payload.
+
+Body axes are FRD (forward, right, down) from the centre of gravity; figures of sources in FLU or ENU are
+converted once, in the file, by changing the signs of y and z.  The sections are defined in dynamics/ and
+sensors/, the need for sources in figure_sources.py; files are read in core/vehicle/airframe_file.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from sitl_bridge.base.field_paths import FieldPath, field_names
+from sitl_bridge.base.quantities import STRICT, Number, Positive, Vector
+from sitl_bridge.core.dynamics.battery_specification import Battery
+from sitl_bridge.core.dynamics.body_specification import Contact, Drag, Inertia, point_mass
+from sitl_bridge.core.dynamics.esc_specification import SpeedControllers
+from sitl_bridge.core.dynamics.motor_specification import Motor
+from sitl_bridge.core.dynamics.records import MAX_ROTORS, VEHICLE
+from sitl_bridge.core.dynamics.rotor_laws import AnyRotorModel, pack_rotors
+from sitl_bridge.core.dynamics.rotor_specification import Rotor, table_faults
+from sitl_bridge.core.dynamics.vibration_specification import Vibration
+from sitl_bridge.core.sensors.custom import CustomSpecification
+from sitl_bridge.core.sensors.error_model import SensorSpecification
+from sitl_bridge.core.sensors.perception.view import SeeingSpecification
+from sitl_bridge.core.sensors.records import MAX_SENSORS
+from sitl_bridge.core.sensors.registry import SensorUnion
+from sitl_bridge.core.vehicle.controller import ControllerSection
+from sitl_bridge.core.vehicle.figure_sources import source_of, unsourced, useless_sources
+
+
+class Payload(BaseModel):
+    """A payload; it shifts the centre of gravity, from which all positions are measured."""
+
+    model_config = STRICT
+
+    mass: Positive = Field(description="kg, in addition to the vehicle's")
+    position: Vector = Field((0.0, 0.0, 0.0), description="m, FRD from the empty vehicle's centre of gravity")
+    inertia: Inertia | None = Field(
+        None, description="about its own centre of gravity; default: a point mass"
+    )
+
+
+class AllocationGeometry(BaseModel):
+    """Rotor geometry for PX4's control allocation, if it differs from the physical one."""
+
+    model_config = STRICT
+
+    positions: tuple[tuple[Number, Number], ...] = Field(description="m, x, y of each rotor")
+    moment_ratio: Positive = Field(description="m, |CA_ROTORn_KM|")
+
+
+class Px4Section(BaseModel):
+    """PX4 settings that are not computed from the physics."""
+
+    model_config = STRICT
+
+    parameters: dict[str, int | float] = Field(
+        default_factory=dict, description="PX4 parameters by name; they override computed ones"
+    )
+    allocation: AllocationGeometry | None = None
+
+
+class Airframe(BaseModel):
+    """A multirotor."""
+
+    model_config = STRICT
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_\-]{1,40}$")
+    description: str
+    sources: dict[str, str] = Field(
+        description="by field path or its beginning: source of the figures, or `derived: how`"
+    )
+    mass: Positive = Field(description="kg, without the payload")
+    inertia: Inertia
+    rotor_model: AnyRotorModel
+    rotors: tuple[Rotor, ...] = Field(min_length=1, max_length=MAX_ROTORS)
+    motor: Motor
+    esc: SpeedControllers = SpeedControllers()
+    battery: Battery
+    vibration: Vibration | None = None
+    drag: Drag = Drag()
+    ground_effect: bool = True
+    contact: Contact
+    payload: Payload | None = None
+    sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
+    px4: Px4Section = Px4Section()
+    controller: ControllerSection = ControllerSection()
+
+    _carried: Payload | None = PrivateAttr(None)
+    _empty: Airframe | None = PrivateAttr(None)
+
+    @classmethod
+    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+        """Faults between fields: figures without a source, unused sources, duplicate sensors.
+
+        Args:
+            data: plain data of a file, valid or not.
+        """
+        return [*_structural_faults(data), *unsourced(data), *useless_sources(data, has_field(data))]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Airframe:
+        data = self.model_dump(exclude_defaults=True, by_alias=True)
+        faults = [*_structural_faults(data), *unsourced(data), *table_faults(self.rotors, self.rotor_model)]
+        if faults:
+            details = [
+                InitErrorDetails(type=PydanticCustomError("airframe", message), loc=path, input=None)
+                for path, message in faults
+            ]
+            raise ValidationError.from_exception_data("Airframe", details)
+        return self
+
+    def source(self, path: str) -> str:
+        """Source of a figure: the longest entry of ``sources`` with which its path begins."""
+        return source_of(self.sources, path)
+
+    @property
+    def carried(self) -> Payload | None:
+        """The payload that is included in mass, inertia and positions, once ``loaded``."""
+        return self._carried
+
+    def loaded(self) -> Airframe:
+        """The vehicle including its payload: one mass about the common centre of gravity.
+
+        Rotors, contact points and sensors stay in their places, so their positions relative to the new centre
+        of gravity change (parallel-axis theorem for the inertia).
+        """
+        payload = self.payload
+        if payload is None:
+            return self
+        total = self.mass + payload.mass
+        place = np.array(payload.position)
+        shift = place * payload.mass / total
+        tensor = (
+            self.inertia.matrix() + point_mass(self.mass, shift) + point_mass(payload.mass, place - shift)
+        )
+        if payload.inertia is not None:
+            tensor = tensor + payload.inertia.matrix()
+
+        def moved(position: Vector) -> Vector:
+            x, y, z = (float(a) for a in np.array(position) - shift)
+            return x, y, z
+
+        whole = self.model_copy(
+            update={
+                "mass": total,
+                "inertia": _inertia(tensor, as_published=self.inertia.as_published),
+                "rotors": tuple(r.model_copy(update={"position": moved(r.position)}) for r in self.rotors),
+                "contact": self.contact.model_copy(
+                    update={"points": tuple(moved(point) for point in self.contact.points)}
+                ),
+                "sensors": tuple(
+                    s
+                    if isinstance(s, CustomSpecification)
+                    else s.model_copy(update={"position": moved(s.position)})
+                    for s in self.sensors
+                ),
+                "payload": None,
+            }
+        )
+        # A copy includes cached values of the original.
+        whole.__dict__.pop("record", None)
+        whole._carried = payload
+        whole._empty = self.model_copy(update={"payload": None})
+        return whole
+
+    def unloaded(self) -> Airframe:
+        """The vehicle as its file describes it, with its payload apart; ``loaded`` undoes this to the bit."""
+        if self._carried is None or self._empty is None:
+            return self
+        return self._empty.model_copy(update={"payload": self._carried})
+
+    def without_payload(self) -> Airframe:
+        """The vehicle after it has dropped its payload; unchanged if it has none."""
+        return self._empty or self
+
+    @cached_property
+    def record(self) -> Any:
+        """VEHICLE as a single record, for compiled functions and ``performance``."""
+        return self.vehicle()[()]
+
+    def vehicle(self) -> NDArray[np.void]:
+        """() VEHICLE record of the compiled step, including the payload."""
+        return self.loaded()._pack()
+
+    def _pack(self) -> NDArray[np.void]:
+        """() VEHICLE record without a payload; every section writes its own part."""
+        vehicle = np.zeros((), VEHICLE)
+        vehicle["mass"] = self.mass
+        vehicle["ground_effect"] = 1.0 if self.ground_effect else 0.0
+        self.inertia.pack(vehicle)
+        pack_rotors(vehicle, self.rotors, self.rotor_model)
+        self.motor.pack(vehicle)
+        self.esc.pack(vehicle)
+        self.battery.pack(vehicle)
+        self.drag.pack(vehicle)
+        self.contact.pack(vehicle)
+        if self.vibration is not None:
+            self.vibration.pack(vehicle)
+        return vehicle
+
+    def sensor_records(self) -> NDArray[np.void]:
+        """(s,) SENSOR of the built-in sensors, in the order of the file."""
+        return np.array([s.pack() for s in self.sensors if isinstance(s, SensorSpecification)])
+
+    def seeing_sensors(self) -> tuple[SeeingSpecification, ...]:
+        """The perception sensors."""
+        return tuple(s for s in self.sensors if isinstance(s, SeeingSpecification))
+
+    def custom_sensors(self) -> tuple[CustomSpecification, ...]:
+        """The custom sensors."""
+        return tuple(s for s in self.sensors if isinstance(s, CustomSpecification))
+
+    def without_custom_sensors(self) -> Airframe:
+        """The vehicle with only the built-in sensors."""
+        kept = tuple(s for s in self.sensors if not isinstance(s, CustomSpecification))
+        return self.model_copy(update={"sensors": kept})
+
+
+def _inertia(tensor: NDArray[np.float64], *, as_published: bool) -> Inertia:
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()
+    return Inertia(xx=xx, yy=yy, zz=zz, xy=xy, xz=xz, yz=yz, as_published=as_published)
+
+
+def has_field(data: Any) -> Callable[[FieldPath], bool]:
+    """A test whether an airframe's schema has a path; ``data`` has the kinds of its sections."""
+    return lambda path: isinstance(path[-1], int) or path[-1] in field_names(Airframe, data, path[:-1])
+
+
+def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
+    """Duplicate or missing sensors, and an allocation that does not fit the rotors."""
+    faults: list[tuple[FieldPath, str]] = []
+    sensors, rotors, px4 = data.get("sensors"), data.get("rotors"), data.get("px4")
+    if isinstance(sensors, list | tuple):
+        seen: set[tuple[str, str]] = set()
+        for i, sensor in enumerate(sensors):
+            if not isinstance(sensor, dict):
+                continue
+            what = str(sensor.get("class") if sensor.get("kind") == "custom" else sensor.get("kind"))
+            key = (what, str(sensor.get("instance", 0)))
+            if key in seen:
+                faults.append((("sensors", i), f"{what} {key[1]} exists already; give it another instance"))
+            seen.add(key)
+        if ("imu", "0") not in seen:
+            faults.append((("sensors",), "needs an imu with instance 0: its samples drive the lockstep"))
+    model = data.get("rotor_model")
+    if isinstance(model, dict) and model.get("kind") == "custom" and isinstance(rotors, list | tuple):
+        faults += [
+            (("rotors", i, "model", name), "a custom rotor law has the same figures for all rotors")
+            for i, rotor in enumerate(rotors)
+            if isinstance(rotor, dict) and isinstance(rotor.get("model"), dict)
+            for name in rotor["model"]
+            if name != "inertia"
+        ]
+    geometry = px4.get("allocation") if isinstance(px4, dict) else None
+    positions = geometry.get("positions") if isinstance(geometry, dict) else None
+    counts = [len(given) for given in (positions, rotors) if isinstance(given, list | tuple)]
+    if len(set(counts)) > 1:
+        where = ("px4", "allocation", "positions")
+        faults.append((where, f"needs one entry per rotor: {counts[1]}, not {counts[0]}"))
+    return faults

@@ -1,0 +1,128 @@
+"""Sources of an airframe's figures: every figure has a source or states how it was derived.
+
+The checks work on plain data, valid or not, so that missing sources are reported with all other faults.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sitl_bridge.base.errors import shortened
+from sitl_bridge.base.field_paths import FieldPath, suggestion
+
+_SETTINGS = {"name", "description", "sources", "ground_effect", "base"}
+_LABELS = {"kind", "instance", "parameters", "options"}
+"""Numbers that are settings rather than physical figures: a sensor's instance, PX4's parameters, the options
+of a custom class."""
+DERIVED = "derived:"
+_SHORTEST_REASON = 10
+
+
+def figures(data: Any) -> Iterator[tuple[FieldPath, str]]:
+    """Paths of all figures of an airframe that need a source, and their paths in ``sources``.
+
+    Both are the same except for sensors: all of a kind share their source, ``sensors.imu.accelerometer``.
+    """
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            if key not in _SETTINGS:
+                yield from _walk(value, (key,), str(key))
+
+
+def _walk(value: Any, path: FieldPath, name: str) -> Iterator[tuple[FieldPath, str]]:
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            if key not in _LABELS:
+                yield from _walk(child, (*path, key), f"{name}.{key}")
+    elif isinstance(value, list | tuple):
+        if path == ("sensors",):
+            yield from _sensors(value)
+        elif any(isinstance(child, Mapping) for child in value):
+            for i, child in enumerate(value):
+                yield from _walk(child, (*path, i), f"{name}[{i}]")
+        elif value:
+            yield path, name
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path, name
+
+
+def _sensors(sensors: list[Any] | tuple[Any, ...]) -> Iterator[tuple[FieldPath, str]]:
+    for i, sensor in enumerate(sensors):
+        # A custom sensor documents its figures in its own file.
+        if isinstance(sensor, Mapping) and sensor.get("kind") != "custom":
+            yield from _walk(sensor, ("sensors", i), f"sensors.{shortened(str(sensor.get('kind')))}")
+
+
+def figure_paths(data: Any) -> list[str]:
+    """Paths in ``sources`` of an airframe's figures, each once: ``rotor_model.radius``."""
+    return list(dict.fromkeys(name for _, name in figures(data)))
+
+
+def covers(key: str, name: str) -> bool:
+    """Whether an entry of ``sources`` covers a figure: it is its path or the beginning of it."""
+    return name == key or name.startswith((key + ".", key + "["))
+
+
+def source_of(sources: Mapping[str, str], name: str) -> str:
+    """Source of a figure: the longest entry that covers it; empty if none does."""
+    return sources.get(max((key for key in sources if covers(key, name)), key=len, default=""), "")
+
+
+def unsourced(data: Any) -> list[tuple[FieldPath, str]]:
+    """Figures without a source, the first of each path, and sources without content."""
+    sources = _sources(data)
+    found: dict[str, FieldPath] = {}
+    for path, name in figures(data):
+        if not any(covers(key, name) for key in sources):
+            found.setdefault(name, path)
+    faults: list[tuple[FieldPath, str]] = [
+        (path, f"has no source; add `{name}: ...` under sources, or `derived: how` if there is none")
+        for name, path in found.items()
+    ]
+    for key, text in sources.items():
+        if not isinstance(text, str):
+            continue
+        if not text.strip():
+            faults.append((("sources", key), "is empty; give the source"))
+        elif text.startswith(DERIVED) and len(text.removeprefix(DERIVED).strip()) < _SHORTEST_REASON:
+            faults.append((("sources", key), "is derived; add how"))
+    return faults
+
+
+def useless_sources(data: Any, known: Callable[[FieldPath], bool]) -> list[tuple[FieldPath, str]]:
+    """Entries of ``sources`` without a figure: misspelt, or left over.
+
+    Args:
+        data: plain data of an airframe.
+        known: whether the schema has a path; a missing or invalid figure is not reported again here.
+    """
+    names = figure_paths(data)
+    faults: list[tuple[FieldPath, str]] = []
+    for key in _sources(data):
+        if any(covers(key, name) for name in names):
+            continue
+        path = _path_of(key, data)
+        if path is None or not known(path):
+            faults.append((("sources", key), "no figure has this path" + suggestion(key, names)))
+    return faults
+
+
+def _path_of(key: str, data: Any) -> FieldPath | None:
+    """Path in the data of an entry of ``sources``; None for a kind of sensor that is not there."""
+    parts: list[str | int] = [
+        int(n) if n else word for word, n in re.findall(r"([^.\[\]]+)|\[(\d{1,4})\]", key)
+    ]
+    if len(parts) > 1 and parts[0] == "sensors":
+        sensors = data.get("sensors")
+        kinds = (
+            [s.get("kind") for s in sensors if isinstance(s, Mapping)] if isinstance(sensors, list) else []
+        )
+        return ("sensors", kinds.index(parts[1]), *parts[2:]) if parts[1] in kinds else None
+    return tuple(parts) or None
+
+
+def _sources(data: Any) -> dict[str, Any]:
+    given = data.get("sources") if isinstance(data, Mapping) else None
+    return {str(key): text for key, text in given.items()} if isinstance(given, Mapping) else {}

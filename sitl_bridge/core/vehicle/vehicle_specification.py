@@ -1,0 +1,71 @@
+"""A vehicle of a scenario, or several identical ones: airframe, position, autopilot and mission, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.base.quantities import Degrees, Positive, Vector
+
+Choice = Literal["auto", "px4", "builtin"]
+"""Choice of a flight stack; auto: PX4 if it is found, else the built-in stack."""
+
+LAST_INSTANCE = 254
+"""Highest instance of a flight stack: its MAVLink system id is one more, and 255 is the ground station's."""
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class GridSpecification(BaseModel):
+    """Positions of several vehicles: rows to the east, each row south of the one before."""
+
+    model_config = _STRICT
+
+    spacing: Positive = Field(3.0, description="m between neighbours")
+    columns: int | None = Field(
+        None, ge=1, le=LAST_INSTANCE + 1, description="vehicles per row; default: nearly a square"
+    )
+
+
+class VehicleSpecification(BaseModel):
+    """An entry of a scenario file: one vehicle or several identical ones, as in the file."""
+
+    model_config = _STRICT
+
+    name: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_\-]{1,40}$",
+        description="name, or first part of the names of several vehicles; default: the vehicle's number",
+    )
+    count: int = Field(1, ge=1, le=LAST_INSTANCE + 1, description="number of vehicles")
+    airframe: str = Field("iris", description="name of an airframe, or a file relative to the scenario")
+    position: Vector = Field(
+        (0.0, 0.0, 0.0), description="m north, east, down; of several vehicles, that of the first one"
+    )
+    grid: GridSpecification = Field(GridSpecification(), description="positions of several vehicles")
+    yaw: Degrees = Field(0.0, description="deg from north")
+    autopilot: Choice = Field(
+        "auto", description="flight stack; auto: PX4 if it is found, else the built-in stack"
+    )
+    controller: str | None = Field(
+        None,
+        description="of the built-in stack: hector_pid, lee, or FILE.py:CLASS; default: the airframe's",
+    )
+    parameters: dict[str, int | float] = Field(
+        default_factory=dict, description="parameters of the flight stack, by name"
+    )
+    mission: Path | None = Field(None, description="plan or script of each vehicle")
+    arguments: tuple[str, ...] = Field((), description="arguments of the script")
+    python: str | None = Field(None, description="interpreter of the script, a path or a program's name")
+
+    def positions(self) -> Iterator[tuple[float, float, float]]:
+        """m NED of each vehicle."""
+        columns = self.grid.columns or math.ceil(math.sqrt(self.count))
+        north, east, down = self.position
+        for i in range(self.count):
+            row, column = divmod(i, columns)
+            yield north - row * self.grid.spacing, east + column * self.grid.spacing, down

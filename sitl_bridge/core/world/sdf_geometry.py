@@ -1,0 +1,299 @@
+"""Geometry of SDF as objects of a scene: x east, y north, z up becomes north, east, down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.xml_file import XmlNode
+from sitl_bridge.core.world.extrusion import extruded
+from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh
+from sitl_bridge.core.world.height_map_file import load_picture
+from sitl_bridge.core.world.mesh_file import TO_NED
+from sitl_bridge.core.world.revolution import capsule, cone, ellipsoid
+from sitl_bridge.core.world.scene_geometry import GeometryLoader
+from sitl_bridge.core.world.scene_specification import (
+    BoxObject,
+    Color,
+    CylinderObject,
+    HeightMapObject,
+    MeshObject,
+    PlaneObject,
+    SceneObject,
+    SphereObject,
+    TextureSpecification,
+)
+from sitl_bridge.core.world.sdf_frames import Matrix, numbers
+
+ENU_TO_NED: NDArray[np.float64] = TO_NED["z_up"]
+LEVEL = 0.01
+"""Tolerance in m, and of a unit vector, within which a plane is the level ground at height 0."""
+SHEET = 0.002
+"""Thickness in m of a plane that is only a visual."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A collision or visual.
+
+    Attributes:
+        node: its element.
+        pose: (4, 4) in the world, x east, y north, z up.
+        name: of the object.
+        color: of the object.
+        friction: of the object.
+        find: returns the file of a URI.
+        loader: of files.
+    """
+
+    node: XmlNode
+    pose: Matrix
+    name: str
+    color: Color
+    friction: float
+    find: Callable[[XmlNode], Path]
+    loader: GeometryLoader
+
+
+def scene_object(part: Part, geometry: XmlNode) -> SceneObject | None:
+    """The object of a geometry; None for a kind that is not read.
+
+    Args:
+        part: with the geometry.
+        geometry: the element in <geometry>: <box>, <mesh> and so on.
+
+    Raises:
+        UserError: for invalid numbers or files.
+    """
+    make = _KINDS.get(geometry.tag)
+    return None if make is None else make(part, geometry)
+
+
+def is_ground(item: SceneObject) -> bool:
+    """Whether a plane is the level ground at height 0."""
+    if not isinstance(item, PlaneObject) or abs(item.position[2]) > LEVEL:
+        return False
+    roll, pitch, _ = np.radians(item.rotation)
+    return bool(math.cos(roll) * math.cos(pitch) > 1.0 - LEVEL**2)
+
+
+def _common(part: Part, pose: Matrix | None = None) -> dict[str, Any]:
+    """Common fields of all objects."""
+    matrix = part.pose if pose is None else pose
+    rotation = ENU_TO_NED @ matrix[:3, :3] @ ENU_TO_NED.T
+    return {
+        "name": part.name[:100],
+        "position": tuple(float(x) + 0.0 for x in ENU_TO_NED @ matrix[:3, 3]),
+        "rotation": euler_degrees(rotation),
+        "color": part.color,
+        "friction": part.friction,
+    }
+
+
+def euler_degrees(rotation: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Roll, pitch and yaw (yaw first) in deg of a rotation (3, 3) of an object's axes to NED."""
+    pitch = math.asin(min(max(-float(rotation[2, 0]), -1.0), 1.0))
+    if abs(rotation[2, 0]) > 1.0 - 1e-12:
+        # Pitch of 90 degrees: roll and yaw are about the same axis.
+        roll = 0.0
+        yaw = math.atan2(-float(rotation[0, 1]), float(rotation[1, 1]))
+    else:
+        roll = math.atan2(float(rotation[2, 1]), float(rotation[2, 2]))
+        yaw = math.atan2(float(rotation[1, 0]), float(rotation[0, 0]))
+    # Adding 0 turns -0 into 0.
+    return math.degrees(roll) + 0.0, math.degrees(pitch) + 0.0, math.degrees(yaw) + 0.0
+
+
+def _child(node: XmlNode, tag: str) -> XmlNode:
+    found = node.find(tag)
+    if found is None:
+        raise node.fault(f"<{node.tag}> has no <{tag}>")
+    return found
+
+
+def _length(node: XmlNode, tag: str) -> float:
+    found = _child(node, tag)
+    (value,) = numbers(found, 1)
+    if value <= 0.0:
+        raise found.fault(f"<{tag}> is {value:g}; it must be above 0")
+    return value
+
+
+def _lengths(node: XmlNode, tag: str, count: int) -> list[float]:
+    found = _child(node, tag)
+    values = numbers(found, count)
+    if min(values) <= 0.0:
+        raise found.fault(f"<{tag}> has {min(values):g}; all must be above 0")
+    return values
+
+
+def _box(part: Part, node: XmlNode) -> SceneObject:
+    x, y, z = _lengths(node, "size", 3)
+    return BoxObject(kind="box", size=(y, x, z), **_common(part))
+
+
+def _cylinder(part: Part, node: XmlNode) -> SceneObject:
+    return CylinderObject(
+        kind="cylinder", radius=_length(node, "radius"), length=_length(node, "length"), **_common(part)
+    )
+
+
+def _sphere(part: Part, node: XmlNode) -> SceneObject:
+    return SphereObject(kind="sphere", radius=_length(node, "radius"), **_common(part))
+
+
+def _plane(part: Part, node: XmlNode) -> SceneObject:
+    """A plane: endless as a collision, as in Gazebo; a thin sheet if it is only a visual."""
+    normal = np.array([0.0, 0.0, 1.0])
+    given = node.find("normal")
+    if given is not None:
+        normal = np.array(numbers(given, 3))
+        if np.linalg.norm(normal) < 1e-6:
+            raise given.fault("<normal> has length 0")
+    turned = part.pose.copy()
+    turned[:3, :3] = part.pose[:3, :3] @ _upright(normal / np.linalg.norm(normal))
+    if part.node.tag == "collision":
+        return PlaneObject(kind="plane", **_common(part, turned))
+    x, y = _lengths(node, "size", 2)
+    turned[:3, 3] -= 0.5 * SHEET * turned[:3, 2]
+    return BoxObject(kind="box", size=(y, x, SHEET), texture=_picture(part, x), **_common(part, turned))
+
+
+def _picture(part: Part, width: float) -> TextureSpecification | None:
+    """The texture of a visual, over its width (m); None if it has none.
+
+    Raises:
+        ConfigurationError: for a picture that is missing or broken.
+    """
+    for metal in ("metal", "specular"):
+        uri = part.node.find("material", "pbr", metal, "albedo_map")
+        if uri is not None and uri.text:
+            file = part.find(uri)
+            try:
+                return part.loader.texture(TextureSpecification(file=file, size=width))
+            except UserError as error:
+                raise uri.fault(str(error)) from error
+    return None
+
+
+def _upright(normal: NDArray[np.float64]) -> Matrix:
+    """The smallest rotation (3, 3) that takes z to a direction."""
+    z = np.array([0.0, 0.0, 1.0])
+    cosine = float(normal[2])
+    if cosine < -1.0 + 1e-12:
+        return np.diag([1.0, -1.0, -1.0])
+    axis = np.cross(z, normal)
+    cross = np.array([[0.0, -axis[2], axis[1]], [axis[2], 0.0, -axis[0]], [-axis[1], axis[0], 0.0]])
+    return np.asarray(np.eye(3) + cross + cross @ cross / (1.0 + cosine))
+
+
+def _mesh(part: Part, node: XmlNode) -> SceneObject:
+    uri = _child(node, "uri")
+    scale = node.find("scale")
+    factors = (1.0, 1.0, 1.0)
+    if scale is not None and scale.text:
+        x, y, z = _lengths(node, "scale", 3)
+        factors = (x, y, z)
+    item = MeshObject(kind="mesh", file=part.find(uri), scale=factors, **_common(part))
+    try:
+        return part.loader.load(item)
+    except UserError as error:
+        raise uri.fault(str(error)) from error
+
+
+def _polyline(part: Part, node: XmlNode) -> SceneObject:
+    """A solid: an outline extruded along z."""
+    height = _length(node, "height")
+    points = np.array([numbers(point, 2) for point in node.all("point")]).reshape(-1, 2)
+    try:
+        solid = extruded(points, height)
+    except UserError as error:
+        raise node.fault(f"<polyline> {error}") from error
+    return _solid(part, node, _to_ned(solid))
+
+
+def _solid(part: Part, node: XmlNode, mesh: TriangleMesh) -> SceneObject:
+    item = MeshObject(kind="mesh", file=node.source, axes="z_up", **_common(part))
+    item._mesh = mesh
+    return item
+
+
+def _to_ned(mesh: TriangleMesh) -> TriangleMesh:
+    return mesh._replace(vertices=mesh.vertices @ ENU_TO_NED.T)
+
+
+@lru_cache(maxsize=256)
+def _revolved(make: Callable[..., TriangleMesh], *figures: float) -> TriangleMesh:
+    """A solid of revolution; equal ones share their triangles."""
+    return _to_ned(make(*figures))
+
+
+def _capsule(part: Part, node: XmlNode) -> SceneObject:
+    return _solid(part, node, _revolved(capsule, _length(node, "radius"), _length(node, "length")))
+
+
+def _cone(part: Part, node: XmlNode) -> SceneObject:
+    return _solid(part, node, _revolved(cone, _length(node, "radius"), _length(node, "length")))
+
+
+def _ellipsoid(part: Part, node: XmlNode) -> SceneObject:
+    return _solid(part, node, _revolved(ellipsoid, *_lengths(node, "radii", 3)))
+
+
+def _heightmap(part: Part, node: XmlNode) -> SceneObject:
+    """Terrain about its centre; the brightest pixel is the height of <size>, as in Gazebo."""
+    uri = _child(node, "uri")
+    x, y, z = _lengths(node, "size", 3)
+    file = part.find(uri)
+    try:
+        levels = load_picture(file)
+    except UserError as error:
+        raise uri.fault(str(error)) from error
+    highest = float(levels.max())
+    heights = levels * (z / highest if highest > 0.0 else 0.0)
+    grid = square_grid(heights, y, x)
+    place = part.pose.copy()
+    shift = node.find("pos")
+    if shift is not None and shift.text:
+        place[:3, 3] = (place @ np.array([*numbers(shift, 3), 1.0]))[:3]
+    place[:3, 3] = (place @ np.array([-0.5 * x, -0.5 * y, 0.0, 1.0]))[:3]
+    item = HeightMapObject(
+        kind="height_map", file=file, spacing=grid.spacing, height=z, **_common(part, place)
+    )
+    item._grid = grid
+    return item
+
+
+def square_grid(heights: NDArray[np.float64], north: float, east: float) -> HeightGrid:
+    """Heights over a rectangle (m), resampled to a grid with the same spacing along both sides."""
+    rows, columns = heights.shape
+    spacing = min(north / (rows - 1), east / (columns - 1))
+    count_n, count_e = round(north / spacing) + 1, round(east / spacing) + 1
+    if (count_n, count_e) != (rows, columns):
+        from scipy.ndimage import map_coordinates
+
+        at_n, at_e = np.linspace(0.0, rows - 1.0, count_n), np.linspace(0.0, columns - 1.0, count_e)
+        heights = map_coordinates(heights, np.meshgrid(at_n, at_e, indexing="ij"), order=1, mode="nearest")
+    return HeightGrid(np.ascontiguousarray(heights, np.float32), spacing)
+
+
+_KINDS: dict[str, Callable[[Part, XmlNode], SceneObject]] = {
+    "box": _box,
+    "capsule": _capsule,
+    "cone": _cone,
+    "cylinder": _cylinder,
+    "ellipsoid": _ellipsoid,
+    "sphere": _sphere,
+    "plane": _plane,
+    "mesh": _mesh,
+    "polyline": _polyline,
+    "heightmap": _heightmap,
+}

@@ -1,0 +1,325 @@
+"""Gazebo worlds (SDF): their objects, origin and wind.
+
+It reads world > model > link > collision (or visual, if a link has no collision), included models, nested
+frames and colours.  All objects are static.  Elements that are not read are listed in notes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
+from sitl_bridge.base.xml_file import XmlNode, read_xml
+from sitl_bridge.core.world.earth import gravity
+from sitl_bridge.core.world.scene_geometry import GeometryLoader
+from sitl_bridge.core.world.scene_specification import (
+    MAX_OBJECTS,
+    Color,
+    HeightMapObject,
+    MeshObject,
+    PlaneObject,
+    SceneObject,
+)
+from sitl_bridge.core.world.sdf_frames import Frames, Matrix, numbers
+from sitl_bridge.core.world.sdf_geometry import Part, is_ground, scene_object
+from sitl_bridge.core.world.sdf_uri import find_uri, model_file, search_path
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import Origin
+
+SUFFIXES = (".sdf", ".world")
+DEEPEST = 10
+"""Greatest nesting of models."""
+MAX_NAMED = 6
+"""Names of one kind that a note lists."""
+GRAVITY_DIFFERENCE = 0.05
+"""m/s^2 between a world's gravity and that of its origin, beyond which a note is made."""
+_UNREAD = ("plugin", "actor", "light", "joint", "sensor", "gripper", "population", "road", "submesh")
+_GREY = (0.7, 0.7, 0.7)
+
+
+@dataclass(frozen=True)
+class SdfWorld:
+    """Content of an SDF file.
+
+    Attributes:
+        objects: with their geometry.
+        ground: whether there is level ground at height 0.
+        ground_color: None if the file has no ground.
+        wind: None if the file has none.
+        notes: elements that were not read, or are read differently from Gazebo.
+    """
+
+    objects: tuple[SceneObject, ...]
+    ground: bool
+    ground_color: Color | None
+    wind: WindSpecification | None
+    notes: tuple[str, ...]
+
+
+def _top(path: Path) -> XmlNode:
+    """The world of a file; its root if it has only a model."""
+    root = read_xml(path)
+    if root.tag != "sdf":
+        raise root.fault(f"is not an SDF file: it begins with <{shortened(root.tag, 40)}>, not with <sdf>")
+    return root.find("world") or root
+
+
+def _origin(world: XmlNode) -> Origin | None:
+    place = world.find("spherical_coordinates")
+    if place is None:
+        return None
+    found = {}
+    for field, tag in (
+        ("latitude", "latitude_deg"),
+        ("longitude", "longitude_deg"),
+        ("altitude", "elevation"),
+    ):
+        node = place.find(tag)
+        found[field] = 0.0 if node is None else numbers(node, 1)[0]
+    try:
+        return Origin(**found)
+    except ValueError as error:
+        raise place.fault("<spherical_coordinates> is not a position on the Earth") from error
+
+
+class SdfReader:
+    """Reads an SDF file with a world or a single model.
+
+    Attributes:
+        origin: of the world; None if the file has none.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        ConfigurationError: for a file that cannot be read, or whose origin is not on the Earth.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._world = _top(path)
+        self.origin = _origin(self._world)
+        self._directories = search_path(path)
+        self._objects: list[SceneObject] = []
+        self._ground_color: Color | None = None
+        self._faults: dict[str, None] = {}
+        self._unread: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._moving: list[str] = []
+        self._models: dict[str, XmlNode | None] = {}
+
+    def read(self, loader: GeometryLoader) -> SdfWorld:
+        """Read the content of the world.
+
+        Args:
+            loader: of its meshes.
+
+        Raises:
+            ConfigurationError: with every fault of the file and of the models that it includes.
+        """
+        world, self._loader = self._world, loader
+        wind, notes = _wind(world), _ignored(world, self.origin or Origin())
+        self._note_unread(world)
+        self._members(world, np.eye(4), "", 0)
+        if self._faults:
+            raise ConfigurationError(str(self._path), tuple(self._faults))
+        if next(world.all("model", "include"), None) is None:
+            raise world.fault(f"<{world.tag}> contains no model")
+        ground = self._ground_color is not None
+        if not ground and not any(
+            isinstance(t, PlaneObject | MeshObject | HeightMapObject) for t in self._objects
+        ):
+            ground = True
+            notes.append("it has no ground; level ground at height 0 is used")
+        if self._unread:
+            parts = (f"{what} {_listed(list(names))}" for what, names in self._unread.items())
+            notes.append(f"not read: {'; '.join(parts)}")
+        if self._moving:
+            notes.append(f"not static in the file, but static here: {_listed(self._moving)}")
+        return SdfWorld(tuple(self._objects), ground, self._ground_color, wind, tuple(notes))
+
+    def _members(self, owner: XmlNode, pose: Matrix, name: str, depth: int) -> None:
+        """Links and models of a world or model at a pose (4, 4)."""
+        if depth > DEEPEST:
+            self._fault(owner.fault(f"models are nested deeper than {DEEPEST}"))
+            return
+        frames = Frames(owner, self._included)
+        for member in frames.members:
+            if member.tag not in ("link", "model"):
+                continue
+            try:
+                place = pose @ frames.pose(member)
+            except UserError as error:
+                self._fault(error)
+                continue
+            inner = "/".join(word for word in (name, member.name) if word)
+            self._note_unread(member)
+            if member.tag == "link":
+                self._link(member, frames, pose, inner)
+                continue
+            if depth == 0 and member.value("static").lower() not in ("true", "1"):
+                self._moving.append(member.name or "model")
+            self._members(member, place, inner, depth + 1)
+
+    def _link(self, link: XmlNode, frames: Frames, pose: Matrix, name: str) -> None:
+        """Read the collisions of a link, or its visuals if no collision can be read."""
+        visuals = list(link.all("visual"))
+        for parts in (list(link.all("collision")), visuals):
+            if sum([self._part(part, link, visuals, frames, pose, name) for part in parts]):
+                return
+
+    def _part(
+        self, node: XmlNode, link: XmlNode, visuals: list[XmlNode], frames: Frames, pose: Matrix, name: str
+    ) -> bool:
+        """Read a collision or visual; returns whether it was read or refused with a fault."""
+        geometry = node.find("geometry")
+        shape = None if geometry is None else next((c for c in geometry.children if c.tag != "empty"), None)
+        if shape is None:
+            return False
+        try:
+            part = Part(
+                node,
+                pose @ frames.pose(node, default=link.name),
+                name,
+                _color(node, shape.tag, visuals),
+                _friction(node),
+                self._file,
+                self._loader,
+            )
+            item = scene_object(part, shape)
+        except UserError as error:
+            self._fault(error)
+            return True
+        if item is None:
+            self._unread[f"geometry <{shape.tag}> of"][name] = None
+            return False
+        if is_ground(item):
+            self._ground_color = item.color
+        elif len(self._objects) < MAX_OBJECTS:
+            self._objects.append(item)
+        else:
+            self._fault(node.fault(f"a world can have {MAX_OBJECTS:,} objects; leave some models out"))
+        return True
+
+    def _included(self, include: XmlNode) -> XmlNode | None:
+        """The model of an <include>, with the name and pose of the include; None after a fault."""
+        uri = include.find("uri")
+        try:
+            if uri is None or not uri.text:
+                raise include.fault("<include> has no <uri>")
+            if uri.text not in self._models:
+                self._models[uri.text] = None
+                self._models[uri.text] = self._model(uri)
+        except UserError as error:
+            self._fault(error)
+            return None
+        model = self._models[uri.text]
+        if model is None:
+            return None
+        overridden = [child for child in include.children if child.tag in ("pose", "static")]
+        tags = {child.tag for child in overridden}
+        name = include.value("name") or model.name
+        return replace(
+            model,
+            attributes={**model.attributes, "name": name},
+            children=[*overridden, *(child for child in model.children if child.tag not in tags)],
+        )
+
+    def _model(self, uri: XmlNode) -> XmlNode | None:
+        """The model of a file; None for a file with an actor or a light."""
+        place = self._file(uri)
+        try:
+            root = read_xml(model_file(place))
+        except ConfigurationError:
+            raise
+        except UserError as error:
+            raise uri.fault(str(error)) from error
+        model = root.find("model")
+        if model is None:
+            for node in root.children:
+                self._unread[f"<{node.tag}>"][node.name or place.name] = None
+        return model
+
+    def _file(self, uri: XmlNode) -> Path:
+        """The file of a <uri>.
+
+        Raises:
+            ConfigurationError: with the line and the directories that were searched.
+        """
+        try:
+            return find_uri(uri.text, uri.source, self._directories)
+        except UserError as error:
+            raise uri.fault(str(error)) from error
+
+    def _note_unread(self, owner: XmlNode) -> None:
+        for node in owner.all(*_UNREAD):
+            name = node.attributes.get("filename", "") if node.tag == "plugin" else node.name
+            self._unread[node.tag][name or owner.name or "without a name"] = None
+
+    def _fault(self, error: UserError) -> None:
+        for line in str(error).splitlines():
+            self._faults[line.removeprefix(f"{self._path}: ")] = None
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(shortened(name, 60) for name in names[:MAX_NAMED])
+    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
+
+
+def _wind(world: XmlNode) -> WindSpecification | None:
+    node = world.find("wind", "linear_velocity")
+    if node is None or not node.text:
+        return None
+    east, north, up = numbers(node, 3)
+    if not any((east, north, up)):
+        return None
+    direction = math.degrees(math.atan2(-east, -north)) % 360.0
+    try:
+        steady = SteadyWind(speed=math.hypot(north, east), direction=direction, upward=up)
+    except ValueError as error:
+        raise node.fault(f"<linear_velocity> {node.text} is too fast for a wind in m/s") from error
+    return WindSpecification(steady=steady)
+
+
+def _ignored(world: XmlNode, origin: Origin) -> list[str]:
+    """Notes on settings of a world that differ from those of its place on the Earth."""
+    notes = []
+    node = world.find("gravity")
+    own = gravity(math.radians(origin.latitude), origin.altitude)
+    if node is not None and node.text:
+        vector = numbers(node, 3)
+        if math.dist(vector, (0.0, 0.0, -own)) > GRAVITY_DIFFERENCE:
+            notes.append(f"gravity {node.text} is ignored; it is {own:.3f} m/s^2 at the world's origin")
+    heading = world.find("spherical_coordinates", "heading_deg")
+    if heading is not None and heading.text and numbers(heading, 1)[0] != 0.0:
+        notes.append(f"heading_deg {heading.text} is ignored; x is east")
+    return notes
+
+
+def _color(node: XmlNode, shape: str, visuals: list[XmlNode]) -> Color:
+    """Diffuse colour of a visual; for a collision, of a visual of its link, preferably of the same shape."""
+    same = [visual for visual in visuals if visual.find("geometry", shape) is not None]
+    for visual in (node, *same, *visuals):
+        for tag in ("diffuse", "ambient"):
+            given = visual.find("material", tag)
+            if given is not None and given.text:
+                return _clipped(given)
+    return _GREY
+
+
+def _clipped(node: XmlNode) -> Color:
+    words = node.text.split()
+    red, green, blue = numbers(node, len(words))[:3] if len(words) in (3, 4) else numbers(node, 4)[:3]
+    return (min(max(red, 0.0), 1.0), min(max(green, 0.0), 1.0), min(max(blue, 0.0), 1.0))
+
+
+def _friction(node: XmlNode) -> float:
+    """Factor on a vehicle's friction.  Gazebo uses the lesser of two coefficients, 1 by default."""
+    given = node.find("surface", "friction", "ode", "mu")
+    if given is None or not given.text:
+        return 1.0
+    return min(max(numbers(given, 1)[0], 0.0), 1.0)

@@ -1,0 +1,173 @@
+"""Turbulence as a field over space that the mean wind carries along: MIL-F-8785C's spectra, seen by everyone.
+
+The field is a sum of plane waves (R. H. Kraichnan, Phys. Fluids 13, 1970): u(x) = sum of a_m e_m cos(k_m x +
+phi_m) with e_m across k_m, so that it is free of divergence.  With isotropic directions and the energy
+spectrum E(k) = (8 L/pi) sigma^2 (L k)^4/(1 + (L k)^2)^3 every straight cut has Dryden's spectra, along the
+cut sigma^2 (2 L/pi)/(1 + (L k)^2) and across it sigma^2 (L/pi)(1 + 3 (L k)^2)/(1 + (L k)^2)^2, and two places
+r apart are correlated by exp(-r/L) along r and (1 - r/(2 L)) exp(-r/L) across it (G. K. Batchelor, The Theory
+of Homogeneous Turbulence, 1953, chapter 3).  Lengths and intensities follow the height: the waves stay, their
+amplitudes change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.world.records import HEIGHTS, TURBULENCE, WAVES
+
+FEET = 0.3048
+LOWEST, HIGHEST = 10.0 * FEET, 2000.0 * FEET
+"""m, heights between which lengths and intensities change."""
+CARRIED_AT_LEAST = 1.0
+"""m/s.  A frozen field that no wind carries would push a hovering vehicle steadily.  Well below walking wind
+(Beaufort 1 begins at 0.3 m/s, 2 at 1.6 m/s)."""
+CARRYING_HEIGHT = 20.0 * FEET
+"""m, at which the mean wind carries the field: that of W20 (MIL-F-8785C), for all heights, so that shear does
+not tear the field apart."""
+
+EPISODES_APART = 1e5
+"""m.  Episodes fly in parts of the field up to twice as far apart: hundreds of its longest lengths."""
+
+_LONGEST, _SHORTEST = 2e-4, 20.0
+"""rad/m, wave numbers of the waves.  At 2000 ft (L = 533 m) waves below L k = 0.1 have 5e-6 of the energy;
+the last have a wavelength of 0.3 m, a rotor's size."""
+_PLASTIC = 1.2207440846057596
+"""The root of x^4 = x + 1: its inverse powers give the sequence of points that fills a cube most evenly."""
+_HEIGHT_STEP = math.log(HIGHEST / LOWEST) / (HEIGHTS - 1)
+
+
+def dryden_scales(height: float, speed_20ft: float) -> tuple[float, float, float, float]:
+    """Scale lengths L_u = L_v and L_w in m, intensities sigma_u = sigma_v and sigma_w in m/s.
+
+    MIL-F-8785C, low altitude model (10 to 1000 ft above ground), blended linearly into the medium altitude
+    model at 2000 ft (isotropic, L = 1750 ft, at the intensity of 1000 ft).
+
+    Args:
+        height: m above ground.
+        speed_20ft: m/s, W20.
+    """
+    feet = min(max(height / FEET, 10.0), 2000.0)
+    low = min(feet, 1000.0)
+    base = 0.177 + 0.000823 * low
+    sigma_w = 0.1 * speed_20ft
+    sigma_u = sigma_w / math.pow(base, 0.4)
+    length_w = low
+    length_u = low / math.pow(base, 1.2)
+    if feet > 1000.0:
+        share = (feet - 1000.0) / 1000.0
+        length_u += share * (1750.0 - length_u)
+        length_w += share * (1750.0 - length_w)
+    return length_u * FEET, length_w * FEET, sigma_u, sigma_w
+
+
+def turbulence_field(random: NDArray[np.uint64]) -> NDArray[np.void]:
+    """(1,) TURBULENCE at the start of a run, drawn from a stream of ``random_streams.stream``.
+
+    Directions and polarisations of the waves fill the sphere evenly, phases are independent.
+    """
+    draw = np.random.default_rng(random)
+    edges = np.geomspace(_LONGEST, _SHORTEST, WAVES + 1)
+    number = np.sqrt(edges[1:] * edges[:-1])
+    steps = np.outer(_PLASTIC ** -np.arange(1.0, 4.0), np.arange(WAVES))
+    even = (draw.random(3)[:, None] + steps) % 1.0
+    cosine, azimuth, turn = 2.0 * even[0] - 1.0, 2.0 * math.pi * even[1], 2.0 * math.pi * even[2]
+    sine = np.sqrt(1.0 - cosine**2)
+    direction = np.array([sine * np.cos(azimuth), sine * np.sin(azimuth), cosine])
+    level = np.array([-np.sin(azimuth), np.cos(azimuth), np.zeros(WAVES)])
+    steep = np.array([-cosine * np.cos(azimuth), -cosine * np.sin(azimuth), sine])
+    field = np.zeros(1, TURBULENCE)
+    record = field[0]
+    record["wave"][:3] = direction * number / (2.0 * math.pi)
+    record["wave"][3] = draw.random(WAVES)
+    record["wave"][4:] = np.cos(turn) * level + np.sin(turn) * steep
+    for k in range(HEIGHTS):
+        length_u, length_w, sigma_u, sigma_w = dryden_scales(LOWEST * math.exp(k * _HEIGHT_STEP), 1.0)
+        for row, length, sigma in ((0, length_u, sigma_u), (1, length_w, sigma_w)):
+            x = length * number
+            energy = 8.0 * length / math.pi * x**4 / (1.0 + x * x) ** 3
+            record["amplitude"][k, row] = sigma * np.sqrt(4.0 * energy * np.diff(edges))
+    return field
+
+
+def episode_shift(episode: int, random: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """(2,) m north and east from a place to its place in the field in an episode; number 0 is not moved."""
+    if episode == 0:
+        return np.zeros(2)
+    return np.random.default_rng(random).uniform(-EPISODES_APART, EPISODES_APART, 2)
+
+
+@compiled
+def carry(memory: Any, north: float, east: float, seconds: float) -> None:
+    """Carry the field on for one vehicle over a step with a mean wind in m/s; to the north in calm."""
+    speed = math.sqrt(north * north + east * east)
+    if speed < CARRIED_AT_LEAST:
+        if speed > 0.0:
+            north *= CARRIED_AT_LEAST / speed
+            east *= CARRIED_AT_LEAST / speed
+        else:
+            north = CARRIED_AT_LEAST
+    memory.carried[0] += north * seconds
+    memory.carried[1] += east * seconds
+
+
+@compiled
+def _cosine(turns: float) -> float:
+    """Cosine of an angle in turns, -1/2 to 1/2, to 3e-12: Taylor's series to a^14.
+
+    cos(2 a) = 2 cos(a)^2 - 1 halves the angle first.
+    """
+    z = turns * turns * 9.869604401089358
+    tail = 2.48015872894767294e-5 + z * (
+        -2.75573143513906633e-7 + z * (2.08757232129817483e-9 - 1.13596475577881948e-11 * z)
+    )
+    half = 1.0 + z * (-0.5 + z * (4.16666666666666019e-2 + z * (-1.38888888888741096e-3 + z * tail)))
+    return 2.0 * half * half - 1.0
+
+
+@compiled
+def turbulence(
+    field: Any, memory: Any, speed_20ft: float, north: float, east: float, down: float
+) -> tuple[float, float, float]:
+    """Turbulent velocity NED in m/s at a place (m NED) of the world.
+
+    Horizontal parts have L_u and sigma_u, the vertical one L_w and sigma_w.  The loops keep to what
+    processors do for several waves at once: no calls, sums in a fixed order.
+
+    Args:
+        field: TURBULENCE record.
+        memory: WIND_STATE record of who is there; its scratch is written.
+        speed_20ft: m/s, W20.
+        north: m.
+        east: m.
+        down: m.
+    """
+    height = min(max(-down, LOWEST), HIGHEST)
+    level = math.log(height / LOWEST) / _HEIGHT_STEP
+    below = min(int(level), HEIGHTS - 2)
+    share = level - below
+    x = north + memory.shift[0] - memory.carried[0]
+    y = east + memory.shift[1] - memory.carried[1]
+    wave = field.wave
+    lower = field.amplitude[below]
+    upper = field.amplitude[below + 1]
+    work = memory.work
+    for m in range(WAVES):
+        turns = wave[0, m] * x + wave[1, m] * y + wave[2, m] * down + wave[3, m]
+        cosine = _cosine(turns - np.rint(turns))
+        level_part = (lower[0, m] + share * (upper[0, m] - lower[0, m])) * cosine
+        work[0, m] = wave[4, m] * level_part
+        work[1, m] = wave[5, m] * level_part
+        work[2, m] = wave[6, m] * (lower[1, m] + share * (upper[1, m] - lower[1, m])) * cosine
+    half = WAVES // 2
+    while half > 0:
+        for m in range(half):
+            work[0, m] += work[0, m + half]
+            work[1, m] += work[1, m + half]
+            work[2, m] += work[2, m + half]
+        half //= 2
+    return speed_20ft * work[0, 0], speed_20ft * work[1, 0], speed_20ft * work[2, 0]

@@ -1,0 +1,179 @@
+"""The world of a run: place, air, magnetic field and wind, as the compiled step reads them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.base.quantities import Positive
+from sitl_bridge.core.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
+from sitl_bridge.core.world.custom_wind import WindFunction
+from sitl_bridge.core.world.earth import curvatures, ecef, geodetic_of, gravity, ned_of, ned_to_ecef_rotation
+from sitl_bridge.core.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
+from sitl_bridge.core.world.records import ENVIRONMENT, START
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.wind import Wind, WindSpecification
+from sitl_bridge.core.world.wind_shadow import wind_obstacles
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+SLOPE_REACH = 1000.0
+"""m from the origin, at which gravity and magnetic field are evaluated for their slopes."""
+
+
+HOUR = 3_600_000_000
+"""us."""
+
+
+def utc_of(year: float) -> int:
+    """UTC in us since 1970 of a decimal year, to the hour."""
+    first = datetime(int(year), 1, 1, tzinfo=UTC)
+    length = datetime(int(year) + 1, 1, 1, tzinfo=UTC) - first
+    return round((first.timestamp() + (year - int(year)) * length.total_seconds()) * 1e6 / HOUR) * HOUR
+
+
+class Origin(BaseModel):
+    """Origin of the world's NED frame, on the ground.  Default: the home of PX4's simulators."""
+
+    model_config = _STRICT
+
+    latitude: float = Field(47.397742, ge=-90.0, le=90.0, description="deg, WGS-84")
+    longitude: float = Field(8.545594, ge=-180.0, le=180.0, description="deg")
+    altitude: float = Field(488.0, ge=-500.0, le=9000.0, description="m AMSL")
+
+
+class WorldSpecification(BaseModel):
+    """A world as a file or a command line describes it."""
+
+    model_config = _STRICT
+
+    origin: Origin = Field(Origin(), description="of the NED frame, on the ground")
+    year: float = Field(
+        2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field and of UTC"
+    )
+    sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
+    sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
+    wind: Wind = Field(WindSpecification(), description="all parts add up; calm without")
+    scene: SceneSpecification = Field(
+        SceneSpecification(), description="what stands in it; level ground alone"
+    )
+    wind_shadow: Positive | None = Field(
+        None,
+        description="m, least height and width of the upright, still boxes and cylinders that shadow the"
+        " wind; absent: nothing does",
+    )
+
+
+class World:
+    """A world ready for the compiled step.
+
+    Attributes:
+        environment: (1,) ENVIRONMENT.
+        wind: (1,) WIND, written in place by ``set_wind``.
+        wind_series: (k, 4) recorded wind.
+        scene: what stands in it.
+        wind_obstacles: (k,) WIND_OBSTACLE, what shadows the wind.
+
+    Args:
+        specification: what it is like.
+        start: us of simulated time at which the run begins; gusts and series count from there.
+
+    Raises:
+        UserError: when a recorded wind cannot be read, a wind of the user's own cannot be loaded, or a
+            file of the scene was not read.
+    """
+
+    def __init__(self, specification: WorldSpecification | None = None, *, start: int = START) -> None:
+        self.specification = specification or WorldSpecification()
+        origin = self.specification.origin
+        latitude, longitude = math.radians(origin.latitude), math.radians(origin.longitude)
+        self.environment = np.zeros(1, ENVIRONMENT)
+        record = self.environment[0]
+        record["latitude"], record["longitude"], record["height"] = latitude, longitude, origin.altitude
+        record["gravity"] = gravity(latitude, origin.altitude)
+        record["sea_level_temperature"] = self.specification.sea_level_temperature
+        record["sea_level_pressure"] = self.specification.sea_level_pressure
+        record["magnetic_field"] = magnetic_field(
+            latitude, longitude, origin.altitude, self.specification.year
+        )
+        self._set_slopes(record)
+        record["utc"] = utc_of(self.specification.year)
+        record["curvature"] = curvatures(latitude)
+        record["origin_ecef"] = ecef(latitude, longitude, origin.altitude)
+        record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
+        self.scene = Scene(self.specification.scene)
+        record["scene"] = self.scene.record[0]
+        least = self.specification.wind_shadow
+        self.wind_obstacles = wind_obstacles(self.scene.shapes, math.inf if least is None else least)
+        record["wind_obstacles"] = self.wind_obstacles.ctypes.data
+        record["wind_obstacle_count"] = len(self.wind_obstacles)
+        self.wind = self.specification.wind.pack(start)
+        self.wind_series = np.zeros((0, 4))
+        self._wind_functions: list[WindFunction] = []
+        self.set_wind(self.specification.wind, start)
+
+    def set_wind(self, specification: WindSpecification, now: int) -> None:
+        """Let another wind blow from ``now`` (us) on; turbulence goes on without a jump of its state."""
+        series = specification.load_series()
+        wind = specification.pack(now)
+        wind[0]["series_start"] = now
+        if specification.series is not None and specification.series.repeat:
+            wind[0]["series_period"] = round((series[-1, 0] - series[0, 0]) * 1e6)
+        if specification.custom is not None:
+            # Those of earlier winds are kept: a step that runs right now may call them.
+            self._wind_functions.append(WindFunction(specification.custom))
+            wind[0]["custom"] = self._wind_functions[-1].address
+        self.wind[:] = wind
+        self.wind_series = series
+
+    @property
+    def still(self) -> bool:
+        """Whether the air never moves."""
+        wind = self.wind[0]
+        moving = any(wind[name] for name in ("log_speed_20ft", "dryden_speed_20ft", "gust_count", "custom"))
+        return not moving and len(self.wind_series) == 0 and wind["steady"].tobytes() == bytes(24)
+
+    def refuse_failed_wind(self) -> None:
+        """Raise what a wind of the user's own raised in a step, if it did.
+
+        Raises:
+            UserError: naming the wind and its error.
+        """
+        for function in self._wind_functions:
+            function.refuse_failure()
+
+    def _set_slopes(self, record: NDArray[np.void]) -> None:
+        """How gravity and magnetic field change around the origin, by differences over twice SLOPE_REACH."""
+        year = self.specification.year
+        for axis in range(3):
+            ends = []
+            for side in (SLOPE_REACH, -SLOPE_REACH):
+                place = np.zeros(3)
+                place[axis] = side
+                latitude, longitude, height = self.geodetic(place)
+                at = math.radians(latitude), math.radians(longitude), height
+                ends.append((gravity(at[0], height), magnetic_field(*at, year)))
+            (g_ahead, field_ahead), (g_behind, field_behind) = ends
+            record["magnetic_slope"][:, axis] = (field_ahead - field_behind) / (2.0 * SLOPE_REACH)
+            if axis != 1:
+                record["gravity_slope"][axis // 2] = (g_ahead - g_behind) / (2.0 * SLOPE_REACH)
+
+    @property
+    def _origin(self) -> tuple[float, float, float]:
+        origin = self.specification.origin
+        return origin.latitude, origin.longitude, origin.altitude
+
+    def geodetic(self, ned: NDArray[np.float64]) -> tuple[float, float, float]:
+        """Latitude deg, longitude deg and height m of a point (3,) NED in m."""
+        latitude, longitude, height = geodetic_of(ned[0], ned[1], ned[2], self._origin)
+        return float(latitude), float(longitude), float(height)
+
+    def ned(self, latitude: float, longitude: float, height: float) -> NDArray[np.float64]:
+        """Point (3,) NED in m of a latitude deg, longitude deg and height m."""
+        return np.array(ned_of(latitude, longitude, height, self._origin))

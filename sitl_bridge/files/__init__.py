@@ -1,1 +1,0 @@
-"""Every file a user writes: YAML with line numbers, airframes, worlds, scenarios and QGroundControl plans."""

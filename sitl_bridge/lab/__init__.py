@@ -1,0 +1,1 @@
+"""Research tools on flights: campaigns, identification, environments."""

@@ -1,0 +1,238 @@
+"""Campaign files: a scenario, what is varied in it, and how many flights answer which question.
+
+Only the file itself is checked here; ``lab/campaign/campaign_space.py`` checks it against its scenario.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.field_paths import FieldPath
+from sitl_bridge.base.quantities import Positive, Seed
+from sitl_bridge.base.yaml_file import Document, Fault, read, validate
+from sitl_bridge.lab.campaign.distribution import Distribution, distribution
+
+_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+_STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_\-]*)|\[(\d+)\]")
+FEWEST_FOR_AN_INTERVAL = 20
+"""Runs before which an interval does not end a campaign."""
+
+Stage = Literal["built_in", "px4"]
+Keep = Literal["all", "failures", "none"]
+
+
+class StopRules(BaseModel):
+    """What ends a campaign before its last run."""
+
+    model_config = _STRICT
+
+    failures: int | None = Field(None, ge=1, description="number of failed flights")
+    half_width: float | None = Field(
+        None, gt=0.0, lt=0.5, description="of the Clopper-Pearson interval of the success rate, at 95 %"
+    )
+
+
+class Confirmation(BaseModel):
+    """Which runs of the first stage are flown again in the second one."""
+
+    model_config = _STRICT
+
+    failures: int = Field(20, ge=0, description="failed flights, at most")
+    near_misses: int = Field(10, ge=0, description="flights that succeeded with the least margin, at most")
+    sample: int = Field(10, ge=0, description="others, drawn at random")
+
+
+class _Search(BaseModel):
+    model_config = _STRICT
+
+    measure: str = Field(description="name of the measure")
+
+
+class RareEvents(_Search):
+    """Cross-entropy importance sampling: the probability that a measure exceeds its limit."""
+
+    kind: Literal["rare_events"] = Field(description="kind of search")
+    batch: int = Field(100, ge=10, description="runs between changes of the sampling distribution")
+    elite: float = Field(0.1, gt=0.0, lt=0.5, description="share of a batch from which the next one learns")
+
+
+class WorstCase(_Search):
+    """CMA-ES: the values with the worst measure."""
+
+    kind: Literal["worst_case"] = Field(description="kind of search")
+    spread: Positive = Field(
+        1.0, description="initial deviation of each value, in deviations of a normal one"
+    )
+
+
+class SmallestFailure(BaseModel):
+    """Bisection: the failing case that differs least from the medians."""
+
+    model_config = _STRICT
+
+    kind: Literal["smallest_failure"] = Field(description="kind of search")
+    tolerance: float = Field(0.02, gt=0.0, le=0.5, description="of a value, as a share of its range")
+
+
+class Sensitivity(BaseModel):
+    """Sobol indices: the shares of each value in the variance of measures."""
+
+    model_config = _STRICT
+
+    kind: Literal["sensitivity"] = Field(description="kind of search")
+    measures: tuple[str, ...] = Field(min_length=1, description="names of the measures")
+    samples: int = Field(64, ge=8, description="base samples, a power of 2; it flies samples x (values + 2)")
+
+
+Search = Annotated[RareEvents | WorstCase | SmallestFailure | Sensitivity, Field(discriminator="kind")]
+
+
+class Campaign(BaseModel):
+    """Many flights of one scenario with varied values."""
+
+    model_config = _STRICT
+
+    name: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_\-]{1,60}$",
+        description="name of the campaign's directory; default: that of the file",
+    )
+    base: Path = Field(description="the scenario, relative to this file")
+    vary: dict[str, str | tuple[float | int | str | bool, ...]] = Field(
+        min_length=1,
+        description="distribution of each value, by its path in the scenario: uniform(low, high),"
+        " loguniform(low, high), normal(mean, deviation), choice(a, b), range(n), or a list of values",
+    )
+    design: Literal["random", "lhs", "sobol", "grid"] = Field(
+        "lhs", description="how runs are placed: independent, Latin hypercube, Sobol sequence, grid"
+    )
+    runs: int | None = Field(
+        None, ge=1, le=10_000_000, description="number of flights, at most; a grid has its own"
+    )
+    levels: int = Field(5, ge=2, description="values of each continuous distribution in a grid")
+    seed: Seed = Field(0, description="of the design; run i flies with seed + i unless vary has seed")
+    limits: dict[str, float | None] = Field(
+        {}, description="limits of measures by name, on top of those of the scenario; null for no limit"
+    )
+    stop: StopRules = Field(StopRules(), description="what ends the campaign early")
+    stages: tuple[Stage, ...] = Field(
+        ("built_in",), min_length=1, max_length=2, description="flight stacks, in order"
+    )
+    confirm: Confirmation = Field(Confirmation(), description="runs of the second stage")
+    search: Search | None = Field(None, description="chooses the runs in place of a design")
+    keep: Keep = Field("failures", description="runs whose directories stay; the table has every run")
+    keep_at_most: int = Field(50, ge=0, description="directories of failed runs; keep: all has no bound")
+    run_limit: Positive = Field(600.0, description="limit of wall time of a run in s; then it is repeated")
+
+    @classmethod
+    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+        """Faults between fields: the number of runs, the design and the search."""
+        found: list[tuple[FieldPath, str]] = []
+        search, design = data.get("search"), data.get("design")
+        kind = search.get("kind") if isinstance(search, dict) else None
+        if search is not None and design is not None:
+            found.append((("design",), "has no effect with a search; leave one of the two out"))
+        if design == "grid" and data.get("runs") is not None:
+            found.append((("runs",), "follows from a grid; leave it out, and set levels"))
+        if kind == "sensitivity" and data.get("runs") is not None:
+            found.append((("runs",), "follows from samples; leave it out"))
+        if design != "grid" and kind != "sensitivity" and data.get("runs") is None:
+            found.append((("runs",), "missing; give the number of flights"))
+        stages = data.get("stages")
+        if stages is not None and stages not in (["built_in"], ["px4"], ["built_in", "px4"]):
+            found.append((("stages",), "write [built_in], [px4] or [built_in, px4]"))
+        if data.get("confirm") is not None and stages != ["built_in", "px4"]:
+            found.append((("confirm",), "is only used with stages: [built_in, px4]"))
+        return found
+
+
+@dataclass(frozen=True)
+class Varied:
+    """A value that a campaign varies.
+
+    Attributes:
+        name: its path, as written.
+        path: the same as keys and indices.
+        distribution: of its values.
+    """
+
+    name: str
+    path: FieldPath
+    distribution: Distribution
+
+
+@dataclass(frozen=True)
+class CampaignFile:
+    """A campaign file, read and checked by itself.
+
+    Attributes:
+        file: its path.
+        document: for lines in messages.
+        specification: its content.
+        varied: what it varies, in order.
+    """
+
+    file: Path
+    document: Document
+    specification: Campaign
+    varied: tuple[Varied, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the campaign."""
+        return self.specification.name or self.file.stem
+
+    @property
+    def base(self) -> Path:
+        """The scenario."""
+        return self.file.parent / self.specification.base
+
+    def fault(self, path: FieldPath, message: str) -> str:
+        """A fault of a field, with its line."""
+        return str(Fault(self.document.line(path), path, message))
+
+
+def load_campaign(file: Path) -> CampaignFile:
+    """Read a campaign file.
+
+    Raises:
+        ConfigurationError: with every fault, its line, path and remedy.
+    """
+    document = read(file)
+    made = validate(Campaign, document)
+    faults: list[Fault] = []
+    varied: list[Varied] = []
+    for name, text in made.vary.items():
+        path = ("vary", name)
+        try:
+            varied.append(Varied(name, path_of(name), distribution(text)))
+        except UserError as error:
+            faults.append(Fault(document.line(path), path, str(error)))
+    if faults:
+        raise ConfigurationError(document.source, [str(fault) for fault in faults])
+    return CampaignFile(file, document, made, tuple(varied))
+
+
+def path_of(text: str) -> FieldPath:
+    """Keys and indices of ``vehicles[0].position[2]``.
+
+    Raises:
+        UserError: for a text that is no path.
+    """
+    path: list[str | int] = []
+    at = 0
+    while at < len(text):
+        step = _STEP.match(text, at)
+        if step is None or (at == 0 and text[0] in ".["):
+            raise UserError(f"{text!r} is no path of a field; write one such as vehicles[0].mass")
+        path.append(step.group(1) if step.group(1) is not None else int(step.group(2)))
+        at = step.end()
+    if not path:
+        raise UserError("an empty path; write one such as vehicles[0].mass")
+    return tuple(path)

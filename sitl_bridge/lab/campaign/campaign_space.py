@@ -1,0 +1,249 @@
+"""The space of a campaign: its scenario, the values it varies, and the check of all its corners."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sitl_bridge.analysis.report.measures import KINDS, checked_limits
+from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
+from sitl_bridge.base.field_paths import FieldPath
+from sitl_bridge.lab.campaign.campaign_file import CampaignFile, Stage, load_campaign
+from sitl_bridge.lab.campaign.design import runs_of
+from sitl_bridge.lab.campaign.distribution import Value
+from sitl_bridge.lab.campaign.varied_scenario import AirframeShelf, varied_scenario, words_of
+from sitl_bridge.session.event_support import refuse_events
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario import LoadedScenario, load_scenario
+from sitl_bridge.session.scenario_settings import limits_of, settings_of
+
+MOST_CORNERS = 512
+"""Corners that are checked; of a space with more, the extremes of each value and others at random."""
+MOST_FAULTS = 5
+"""Reasons of faulty corners that are printed."""
+LARGEST_READ = 50_000_000
+"""Bytes of a file up to which its content counts for the names of runs; beyond, its size."""
+
+
+@dataclass
+class CampaignSpace:
+    """A campaign and its scenario.
+
+    Attributes:
+        campaign: its file.
+        base: the scenario as it stands.
+        limits: of measures, with which a flight succeeds.
+        digest: of everything that all runs have in common: the program, the scenario and its files.
+    """
+
+    campaign: CampaignFile
+    base: LoadedScenario
+    limits: dict[str, float | None]
+    digest: str
+    _shelf: AirframeShelf = field(default_factory=AirframeShelf)
+
+    @classmethod
+    def load(cls, file: Path) -> CampaignSpace:
+        """Read a campaign and its scenario.
+
+        Raises:
+            ConfigurationError: with every fault of the two files.
+        """
+        campaign = load_campaign(file)
+        made = campaign.specification
+        try:
+            base = load_scenario(campaign.base)
+        except ConfigurationError:
+            raise
+        except UserError as error:
+            raise ConfigurationError(str(file), [campaign.fault(("base",), str(error))]) from error
+        if base.formation is not None or base.avoidance is not None:
+            message = "is a formation or avoidance; a campaign flies scenarios with a mission"
+            raise ConfigurationError(str(file), [campaign.fault(("base",), message)])
+        refuse_events(base, "fly")
+        lines = {name: campaign.document.line(("limits", name)) for name in made.limits}
+        limits = limits_of(base) | checked_limits(made.limits, str(file), lines)
+        return cls(campaign, base, limits, _digest(base, campaign.base))
+
+    @property
+    def paths(self) -> tuple[FieldPath, ...]:
+        """Of the varied values."""
+        return tuple(one.path for one in self.campaign.varied)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the varied values, as written."""
+        return tuple(one.name for one in self.campaign.varied)
+
+    @property
+    def size(self) -> int:
+        """Flights of the first stage, at most."""
+        return runs_of(self.campaign.specification, [one.distribution for one in self.campaign.varied])
+
+    def values_at(self, point: Sequence[float]) -> tuple[Value, ...]:
+        """The values at a point of the unit cube."""
+        return tuple(
+            one.distribution.at(float(u)) for one, u in zip(self.campaign.varied, point, strict=True)
+        )
+
+    def settings(
+        self, values: Sequence[Value], seed: int, choices: Choices
+    ) -> tuple[LoadedScenario, FleetSettings]:
+        """The scenario with these values, and the settings of its flight.
+
+        Raises:
+            UserError: for values that make no scenario.
+        """
+        by_path = dict(zip(self.paths, values, strict=True))
+        scenario = varied_scenario(self.base, self.campaign.base, by_path, seed, self._shelf)
+        return scenario, settings_of(scenario, self.campaign.base, choices)
+
+    def run_id(self, values: Sequence[Value], seed: int, stage: Stage, px4: Path | None) -> str:
+        """The name of a run: equal for equal resolved configurations only."""
+        about = [self.digest, dict(zip(self.names, values, strict=True)), seed, stage]
+        about += [str(px4.resolve())] if px4 is not None and stage == "px4" else []
+        return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:12]
+
+    # ------------------------------------------------------------------ the check before anything runs
+
+    def check(self) -> None:
+        """Check that every path exists and every corner is a valid scenario.
+
+        Raises:
+            ConfigurationError: with the faults.
+        """
+        file = str(self.campaign.file)
+        faults = [*self._path_faults(), *self._search_faults()] or self._corner_faults()
+        if faults:
+            raise ConfigurationError(file, faults)
+
+    def _corner_faults(self) -> list[str]:
+        """Reasons why corners are no valid scenarios, each once with the number of its corners."""
+        corners = list({repr(corner): corner for corner in self.corners()}.values())
+        found: dict[str, list[tuple[Value, ...]]] = {}
+        for corner in corners:
+            try:
+                self.settings(corner, 0, Choices(autopilot="builtin"))[1].check()
+            except UserError as error:
+                for reason in dict.fromkeys(words_of(error)):
+                    found.setdefault(reason, []).append(corner)
+        faults = [
+            self.campaign.fault(("vary",), f"no valid scenario {self._place(bad, len(corners))}: {reason}")
+            for reason, bad in found.items()
+        ]
+        others = len(faults) - MOST_FAULTS
+        return faults if others <= 0 else [*faults[:MOST_FAULTS], f"and {others} other reasons"]
+
+    def _place(self, bad: Sequence[tuple[Value, ...]], checked: int) -> str:
+        """The corners of a fault in words."""
+        first = ", ".join(f"{n} = {_shown(v)}" for n, v in zip(self.names, bad[0], strict=True))
+        if len(bad) == 1:
+            return f"at {first}"
+        if len(bad) == checked:
+            return f"at any of {checked} corners"
+        return f"at {len(bad)} of {checked} corners, the first at {first}"
+
+    def _path_faults(self) -> Iterator[str]:
+        """Faults of single values, each alone at its ends."""
+        for one in self.campaign.varied:
+            for end in one.distribution.ends():
+                try:
+                    varied_scenario(self.base, self.campaign.base, {one.path: end}, 0, self._shelf)
+                except FieldError as error:
+                    yield self.campaign.fault(("vary", one.name), f"{_dotted(error.path)}: {error}")
+                    break
+                except UserError as error:
+                    words = "; ".join(words_of(error))
+                    yield self.campaign.fault(("vary", one.name), f"cannot be {_shown(end)}: {words}")
+                    break
+
+    def _search_faults(self) -> Iterator[str]:
+        search = self.campaign.specification.search
+        if search is None:
+            return
+        wanted = getattr(search, "measures", None) or ([search.measure] if hasattr(search, "measure") else [])
+        for name in wanted:
+            if name not in KINDS:
+                near = checked_name(name)
+                yield self.campaign.fault(("search",), f"there is no measure {name!r}; {near}")
+            elif search.kind == "rare_events" and self.limits.get(name) is None:
+                message = f"{name} needs a limit, which says what a failure is; add it to limits"
+                yield self.campaign.fault(("search", "measure"), message)
+
+    def corners(self) -> Iterator[tuple[Value, ...]]:
+        """Combinations of extreme values: all of them, or of many those of each value and some at random."""
+        ends = [one.distribution.ends() for one in self.campaign.varied]
+        if np.prod([float(len(values)) for values in ends]) <= MOST_CORNERS:
+            yield from itertools.product(*ends)
+            return
+        middle = [one.distribution.middle() for one in self.campaign.varied]
+        for i, values in enumerate(ends):
+            for value in values[:MOST_CORNERS]:
+                yield tuple(value if k == i else other for k, other in enumerate(middle))
+        random = np.random.default_rng(0)
+        for _ in range(MOST_CORNERS):
+            yield tuple(values[int(random.integers(len(values)))] for values in ends)
+
+
+def checked_name(name: str) -> str:
+    """A hint at the measure that was meant."""
+    import difflib
+
+    near = difflib.get_close_matches(name, KINDS, 1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
+
+
+def _shown(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text or "the scenario"
+
+
+def _digest(base: LoadedScenario, file: Path) -> str:
+    """Of the program and of a scenario with everything that it names."""
+    found = hashlib.sha256(program_digest().encode())
+    parts: list[Any] = [base.specification.model_dump(mode="json"), base.world.model_dump(mode="json")]
+    parts += [vehicle.airframe.unloaded().model_dump(mode="json") for vehicle in base.vehicles]
+    for part in parts:
+        found.update(json.dumps(part, sort_keys=True, default=str).encode())
+        for text in sorted(set(_texts(part))):
+            named = file.parent / text
+            if len(text) < 1000 and "\0" not in text and named.is_file():
+                large = named.stat().st_size > LARGEST_READ
+                found.update(str(named.stat().st_size).encode() if large else named.read_bytes())
+    return found.hexdigest()
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for value in data.values():
+            yield from _texts(value)
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from _texts(value)
+
+
+@cache
+def program_digest() -> str:
+    """Of this program's own files: runs of another version are other runs."""
+    found = hashlib.sha256()
+    package = Path(__file__).resolve().parent.parent.parent
+    for path in sorted(package.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()

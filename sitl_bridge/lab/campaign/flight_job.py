@@ -1,0 +1,261 @@
+"""One run of a campaign: what a worker needs for it, how it is flown, and the row that remains of it."""
+
+from __future__ import annotations
+
+import errno
+import math
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.analysis.report.run_record import RunRecord
+from sitl_bridge.analysis.report.verdict import Verdict
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.lab.campaign.campaign_file import Keep, Stage
+from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
+from sitl_bridge.lab.campaign.distribution import Value
+from sitl_bridge.lab.campaign.plan_flight import PlanFlights, flies_here
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.session import FleetSession
+from sitl_bridge.testing.instances import claim_instance
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of a disk that is full, which may have room again."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to fly.
+
+    Attributes:
+        file: of the campaign.
+        id: name of the run.
+        number: in the campaign, from 0.
+        point: in the unit cube; empty for values that were not drawn there.
+        values: in the order of the file.
+        seed: of the flight.
+        stage: the flight stack.
+        work: directory for its files.
+        px4: to fly with.
+        weight: of importance sampling: probability density of the campaign over that of the draw.
+        attempt: 1, and 2 after a worker was lost.
+        keep: which runs leave a directory; others that are flown within the process write nothing.
+    """
+
+    file: Path
+    id: str
+    number: int
+    point: tuple[float, ...]
+    values: tuple[Value, ...]
+    seed: int
+    stage: Stage
+    work: Path
+    px4: Path | None = None
+    weight: float = 1.0
+    attempt: int = 1
+    keep: Keep = "all"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """What remains of a run.
+
+    Attributes:
+        id, number, stage, seed, weight, point, attempt: of the job.
+        values: by name.
+        status: ``flown``, ``invalid`` for values that make no scenario, or ``lost`` if its workers ended.
+        succeeded: whether the flight succeeded within its limits.
+        reason: of a failure.
+        margin: least distance from a limit as a share of it; negative beyond it, nan without limits.
+        measures: by name; of several vehicles the worst.
+        simulated_seconds, wall_seconds: of the flight.
+        directory: of the run, in its work directory or kept; empty where it was removed.
+    """
+
+    id: str
+    number: int
+    stage: str
+    seed: int
+    values: Mapping[str, Value]
+    status: str
+    succeeded: bool
+    reason: str = ""
+    margin: float = math.nan
+    measures: Mapping[str, float] = field(default_factory=dict)
+    simulated_seconds: float = math.nan
+    wall_seconds: float = math.nan
+    weight: float = 1.0
+    point: tuple[float, ...] = ()
+    attempt: int = 1
+    directory: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON: figures that are not finite as texts."""
+        return {key: _finite(value) for key, value in asdict(self).items()}
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any]) -> RunRow:
+        """Undo ``as_data``."""
+        figures = ("margin", "simulated_seconds", "wall_seconds", "weight")
+        found = {**data, **{name: float(data[name]) for name in figures}}
+        # A report holds many rows: their names are the same objects.
+        found["measures"] = {sys.intern(name): float(value) for name, value in data["measures"].items()}
+        found["values"] = {sys.intern(name): value for name, value in data["values"].items()}
+        found["point"] = tuple(data["point"])
+        return cls(**found)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@cache
+def _space(file: Path, _changed: float) -> CampaignSpace:
+    return CampaignSpace.load(file)
+
+
+@cache
+def _plan_flights() -> PlanFlights:
+    return PlanFlights()
+
+
+def fly_job(job: Job) -> RunRow:
+    """Fly a run in this process, and evaluate it.
+
+    Raises:
+        OSError: on a full disk; the run may be repeated.
+    """
+    names: tuple[str, ...] = ()
+    try:
+        space = _space(job.file, job.file.stat().st_mtime)
+        names = space.names
+        return _flown(space, job)
+    except UserError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in FULL:
+            raise cause from error
+        values = dict(zip(names, job.values, strict=False))
+        return row_of(job, values, status="invalid", reason=str(error))
+
+
+def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, **more: Any) -> RunRow:
+    """A row of a job without a flight that succeeded."""
+    return RunRow(
+        job.id,
+        job.number,
+        job.stage,
+        job.seed,
+        values,
+        status,
+        more.pop("succeeded", False),
+        reason,
+        weight=job.weight,
+        point=job.point,
+        attempt=job.attempt,
+        **more,
+    )
+
+
+def _flown(space: CampaignSpace, job: Job) -> RunRow:
+    """Fly and evaluate."""
+    begun = time.monotonic()
+    choices = Choices(
+        autopilot="builtin" if job.stage == "built_in" else "px4",
+        speed=math.inf,
+        px4=job.px4 if job.stage == "px4" else None,
+        runs=job.work,
+        limits=space.limits,
+    )
+    settings = space.settings(job.values, job.seed, choices)[1]
+    if job.stage == "built_in" and flies_here(settings):
+        plans = [plan for _, plan in settings.check() if plan is not None]
+        if job.keep != "all":
+            row = _row(space, job, *_plan_flights().measure(settings, plans), begun)
+            if row.succeeded or job.keep == "none":
+                return row
+        # The same flight once more, to the bit, with its files.
+        run, verdict = _plan_flights().fly(settings, plans)
+    else:
+        run, verdict = _fly_processes(space, job, choices)
+    return _row(space, job, run, verdict, begun, run.path)
+
+
+def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> tuple[RunRecord, Verdict]:
+    """Fly with the processes of ``sitl-bridge fly``, at ports that no other run uses."""
+    count = len(space.base.vehicles)
+    claims = [claim_instance()]
+    try:
+        # The instances of a fleet follow one another.
+        while len(claims) < count:
+            claims.append(claim_instance())
+            if claims[-1].number != claims[0].number + len(claims) - 1:
+                for one in claims[:-1]:
+                    one.release()
+                claims = claims[-1:]
+        choices = replace(choices, instance=claims[0].number)
+        settings: FleetSettings = space.settings(job.values, job.seed, choices)[1]
+        session = FleetSession(settings)
+        with session:
+            session.fly_fleet()
+        outcome = session.conclude_fleet(picture=False)
+        return outcome.run, outcome.verdict
+    finally:
+        for one in claims:
+            one.release()
+
+
+def _row(
+    space: CampaignSpace,
+    job: Job,
+    run: RunRecord,
+    verdict: Verdict,
+    begun: float,
+    directory: Path | None = None,
+) -> RunRow:
+    summary = run.of_vehicle(run.vehicles[0].name) if run.vehicles else run.summary
+    return row_of(
+        job,
+        dict(zip(space.names, job.values, strict=True)),
+        status="flown",
+        reason=next(iter(verdict.reasons), ""),
+        succeeded=verdict.succeeded,
+        margin=_margin(verdict),
+        measures=worst_measures(verdict),
+        simulated_seconds=float(summary.get("simulated_seconds") or math.nan),
+        wall_seconds=time.monotonic() - begun,
+        directory="" if directory is None else str(directory),
+    )
+
+
+def worst_measures(found: Verdict) -> dict[str, float]:
+    """Values by name; of several vehicles the worst, which is the smallest of those with a lower bound."""
+    values: dict[str, float] = {}
+    for one in found.measures:
+        name = one.kind.name
+        pick = min if one.kind.at_least else max
+        values[name] = pick(values[name], one.value) if name in values else one.value
+    values.pop("real_time_factor", None)  # of the machine, not of the flight
+    return values
+
+
+def margin(name: str, value: float, limit: float) -> float:
+    """Distance of a measure from its limit, as a share of the limit; negative beyond it."""
+    scale = abs(limit) or 1.0
+    return (value - limit) / scale if KINDS[name].at_least else (limit - value) / scale
+
+
+def _margin(found: Verdict) -> float:
+    margins = [
+        margin(one.kind.name, one.value, one.limit)
+        for one in found.measures
+        if one.set_by_user and one.limit is not None
+    ]
+    return min(margins, default=math.nan)

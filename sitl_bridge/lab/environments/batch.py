@@ -1,0 +1,433 @@
+"""n vehicles that are stepped by actions: their memory, reset and step.  Neither rewards nor spaces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.api.compiling import compilation_shown
+from sitl_bridge.api.sensor_samples import FIELDS
+from sitl_bridge.autopilot.control.allocation import allocation_record
+from sitl_bridge.autopilot.control.gains import controller_record
+from sitl_bridge.autopilot.control.records import CONTROLLER
+from sitl_bridge.autopilot.records import ESTIMATE, SETPOINT, WRENCH
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.random_streams import stream
+from sitl_bridge.base.kernels.thread_blocks import BLOCKS_PER_THREAD, cut, run_blocks, thread_count
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.dynamics.records import EULER, RUNGE_KUTTA, STATE
+from sitl_bridge.core.sensors.records import GPS, KIND_NAMES, SENSOR_STATE
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.records import WIND_STATE
+from sitl_bridge.core.world.world import World
+from sitl_bridge.lab.environments.action_levels import ActionLevel
+from sitl_bridge.lab.environments.batch_arrays import BatchArrays
+from sitl_bridge.lab.environments.batch_reset import reset_batch
+from sitl_bridge.lab.environments.batch_step import fly_block, fly_together, observe_batch
+from sitl_bridge.lab.environments.lasting_words import lasting_words
+from sitl_bridge.lab.environments.randomisation import Randomisation
+from sitl_bridge.lab.environments.records import (
+    BATCH,
+    COLLIDED,
+    DIVERGED,
+    EPISODE,
+    MOTORS,
+    ON_GROUND,
+    SLOT,
+    TRUTH_SIZE,
+)
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+LEAST_BLOCK = 64
+"""Vehicles of a block; starting a thread costs about as much as flying so many for a step."""
+MAX_TILT = math.radians(45.0)
+"""Of a velocity setpoint, PX4's MPC_TILTMAX_AIR."""
+SEEN = {
+    "imu": ("specific_force", "angular_velocity"),
+    "magnetometer": ("field",),
+    "barometer": ("pressure_altitude",),
+    "gps": ("latitude", "velocity"),
+}
+"""Figures of an observation by sensors; ``latitude`` stands for the position."""
+INTEGRATORS = {"runge_kutta": RUNGE_KUTTA, "euler": EULER}
+"""Euler takes one evaluation of the forces a step in free air instead of five; its error is of first
+order."""
+FACTORS = {"field": 1e6}
+"""A field is seen in microtesla."""
+CHANGING = tuple(CONTROLLER.fields[name][1] // 8 for name in ("level", "flow_ratio"))  # type: ignore[index]
+"""First word of a CONTROLLER that changes, and the first behind it that is scratch within a step."""
+NOTHING_SEEN = np.zeros((0, 0), np.float32)
+"""In place of observations."""
+
+
+class VehicleBatch:
+    """The vehicles of a vector environment.
+
+    Args:
+        airframe: of all.
+        count: of vehicles.
+        level: of the actions.
+        world: where each flies, alone unless ``proximity`` is given.
+        randomisation: of the resets.
+        period: s between actions, whole steps.
+        step: s of an integration step.
+        height: m above ground of the start, in a hover; 0 stands on the ground.
+        places: (n, 3) m NED of the starts, beside the height.
+        with_sensors: whether sensors are sampled and seen.
+        threads: at most; None for ``SITL_BRIDGE_THREADS`` or all cores.
+        proximity: contact and downwash between the vehicles, which then share the world; None for neither.
+        integrator: of the motion, one of ``INTEGRATORS``.
+
+    Attributes:
+        actions: (n, k) to be written before a step.
+        truth: (n, 13).
+        seen: (n, k) of the sensors.
+        draws: (n, k) random numbers of the present episode for a task.
+
+    Raises:
+        UserError: for what does not fit together.
+    """
+
+    def __init__(
+        self,
+        airframe: Airframe,
+        count: int,
+        level: ActionLevel,
+        *,
+        world: World,
+        randomisation: Randomisation,
+        period: float,
+        step: float,
+        height: float,
+        places: Array,
+        draws: int,
+        with_sensors: bool,
+        threads: int | None,
+        proximity: Proximity | None = None,
+        integrator: str = "runge_kutta",
+    ) -> None:
+        if integrator not in INTEGRATORS:
+            raise UserError(f"integrator: {integrator!r} is not one of {', '.join(INTEGRATORS)}")
+        self._integrator = INTEGRATORS[integrator]
+        self.step_time = round(step * 1e6)
+        self.steps = _steps(period, step)
+        self.period = self.steps * self.step_time * 1e-6
+        if world.scene.record[0]["moving_first"] < world.scene.record[0]["shape_count"]:
+            raise UserError("world: the objects of an environment's scene stand still; remove their paths")
+        if world.wind[0]["custom"]:
+            raise UserError("world: an environment takes no wind of your own; use randomisation.wind")
+        self.threads = thread_count(threads)
+        self._together = proximity is not None
+        blocks = count if self._together else max(1, min(count, self.threads * BLOCKS_PER_THREAD))
+        self._blocks = cut(count, 1 if self._together else self.threads, LEAST_BLOCK)
+        self._world = world
+        sensors = airframe.sensor_records() if with_sensors else airframe.sensor_records()[:0]
+        with compilation_shown():
+            self._make(
+                airframe, count, blocks, level, sensors, randomisation, height, places, draws, proximity
+            )
+            self._handles = self._arrays.handles()
+            self._skipped = np.ones(count, np.uint8)
+            if self._together:
+                fly_together(self._handles, 0, self._skipped, 0, 0)
+            else:
+                fly_block(self._handles, 0, 0, 0, self._skipped, NOTHING_SEEN, 0)
+            reset_batch(self._handles, self._skipped[:0])
+            observe_batch(self._handles, self._skipped[:0], NOTHING_SEEN)
+
+    def _make(
+        self,
+        airframe: Airframe,
+        count: int,
+        blocks: int,
+        level: ActionLevel,
+        sensors: NDArray[np.void],
+        randomisation: Randomisation,
+        height: float,
+        places: Array,
+        draws: int,
+        proximity: Proximity | None,
+    ) -> None:
+        """Allocate all arrays."""
+        lightest, heaviest = (self._vehicle(airframe, factor) for factor in randomisation.mass)
+        names = [str(i) for i in range(count if self._together else 1)]
+        for vehicle in (heaviest, lightest, airframe.vehicle()):  # refuses what cannot be integrated
+            self._simulation = Simulation(
+                self._world,
+                [VehicleSetup(vehicle, sensors, (0.0, 0.0, -height), 0.0, name) for name in names],
+                step=self.step_time,
+                proximity=proximity,
+            )
+        crowded = len(self._world.scene.shapes) > 0
+        kept = STATE.fields["rotor_work" if crowded else "history"][1] // 8  # type: ignore[index]
+        alone, health = proximity is None and not crowded, randomisation.varies_rotors
+        actions = np.zeros((count, level.size))
+        commands = np.zeros((count, len(airframe.rotors)))
+        slots = _slots(sensors)
+        work = self._work(airframe, blocks, sensors, height)
+        self._arrays = BatchArrays(
+            batch=self._settings(level, kept, randomisation),
+            reset=randomisation.pack(),
+            **work,
+            **_memories(count, level, lasting_words(airframe.record, kept, alone=alone, health=health)),
+            fresh_vehicle=airframe.vehicle().reshape(1),
+            fresh_state=work["state_words"][:1].copy(),
+            fresh_controller=work["controller_words"][:1].copy(),
+            fresh_sensors=sensors.copy(),
+            environment=self._world.environment,
+            turbulence=self._simulation.turbulence,
+            series=self._world.wind_series,
+            places=np.ascontiguousarray(places, dtype=np.float64),
+            randoms=np.zeros((count, 4), np.uint64),
+            episodes=np.zeros(count, EPISODE),
+            clocks=np.zeros(count, np.int64),
+            events=np.zeros(count, np.uint8),
+            wrenches=np.zeros(count, WRENCH),
+            wind_states=np.zeros(count, WIND_STATE),
+            sensor_states=np.zeros((count, len(sensors)), SENSOR_STATE),
+            actions=actions,
+            limits=np.array([level.low, level.high]),
+            controls=actions if level.number == MOTORS else commands,
+            truth=np.zeros((count, TRUTH_SIZE)),
+            seen=np.zeros((count, int(slots["size"].sum()))),
+            slots=slots,
+            draws=np.zeros((count, draws)),
+            neighbours=self._simulation.arrays.neighbours,
+        )
+
+    def _work(
+        self, airframe: Airframe, blocks: int, sensors: NDArray[np.void], height: float
+    ) -> dict[str, Any]:
+        """Records to work on, one a block, as at the start of an episode."""
+        state = self._simulation.states[:1].copy()
+        environment = self._world.environment[0]
+        controller = np.array([controller_record(airframe, self._world)])
+        allocation = allocation_record(airframe, self._world)
+        _, _, density = air(environment, -height)
+        trim = hover(airframe.record, density, float(environment["gravity"]))
+        if height > 0.0 and trim is not None:
+            state[0]["rotor_speed"][: len(trim.rotor_speed)] = trim.rotor_speed
+            lift = _nominal_thrust(allocation, trim.command) / float(airframe.record["mass"])
+            controller[0]["integral"][2] = float(environment["gravity"]) - lift
+        self._home = state[0]["position"].copy()
+        vehicle = airframe.vehicle().reshape(1).copy()
+        vehicle["integrator"] = self._integrator
+        states, controllers = np.repeat(state, blocks), np.repeat(controller, blocks)
+        return {
+            "vehicles": np.repeat(vehicle, blocks),
+            "states": states,
+            "state_words": states.view(np.int64).reshape(blocks, -1),
+            "controllers": controllers,
+            "controller_words": controllers.view(np.int64).reshape(blocks, -1),
+            "allocations": np.repeat(allocation.reshape(1), blocks),
+            "setpoints": np.zeros(blocks, SETPOINT),
+            "estimates": np.zeros(blocks, ESTIMATE),
+            "winds": np.repeat(self._world.wind, blocks),
+            "sensors": np.tile(sensors, (blocks, 1)),
+        }
+
+    def _settings(self, level: ActionLevel, kept: int, randomisation: Randomisation) -> NDArray[np.void]:
+        """(1,) BATCH."""
+        batch = np.zeros(1, BATCH)
+        record, wind = batch[0], self._world.wind[0]
+        record["level"], record["step"], record["state_words"] = level.number, self.step_time, kept
+        record["controller_first"], record["max_tilt"] = CHANGING[0], MAX_TILT
+        record["wind"], record["turbulence"] = wind["steady"], wind["dryden_speed_20ft"]
+        latitude = float(self._world.environment[0]["latitude"])
+        record["meridian"], record["parallel"] = _radii(latitude)
+        record["varied"] = self._together or randomisation.varies
+        record["still"] = self._world.still and not randomisation.moves_air
+        return batch
+
+    @staticmethod
+    def _vehicle(airframe: Airframe, factor: float) -> NDArray[np.void]:
+        """The airframe's record with another mass."""
+        vehicle = airframe.vehicle().copy()
+        vehicle["mass"] *= factor
+        vehicle["inertia"] *= factor
+        vehicle["inertia_inverse"] /= factor
+        return vehicle
+
+    def __len__(self) -> int:
+        return len(self._arrays.episodes)
+
+    @property
+    def home(self) -> Array:
+        """(3,) m NED of the start of a vehicle whose place is the origin, without randomisation."""
+        home: Array = self._home
+        return home
+
+    @property
+    def actions(self) -> Array:
+        """(n, k), read by the next step."""
+        return self._arrays.actions
+
+    @property
+    def truth(self) -> Array:
+        """(n, 13): position and velocity NED, attitude, angular velocity FRD."""
+        return self._arrays.truth
+
+    @property
+    def seen(self) -> Array:
+        """(n, k) last samples of the sensors."""
+        return self._arrays.seen
+
+    @property
+    def draws(self) -> Array:
+        """(n, k) uniform random numbers of the present episodes."""
+        return self._arrays.draws
+
+    @property
+    def controls(self) -> Array:
+        """(n, 16) motor commands of the last step."""
+        commands = np.zeros((len(self), 16))
+        commands[:, : self._arrays.controls.shape[1]] = self._arrays.controls
+        return commands
+
+    @property
+    def episodes(self) -> NDArray[np.void]:
+        """(n,) EPISODE: what each vehicle drew."""
+        return self._arrays.episodes
+
+    @property
+    def time(self) -> Array:
+        """(n,) s since the start of the episode."""
+        return np.multiply(self._arrays.clocks, 1e-6, dtype=np.float64)
+
+    def seed(self, seeds: Sequence[int], chosen: Mask) -> None:
+        """Set the random streams of the chosen vehicles, each by its own seed."""
+        for i in np.flatnonzero(chosen).tolist():
+            self._arrays.randoms[i] = stream(seeds[i], "environment")
+
+    def reset(self, chosen: Mask) -> None:
+        """Begin new episodes of the chosen vehicles."""
+        reset_batch(self._handles, chosen.view(np.uint8))
+        if self._together:
+            self._simulation.reset()
+            episodes = self._arrays.episodes
+            for name in ("wind", "turbulence"):  # they fly in the same air
+                episodes[name] = episodes[name][0]
+            self._arrays.wind_states["shift"] = self._arrays.wind_states["shift"][0]
+
+    def fly(
+        self,
+        skipped: Mask,
+        given: NDArray[np.float32] | Array | None = None,
+        observations: NDArray[np.float32] = NOTHING_SEEN,
+    ) -> None:
+        """Fly all vehicles but those skipped until their next action.
+
+        Args:
+            skipped: (n,).
+            given: (n, k) finite actions, contiguous; what is beyond the limits counts as the limit.  None
+                takes ``actions``.
+            observations: (n, m), whose first ``seen_count`` figures are written.
+        """
+        taken = self._arrays.actions if given is None else given
+        record = self._arrays.batch[0]
+        record["given"], record["single"] = taken.ctypes.data, taken.dtype == np.float32
+        flags, handles, steps = skipped.view(np.uint8), self._handles, self.steps
+
+        def call(block: int, first: int, last: int) -> None:
+            fly_block(handles, block, first, last, flags, observations, steps)
+
+        if self._together:
+            fly_together(handles, len(self), flags, steps, self._simulation.time)
+        else:
+            run_blocks(call, self._blocks, self.threads)
+        self._simulation.time += steps * self.step_time
+
+    @property
+    def seen_count(self) -> int:
+        """Figures of an observation: of the sensors if there are any, else of the true state."""
+        return self.seen.shape[1] or TRUTH_SIZE
+
+    def observe(self, chosen: Mask, observations: NDArray[np.float32]) -> None:
+        """Write the first ``seen_count`` figures of the observations (n, m) of the chosen vehicles."""
+        observe_batch(self._handles, chosen.view(np.uint8), observations)
+
+    @property
+    def on_ground(self) -> Mask:
+        """(n,) whether a vehicle touches the ground."""
+        touching: Mask = (self._arrays.events & ON_GROUND) != 0
+        return touching
+
+    @property
+    def collided(self) -> Mask:
+        """(n,) whether a vehicle hit something in the last step, or its motion diverged."""
+        hit: Mask = (self._arrays.events & (COLLIDED | DIVERGED)) != 0
+        return hit
+
+
+def _memories(
+    count: int, level: ActionLevel, words: tuple[NDArray[np.uint64], NDArray[np.uint64]]
+) -> dict[str, Any]:
+    """Memory of each vehicle, ``words`` as ``lasting_words`` gives them."""
+    flying, grounded = words
+    remembered = 0 if level.number == MOTORS else CHANGING[1] - CHANGING[0]
+    return {
+        "motions": np.zeros((count, len(flying) + 1), np.int64),
+        "motion_words": flying,
+        "grounds": np.zeros((count, len(grounded)), np.int64),
+        "ground_words": grounded,
+        "memories": np.zeros((count, remembered), np.int64),
+    }
+
+
+def _steps(period: float, step: float) -> int:
+    """Integration steps between actions.
+
+    Raises:
+        UserError: where that is no whole number.
+    """
+    whole, part = divmod(round(period * 1e6), round(step * 1e6) or 1)
+    if step <= 0.0 or whole < 1 or part:
+        raise UserError(f"period: {period:g} s is no multiple of the step, {step:g} s")
+    return whole
+
+
+def _nominal_thrust(allocation: NDArray[np.void], commands: Array) -> float:
+    """N along body up that the allocation expects of motor commands; a full battery gives more of it.
+
+    The integral of the vertical velocity, which makes up for the difference, starts there.
+    """
+    total = 0.0
+    for k, command in enumerate(commands):
+        curve, low, high = (allocation[name][k] for name in ("curve", "thrust_min", "thrust_max"))
+        root = np.interp(command, curve, np.linspace(0.0, 1.0, len(curve)))
+        total += float(allocation["effectiveness"][0, k] * (low + root * root * (high - low)))
+    return total
+
+
+def _slots(sensors: NDArray[np.void]) -> NDArray[np.void]:
+    """(k,) SLOT of the figures seen, in the order of SEEN; the first sensor of each kind."""
+    found = []
+    for kind, figures in SEEN.items():
+        for index, sensor in enumerate(sensors):
+            if KIND_NAMES[int(sensor["kind"])] != kind:
+                continue
+            for figure in figures:
+                place = slice(0, 3) if figure == "latitude" else FIELDS[kind][figure]
+                first, size = (
+                    (place, 1) if isinstance(place, int) else (place.start, place.stop - place.start)
+                )
+                number = GPS if kind == "gps" else int(sensor["kind"])
+                found.append((index, number, first, size, FACTORS.get(figure, 1.0)))
+            break
+    return np.array(found, dtype=SLOT)
+
+
+def _radii(latitude: float) -> tuple[float, float]:
+    """Metres per rad of latitude and of longitude, WGS-84."""
+    a, e2 = 6378137.0, 6.69437999014e-3
+    s = 1.0 - e2 * math.sin(latitude) ** 2
+    return a * (1.0 - e2) / s**1.5, a / math.sqrt(s) * math.cos(latitude)

@@ -1,0 +1,54 @@
+"""Spaces of observations and actions, the same for every environment of a task."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.lab.environments.action_levels import ActionLevel
+from sitl_bridge.lab.environments.observation_figures import LIMIT
+from sitl_bridge.lab.environments.tasks import Task
+
+Observation: TypeAlias = NDArray[np.float32]
+
+TRUTH_FIGURES = (
+    *(f"position {axis}, m" for axis in ("north", "east", "down")),
+    *(f"velocity {axis}, m/s" for axis in ("north", "east", "down")),
+    *(f"attitude {part}, quaternion body to NED" for part in "wxyz"),
+    *(f"angular velocity about body {axis}, rad/s" for axis in "xyz"),
+)
+SENSOR_FIGURES = (
+    *(f"specific force along body {axis}, m/s^2" for axis in "xyz"),
+    *(f"gyroscope about body {axis}, rad/s" for axis in "xyz"),
+    *(f"magnetic field along body {axis}, uT" for axis in "xyz"),
+    "pressure altitude, m",
+    *(f"GPS position {axis}, m" for axis in ("north", "east", "down")),
+    *(f"GPS velocity {axis}, m/s" for axis in ("north", "east", "down")),
+)
+SOURCES = {"truth": TRUTH_FIGURES, "sensors": SENSOR_FIGURES}
+
+
+def observation_figures(source: str, task: Task) -> tuple[str, ...]:
+    """Names and units of an observation's figures.
+
+    Raises:
+        UserError: for a source that is none.
+    """
+    if source not in SOURCES:
+        raise UserError(f"observations: {source!r} is not one of {', '.join(SOURCES)}")
+    return (*SOURCES[source], *task.figures)
+
+
+def observation_space(figures: tuple[str, ...]) -> Box[np.float32]:
+    """The space of observations with these figures."""
+    limits = np.array([1.0 if "quaternion" in figure else LIMIT for figure in figures], dtype=np.float32)
+    return Box(-limits, limits, dtype=np.float32)
+
+
+def action_space(level: ActionLevel) -> Box[np.float32]:
+    """The space of actions of a level."""
+    return Box(level.low.astype(np.float32), level.high.astype(np.float32), dtype=np.float32)

@@ -1,0 +1,254 @@
+"""n vehicles as the sub-environments of one Gymnasium vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
+from sitl_bridge.api.world_choice import WorldChoice
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.lab.environments.action_levels import action_level
+from sitl_bridge.lab.environments.batch import VehicleBatch
+from sitl_bridge.lab.environments.environment_spaces import (
+    SENSOR_FIGURES,
+    Observation,
+    action_space,
+    observation_figures,
+    observation_space,
+)
+from sitl_bridge.lab.environments.observation_figures import write_figures, write_ways
+from sitl_bridge.lab.environments.randomisation import Randomisation
+from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
+from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
+
+Mask: TypeAlias = NDArray[np.bool_]
+Stepped: TypeAlias = tuple[Observation, NDArray[np.float64], Mask, Mask, dict[str, Any]]
+
+
+class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
+    """n vehicles that share nothing, each with its own episodes, random numbers and clock.
+
+    The same seeds and actions give the same bytes, whatever the number of sub-environments and threads.
+
+    Args:
+        num_envs: number of vehicles.
+        airframe: of all, by name, file or as an object.
+        task: goals, reward and end of the episodes; None for ``HoldPosition()``.
+        actions: level: ``"motors"``, ``"rates"``, ``"attitude"`` or ``"velocity"``.
+        observations: ``"truth"`` or ``"sensors"``, beside what the task adds.
+        world: where each flies; None for calm air over level ground.
+        randomisation: of the resets; None for none.
+        period: s between actions, whole integration steps.
+        step: s of an integration step.
+        integrator: ``"runge_kutta"`` of fourth order; or ``"euler"``, which takes one evaluation of the
+            forces a step in free air instead of five.
+        autoreset_mode: of Gymnasium.
+        threads: at most; None for the environment variable ``SITL_BRIDGE_THREADS``, else all cores.
+
+    Attributes:
+        task: the task.
+        figures: names and units of an observation's figures.
+        level: of the actions, with names and units of its figures.
+
+    Raises:
+        UserError: for what does not fit together.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        airframe: AirframeChoice = "iris",
+        task: Task | None = None,
+        actions: str = "rates",
+        observations: str = "truth",
+        world: WorldChoice = None,
+        randomisation: Randomisation | None = None,
+        period: float = 0.02,
+        step: float = 0.004,
+        integrator: str = "runge_kutta",
+        autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
+        threads: int | None = None,
+    ) -> None:
+        if num_envs < 1:
+            raise UserError(f"num_envs: {num_envs} is below 1")
+        found = airframe_of(airframe)
+        self.task = task or HoldPosition()
+        self.level = action_level(actions, len(found.rotors))
+        self.figures = observation_figures(observations, self.task)
+        self._batch = task_batch(
+            found,
+            self.level,
+            self.task,
+            np.zeros((num_envs, 3)),
+            world=world,
+            randomisation=randomisation,
+            period=period,
+            step=step,
+            with_sensors=observations == "sensors",
+            threads=threads,
+            integrator=integrator,
+        )
+        if observations == "sensors" and self._batch.seen_count != len(SENSOR_FIGURES):
+            raise UserError(
+                f"{found.name}: observations by sensors need imu, magnetometer, barometer and gps"
+            )
+        self.num_envs = num_envs
+        self.metadata = {"autoreset_mode": autoreset_mode, "render_modes": []}
+        self._mode = autoreset_mode
+        self.single_observation_space = observation_space(self.figures)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.single_action_space = action_space(self.level)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._done = np.zeros(num_envs, np.bool_)
+        self._none = np.zeros(num_envs, np.bool_)
+        self._limit = self.task.duration - 0.5e-6
+        self._begun = False
+
+    # ------------------------------------------------------------------ reset
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin new episodes.
+
+        Args:
+            seed: of the first vehicle, the others count on from it; or one for each.  None lets the random
+                streams go on, from a seed of the system's at the first reset.
+            options: ``{"reset_mask": mask}`` resets the vehicles (n,) where the mask is True; None all.
+
+        Returns:
+            observations (n, k), and an empty dictionary.
+
+        Raises:
+            UserError: for seeds or a mask that do not fit.
+        """
+        chosen = self._mask((options or {}).get("reset_mask"))
+        if seed is None and not self._begun:
+            seed = seed_of_system()
+        if seed is not None:
+            seeds = self._seeds(seed)
+            super().reset(seed=seeds[0])
+            self._batch.seed(seeds, chosen)
+        self._begun = True
+        self._begin(chosen)
+        self._done[chosen] = False
+        observation = self._empty()
+        self._batch.observe(np.ones(self.num_envs, np.bool_), observation)
+        return self._completed(observation, self.motion), {}
+
+    def _seeds(self, seed: int | Sequence[int]) -> list[int]:
+        if isinstance(seed, int | np.integer):
+            seeds = list(range(int(seed), int(seed) + self.num_envs))
+        else:
+            seeds = [int(one) for one in seed]
+        if len(seeds) != self.num_envs or min(seeds) < 0:
+            raise UserError(f"reset: seed: one or {self.num_envs} whole numbers of 0 or more are needed")
+        return seeds
+
+    def _mask(self, mask: Any) -> Mask:
+        if mask is None:
+            return np.ones(self.num_envs, np.bool_)
+        found = np.array(mask)
+        if found.shape != (self.num_envs,) or found.dtype != np.bool_ or not found.any():
+            raise UserError(f"reset: reset_mask is {self.num_envs} times True or False, not {mask!r}")
+        return found
+
+    def _begin(self, chosen: Mask) -> None:
+        self._batch.reset(chosen)
+        self.task.begin(chosen, self._batch.draws, self.motion)
+
+    # ------------------------------------------------------------------ step
+
+    def step(self, actions: ArrayLike) -> Stepped:
+        """Fly all vehicles until their next actions.
+
+        Args:
+            actions: (n, k); what is beyond the limits of the space counts as the limit.
+
+        Returns:
+            observations, rewards, terminations, truncations and further information.
+
+        Raises:
+            UserError: for actions of another shape, or that are not finite; before the first reset; and for
+                an episode that has ended, with autoreset disabled.
+        """
+        batch = self._batch
+        given = np.asarray(actions)
+        given = np.ascontiguousarray(given, None if given.dtype == np.float32 else np.float64)
+        if given.shape != batch.actions.shape or not np.isfinite(given).all():
+            raise UserError(f"step: actions: {batch.actions.shape} finite numbers are needed")
+        if not self._begun:
+            raise UserError("step: reset the environment first")
+        skipped = self._none
+        if self._done.any():
+            if self._mode == AutoresetMode.DISABLED:
+                raise UserError("step: episodes have ended; reset them first, by options={'reset_mask': ...}")
+            skipped = self._done.copy()
+        observation = self._empty()
+        batch.fly(skipped, given, observation)
+        motion = self.motion
+        terminated = self.task.terminated(motion)
+        truncated = (motion.time > self._limit) & ~terminated
+        reward = self.task.reward(motion)
+        info: dict[str, Any] = {}
+        if skipped is not self._none:
+            reward[skipped] = 0.0
+            terminated[skipped] = truncated[skipped] = False
+            self._begin(skipped)
+            motion = self.motion
+            batch.observe(skipped, observation)
+        self._done = terminated | truncated
+        self._completed(observation, motion)
+        if self._mode == AutoresetMode.SAME_STEP and self._done.any():
+            observation, info = self._reset_now(observation)
+        return observation, reward, terminated, truncated, info
+
+    def _reset_now(self, observation: Observation) -> tuple[Observation, dict[str, Any]]:
+        """Reset what has ended; its last observation goes into the information."""
+        done = self._done.copy()
+        last = np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(done).tolist():
+            last[i] = observation[i].copy()
+        self._begin(done)
+        self._done = np.zeros(self.num_envs, np.bool_)
+        info = {"final_obs": last, "_final_obs": done, "final_info": {}, "_final_info": done}
+        self._batch.observe(done, observation)
+        return self._completed(observation, self.motion), info
+
+    def _empty(self) -> Observation:
+        """A new array for observations."""
+        return np.empty((self.num_envs, len(self.figures)), np.float32)
+
+    def _completed(self, observation: Observation, motion: VehicleMotion) -> Observation:
+        """Observations with the figures of the task, the last ones."""
+        first = self._batch.seen_count
+        if type(self.task).observe is Task.observe:
+            write_ways(self.task.goals, motion.truth, first, observation)  # the same, without arrays between
+            return observation
+        own = np.ascontiguousarray(self.task.observe(motion), dtype=np.float64)
+        if own.shape != (self.num_envs, len(self.figures) - first):
+            raise UserError(
+                f"{type(self.task).__name__}: observe gives an array {own.shape}, its figures need"
+                f" {(self.num_envs, len(self.figures) - first)}"
+            )
+        write_figures(own, first, observation)
+        return observation
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def motion(self) -> VehicleMotion:
+        """The true state of all vehicles; its arrays change with the next step."""
+        return motion_of(self._batch)
+
+    @property
+    def batch(self) -> VehicleBatch:
+        """The vehicles beneath: ``batch.episodes`` holds what they drew."""
+        return self._batch

@@ -1,0 +1,229 @@
+"""Identifies an airframe and the wind from a flight: what is fitted, how certain it is, what it predicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
+from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.lab.identification.advice import advice_on
+from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
+from sitl_bridge.lab.identification.fitted_parameters import GROUPS, LAG, PARAMETERS, WIND, Parameter
+from sitl_bridge.lab.identification.flight_windows import FlightWindows, held_out
+from sitl_bridge.lab.identification.prediction import PredictionError, prediction_errors
+from sitl_bridge.lab.identification.synthesis import Fit, Synthesis
+
+Array = NDArray[np.float64]
+
+KNOT_SPACING = 10.0
+"""s between the times at which the wind is estimated."""
+BLOCK, EVERY = 6.0, 4
+"""Every fourth block of 6 s is kept for validation."""
+HORIZON = 2.0
+"""s of the predictions."""
+
+
+@dataclass(frozen=True)
+class Identification:
+    """Result.
+
+    Attributes:
+        airframe: with the fitted and the fixed values, without its payload.
+        estimates: of the parameters.
+        fixed: values that were given, by path.
+        wind: None where it was not fitted.
+        moment: (3,) N m, constant, body.
+        turning: whether rotation was simulated.
+        windows: that were fitted, of ``length`` s.
+        length: s.
+        settled: whether the fit converged.
+        correlations: (p, p) of the estimates.
+        before, after: prediction errors on what was kept out of the fit.
+        advice: what the flight does not tell, and what would.
+    """
+
+    airframe: Airframe
+    estimates: tuple[Estimate, ...]
+    fixed: Mapping[str, float]
+    wind: WindEstimate | None
+    moment: Array
+    turning: bool
+    windows: int
+    length: float
+    settled: bool
+    correlations: Array
+    before: tuple[PredictionError, ...]
+    after: tuple[PredictionError, ...]
+    advice: tuple[str, ...]
+
+
+def identify_airframe(
+    log: VehicleLog,
+    airframe: Airframe,
+    *,
+    fit: Sequence[str],
+    fix: Mapping[str, float] | None = None,
+    window: float = 1.0,
+) -> Identification:
+    """Fit parameters and wind to a flight.
+
+    Args:
+        log: of the flight.
+        airframe: with the figures from which the fit starts, and those that are held.
+        fit: groups of parameters.
+        fix: known values by path; these are not fitted.
+        window: s.
+
+    Raises:
+        UserError: for unknown names, a parameter that the airframe does not have, or a flight that is too
+            short.
+    """
+    fix = dict(fix or {})
+    unknown = [group for group in fit if group not in GROUPS]
+    if unknown:
+        raise UserError(f"--fit {shortened(unknown[0])}: no such group; there are {', '.join(GROUPS)}")
+    prior = with_fixed(airframe.unloaded(), fix)
+    whole = FlightWindows.of(log, window)
+    windows = whole.part(~held_out(whole.begins, BLOCK, EVERY, whole.begins[0]))
+    parameters = _chosen(prior, fit, fix, windows)
+    knots = _knots(windows) if WIND in fit else np.zeros(0)
+    synthesis = Synthesis(prior, parameters, windows, knots, np.zeros(2))
+    found = synthesis.fit()
+    return _result(log, airframe, synthesis, found, fix)
+
+
+def _result(
+    log: VehicleLog, airframe: Airframe, synthesis: Synthesis, found: Fit, fix: Mapping[str, float]
+) -> Identification:
+    """What a fit has found, and how well it predicts what was held out."""
+    windows = synthesis.windows
+    fitted = synthesis.fitted(found.unknowns)
+    estimates = _estimates(synthesis, found)
+    correlations = _correlations(found, len(estimates))
+    wind = _wind(synthesis, found) if len(synthesis.knots) else None
+    before, after = (_predicted(log, synthesis, found, flown) for flown in (airframe.unloaded(), fitted))
+    return Identification(
+        airframe=fitted,
+        estimates=estimates,
+        fixed=fix,
+        wind=wind,
+        moment=found.unknowns.moment,
+        turning=windows.turning,
+        windows=len(windows),
+        length=windows.length,
+        settled=found.settled,
+        correlations=correlations,
+        before=before,
+        after=after,
+        advice=advice_on(
+            estimates,
+            correlations,
+            wind,
+            fix,
+            settled=found.settled,
+            turning=windows.turning,
+            voltage=windows.speeds is not None or bool(np.isfinite(windows.voltage).any()),
+        ),
+    )
+
+
+def with_fixed(airframe: Airframe, fix: Mapping[str, float]) -> Airframe:
+    """An airframe with given values.
+
+    Raises:
+        UserError: for an unknown name, or a field that the airframe does not have.
+    """
+    known = {parameter.path: parameter for parameter in PARAMETERS}
+    for path, value in fix.items():
+        parameter = known.get(path)
+        if parameter is None:
+            raise UserError(f"--fix {shortened(path)}: no such parameter; there are {', '.join(known)}")
+        if parameter.value(airframe) is None:
+            raise UserError(f"--fix {path}: the airframe {airframe.name} has no such figure")
+        if not (math.isfinite(value) and value > 0.0):
+            raise UserError(f"--fix {path}={value:g}: needs a value above 0 {parameter.unit}")
+        airframe = parameter.applied(airframe, value)
+    return airframe
+
+
+def _knots(windows: FlightWindows) -> Array:
+    """Times at which the wind is estimated, evenly from the first window to the last."""
+    first, last = windows.begins[0], windows.begins[-1] + windows.length
+    return np.linspace(first, last, max(round((last - first) / KNOT_SPACING), 1) + 1)
+
+
+def _chosen(
+    airframe: Airframe, fit: Sequence[str], fix: Mapping[str, float], windows: FlightWindows
+) -> list[Parameter]:
+    """The parameters to be fitted.
+
+    Raises:
+        UserError: if nothing is left, or the flight is too short for them.
+    """
+    chosen = [
+        parameter
+        for parameter in PARAMETERS
+        if parameter.group in fit
+        and parameter.path not in fix
+        and parameter.value(airframe) is not None
+        and (windows.turning or not parameter.turning)
+        and (windows.speeds is None or parameter.group != LAG)
+    ]
+    if not chosen and WIND not in fit:
+        raise UserError("nothing is left to be fitted; check --fit and --fix")
+    least = len(chosen) + 8
+    if len(windows) < least:
+        raise UserError(
+            f"the flight has {len(windows)} windows of {windows.length:g} s in the air; {len(chosen)}"
+            f" parameters need {least}: fly longer, or shorten --window"
+        )
+    return chosen
+
+
+def _estimates(synthesis: Synthesis, found: Fit) -> tuple[Estimate, ...]:
+    deviations = np.sqrt(np.diag(found.covariance))
+    return tuple(
+        Estimate(
+            parameter,
+            float(synthesis.given[i]),
+            float(synthesis.scales[i] * found.unknowns.values[i]),
+            float(abs(synthesis.scales[i]) * deviations[i]),
+        )
+        for i, parameter in enumerate(synthesis.parameters)
+    )
+
+
+def _correlations(found: Fit, count: int) -> Array:
+    part = found.white[:count, :count]
+    deviations = np.sqrt(np.diag(part))
+    return np.asarray(part / np.outer(deviations, deviations))
+
+
+def _wind(synthesis: Synthesis, found: Fit) -> WindEstimate:
+    first = len(synthesis.parameters) + 9
+    covariance = found.covariance[first:, first:]
+    deviation = np.sqrt(np.diag(covariance)).reshape(-1, 2)
+    weights = synthesis.shape.mean(axis=0)
+    mean = weights @ found.unknowns.wind
+    errors = [weights @ covariance[axis::2, axis::2] @ weights for axis in range(2)]
+    return WindEstimate(synthesis.knots, found.unknowns.wind, deviation, mean, np.sqrt(errors))
+
+
+def _predicted(
+    log: VehicleLog, synthesis: Synthesis, found: Fit, airframe: Airframe
+) -> tuple[PredictionError, ...]:
+    """Errors over HORIZON on what was kept out of the fit."""
+    whole = FlightWindows.of(log, HORIZON)
+    first = synthesis.windows.begins[0]
+    inside = held_out(whole.begins, BLOCK, EVERY, first)
+    inside &= held_out(whole.begins + whole.length - 1e-6, BLOCK, EVERY, first)
+    windows = whole.part(inside)
+    wind = synthesis.wind_at(found.unknowns, windows.middles)
+    biases = {"rates": found.unknowns.rate_bias, "acceleration": found.unknowns.acceleration_bias}
+    return prediction_errors(windows, airframe, found.unknowns.moment, wind, biases)

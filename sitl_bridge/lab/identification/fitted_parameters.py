@@ -1,0 +1,173 @@
+"""The parameters of an airframe that can be fitted: their fields, units and the manoeuvres that show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sitl_bridge.core.vehicle.airframe import Airframe
+
+WIND = "wind"
+"""Group of the wind, which is no part of the airframe."""
+
+LAG = "lag"
+"""Group of the motors, which measured rotor speeds do without."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A figure of an airframe.
+
+    Attributes:
+        path: of the field in the airframe file.
+        group: by which several are chosen together.
+        unit: of the value.
+        natural: size of a change that matters where the airframe's value is 0.
+        turning: whether only turning motion shows it.
+        manoeuvre: that shows it.
+        follow: fields that are scaled by the same factor.
+    """
+
+    path: str
+    group: str
+    unit: str
+    natural: float
+    turning: bool
+    manoeuvre: str
+    follow: tuple[str, ...] = ()
+
+    def value(self, airframe: Airframe) -> float | None:
+        """The airframe's value; None if it has no such field, or a propeller table in its place."""
+        steps = _steps(self.path)
+        if steps[0] == "rotor_model" and getattr(airframe.rotor_model, "table", None) is not None:
+            return None
+        found = _field(airframe, steps)
+        return float(found) if isinstance(found, int | float) else None
+
+    def applied(self, airframe: Airframe, value: float) -> Airframe:
+        """The airframe with another value; fields and rotors that follow keep their ratio to it."""
+        before = self.value(airframe)
+        changed: Airframe = _with_field(airframe, _steps(self.path), value)
+        for path in self.follow:
+            other = _field(changed, _steps(path))
+            if before and other:
+                changed = _with_field(changed, _steps(path), other * value / before)
+            elif not before and other == 0.0:
+                changed = _with_field(changed, _steps(path), value)
+        if before and self.path.startswith("rotor_model."):
+            fields = [path.removeprefix("rotor_model.") for path in (self.path, *self.follow)]
+            changed = _with_rotors_scaled(changed, fields, value / before)
+        return changed
+
+
+def _steps(path: str) -> list[str | int]:
+    """Names and indices of a path: drag.force[0]."""
+    return [int(part) if part.isdigit() else part for part in re.findall(r"\w+", path)]
+
+
+def _field(model: Any, steps: Sequence[str | int]) -> Any:
+    part = model
+    for step in steps:
+        part = part[step] if isinstance(step, int) else getattr(part, step, None)
+    return part
+
+
+def _with_field(model: Any, steps: Sequence[str | int], value: Any) -> Any:
+    """A copy of a model with another value at a path."""
+    step, *rest = steps
+    if isinstance(step, int):
+        inner = _with_field(model[step], rest, value) if rest else value
+        return (*model[:step], inner, *model[step + 1 :])
+    inner = _with_field(getattr(model, step), rest, value) if rest else value
+    copy = model.model_copy(update={step: inner})
+    copy.__dict__.pop("record", None)  # a copy includes cached values of the original
+    return copy
+
+
+def _with_rotors_scaled(airframe: Airframe, fields: Sequence[str], factor: float) -> Airframe:
+    """Rotors that differ from the shared model keep their ratio to it."""
+    rotors = []
+    for rotor in airframe.rotors:
+        update = {f: factor * v for f in fields if (v := getattr(rotor.model, f, None))}
+        model = rotor.model.model_copy(update=update)
+        rotors.append(rotor.model_copy(update={"model": model}) if update else rotor)
+    return airframe.model_copy(update={"rotors": tuple(rotors)})
+
+
+PARAMETERS = (
+    Parameter(
+        "mass",
+        "mass",
+        "kg",
+        1.0,
+        False,
+        "no manoeuvre shows it: motion depends on forces over mass; weigh the vehicle (--fix mass=KG)",
+    ),
+    Parameter("inertia.xx", "inertia", "kg m^2", 0.01, True, "roll doublets, with fast motor commands"),
+    Parameter("inertia.yy", "inertia", "kg m^2", 0.01, True, "pitch doublets, with fast motor commands"),
+    Parameter("inertia.zz", "inertia", "kg m^2", 0.01, True, "yaw doublets, with fast motor commands"),
+    Parameter(
+        "rotor_model.thrust_c2",
+        "thrust",
+        "N s^2",
+        1e-6,
+        False,
+        "hover and climbs, with a known mass",
+        ("rotor_model.thrust_c1",),
+    ),
+    Parameter(
+        "rotor_model.torque_thrust_ratio",
+        "torque",
+        "m",
+        0.01,
+        True,
+        "yaw doublets, with a known moment of inertia about z (bifilar pendulum)",
+    ),
+    Parameter(
+        "rotor_model.drag",
+        "drag",
+        "kg",
+        1e-4,
+        False,
+        "forward flight at several speeds and in several directions (a square)",
+    ),
+    Parameter(
+        "drag.force[0]",
+        "body_drag",
+        "N s^2/m^2",
+        0.01,
+        False,
+        "forward flight at high and at low speed, in several directions",
+        ("drag.force[1]",),
+    ),
+    Parameter(
+        "drag.force[2]",
+        "body_drag",
+        "N s^2/m^2",
+        0.01,
+        False,
+        "fast climbs and descents",
+    ),
+    Parameter(
+        "motor.time_constant_up",
+        LAG,
+        "s",
+        0.01,
+        True,
+        "sharp doublets and steps of thrust, with motor commands logged at their full rate",
+    ),
+    Parameter(
+        "motor.time_constant_down",
+        LAG,
+        "s",
+        0.01,
+        True,
+        "sharp doublets and steps of thrust, with motor commands logged at their full rate",
+    ),
+)
+
+GROUPS = (*dict.fromkeys(parameter.group for parameter in PARAMETERS), WIND)
+DEFAULT = ("inertia", "thrust", "drag", "lag", WIND)
+"""Groups that are fitted unless others are named."""

@@ -1,0 +1,241 @@
+"""A recorded flight cut into short windows, with the motor commands and the measurements within each.
+
+A simulation that is driven by recorded commands drifts away from the flight, because nothing corrects it.
+Each window therefore begins anew with the measured motion (multiple shooting).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
+from sitl_bridge.base.errors import UserError
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+STEP = 4000
+"""us of the simulation."""
+SECONDS = STEP * 1e-6
+MARGIN = 2.0
+"""s after take-off and before landing that are left out: ground effect and contact."""
+LOW_RATE = 50.0
+"""Hz of motor commands or angular rates below which rotation is taken as measured instead of simulated."""
+GAP = 8.0
+"""Median intervals without a sample after which a measurement has a gap; windows with gaps are left out."""
+FASTEST = 260.0
+"""Hz to which faster samples are averaged."""
+QUANTITIES = (("rates", "rad/s"), ("acceleration", "m/s^2"), ("velocity", "m/s"))
+"""Measured quantities, three axes each."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of a quantity in one window.
+
+    Attributes:
+        before: (k,) number of the simulated step before each sample, 0 for the window's first.
+        share: (k,) of the way to the next step.
+        values: (k, 3).
+    """
+
+    before: Integers
+    share: Array
+    values: Array
+
+    def simulated(self, steps: Array) -> Array:
+        """(k, ...) values at the samples' times of a quantity given at the ends of steps, (s, ...)."""
+        share = self.share.reshape(-1, *[1] * (steps.ndim - 1))
+        return np.asarray((1.0 - share) * steps[self.before] + share * steps[self.before + 1])
+
+
+@dataclass(frozen=True)
+class FlightWindows:
+    """Windows of equal length.
+
+    Attributes:
+        begins: (w,) s on the log's clock.
+        steps: of the simulation in a window.
+        joined: (w,) whether a window begins where the one before ends.
+        commands: (w, s, m) mean motor signals over each step.
+        run_up: (w, s, m) the same before each window, for the rotors' speeds.
+        voltage: (w,) V of the battery; nan if it was not logged.
+        current: (w,) A from the battery; nan if it was not logged.
+        speeds: (w, s + 1, m) rad/s of the rotors at the steps' ends, from before the first; None if they were
+            not measured, or more seldom than the motor commands.
+        height: m AMSL of the local frame's origin.
+        position: (w, 3) m NED at the beginning.
+        velocity: (w, 3) m/s NED.
+        attitude: (w, s + 1, 4) from the beginning to the end of the window.
+        rates: (w, s + 1, 3) rad/s likewise.
+        samples: of each quantity, by its name, a window each.
+        turning: whether rotation can be simulated: the commands are fast enough.
+    """
+
+    begins: Array
+    steps: int
+    joined: NDArray[np.bool_]
+    commands: Array
+    run_up: Array
+    voltage: Array
+    current: Array
+    speeds: Array | None
+    height: float
+    position: Array
+    velocity: Array
+    attitude: Array
+    rates: Array
+    samples: dict[str, tuple[Samples, ...]]
+    turning: bool
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def length(self) -> float:
+        """s of a window."""
+        return self.steps * SECONDS
+
+    @property
+    def middles(self) -> Array:
+        """(w,) s."""
+        return self.begins + 0.5 * self.length
+
+    def part(self, where: NDArray[np.bool_]) -> FlightWindows:
+        """The windows that a mask chooses."""
+        begins = self.begins[where]
+        rows = ["commands", "run_up", "voltage", "current", "position", "velocity", "attitude", "rates"]
+        if self.speeds is not None:
+            rows.append("speeds")
+        return replace(
+            self,
+            begins=begins,
+            joined=_joined(begins, self.length),
+            samples={
+                name: tuple(s for s, taken in zip(given, where, strict=True) if taken)
+                for name, given in self.samples.items()
+            },
+            **{name: getattr(self, name)[where] for name in rows},
+        )
+
+    @classmethod
+    def of(cls, log: VehicleLog, length: float) -> FlightWindows:
+        """Cut a log's flights into windows of ``length`` s.
+
+        Raises:
+            UserError: if nothing is left of the flight.
+        """
+        steps = max(round(length / SECONDS), 4)
+        length = steps * SECONDS
+        speeds = measured_speeds(log)
+        driving = log.commands if speeds is None else speeds
+        turning = min(driving.rate, log.rates.rate) >= LOW_RATE
+        begins = np.concatenate(
+            [np.arange(a + MARGIN, b - MARGIN - length, length) for a, b in log.airborne] or [np.zeros(0)]
+        )
+        if not len(begins):
+            raise UserError(
+                f"the log has no flight of {2 * MARGIN + length:g} s, which the identification needs"
+            )
+        measured = {name: getattr(log, name) for name, _ in QUANTITIES}
+        whole = np.logical_and.reduce(
+            [_without_gap(begins, length, s) for s in (driving, *measured.values())]
+        )
+        if not whole.any():
+            raise UserError("the log has gaps in every part of the flight; log to a faster card")
+        begins = begins[whole]
+        grid = begins[:, None] + SECONDS * np.arange(steps + 1)
+        mean = _held_mean if turning else _linear_mean
+        attitude = log.attitude.at(grid.ravel()).reshape(*grid.shape, 4)
+        middles = begins + 0.5 * length
+        return cls(
+            begins=begins,
+            steps=steps,
+            joined=_joined(begins, length),
+            commands=mean(log.commands, grid),
+            run_up=mean(log.commands, grid - length),
+            voltage=_one_each(log.voltage, middles),
+            current=_one_each(log.current, middles),
+            speeds=None if speeds is None else speeds.at(grid.ravel()).reshape(*grid.shape, -1),
+            height=log.origin[2],
+            position=log.position.at(begins),
+            velocity=log.velocity.at(begins),
+            attitude=attitude / np.linalg.norm(attitude, axis=2, keepdims=True),
+            rates=log.rates.at(grid.ravel()).reshape(*grid.shape, 3),
+            samples={name: tuple(_samples(series, begins, steps)) for name, series in measured.items()},
+            turning=turning,
+        )
+
+
+def measured_speeds(log: VehicleLog) -> Series | None:
+    """Rotor speeds that can take the place of the motor commands: logged fast, or no slower than these."""
+    speeds = log.speeds
+    if speeds is None or not len(speeds.time):
+        return None
+    return speeds if speeds.rate >= LOW_RATE or speeds.rate >= log.commands.rate else None
+
+
+def _one_each(series: Series | None, times: Array) -> Array:
+    """(w,) values of a series of one column; nan without it."""
+    return np.full(len(times), np.nan) if series is None else series.at(times).reshape(len(times))
+
+
+def _joined(begins: Array, length: float) -> NDArray[np.bool_]:
+    return np.append(False, np.diff(begins) < 1.01 * length)
+
+
+def _without_gap(begins: Array, length: float, series: Series) -> NDArray[np.bool_]:
+    """(w,) whether a series has samples throughout each window and just before it."""
+    gaps = np.flatnonzero(np.diff(series.time) > max(GAP / max(series.rate, 1e-3), 0.02))
+    starts, ends = series.time[gaps], series.time[gaps + 1]
+    inside = (series.time[0] <= begins) & (begins + length <= series.time[-1])
+    broken = (starts[None, :] < begins[:, None] + length) & (ends[None, :] > begins[:, None])
+    return np.asarray(inside & ~broken.any(axis=1))
+
+
+def _held_mean(series: Series, grid: Array) -> Array:
+    """(w, s, m) mean over each step of signals that hold from sample to sample."""
+    hold = np.diff(series.time, append=series.time[-1] + 1.0)
+    areas = np.vstack([np.zeros(series.values.shape[1]), np.cumsum(series.values * hold[:, None], axis=0)])
+    ends = np.append(series.time, series.time[-1] + 1.0)
+    return _mean(areas, ends, grid)
+
+
+def _linear_mean(series: Series, grid: Array) -> Array:
+    """(w, s, m) mean over each step of signals that are linear between samples taken too seldom."""
+    middles = 0.5 * (grid[:, 1:] + grid[:, :-1])
+    return series.at(middles.ravel()).reshape(*middles.shape, -1)
+
+
+def _mean(areas: Array, ends: Array, grid: Array) -> Array:
+    at = np.stack([np.interp(grid, ends, column) for column in areas.T], axis=-1)
+    return np.asarray(np.diff(at, axis=1) / SECONDS)
+
+
+def _samples(series: Series, begins: Array, steps: int) -> list[Samples]:
+    series = _averaged(series)
+    found = []
+    for begin in begins:
+        first, last = np.searchsorted(series.time, (begin + SECONDS, begin + steps * SECONDS - 1e-9))
+        place = (series.time[first:last] - begin) / SECONDS - 1.0
+        before = np.clip(place.astype(np.int64), 0, steps - 2)
+        found.append(Samples(before, place - before, series.values[first:last]))
+    return found
+
+
+def _averaged(series: Series) -> Series:
+    """A series with the means of as many samples as bring its rate down to FASTEST."""
+    n = int(np.ceil(series.rate / FASTEST))
+    if n < 2:
+        return series
+    k = len(series.time) // n
+    time = series.time[: k * n].reshape(k, n).mean(axis=1)
+    return Series(time, series.values[: k * n].reshape(k, n, -1).mean(axis=1))
+
+
+def held_out(times: Array, block: float, every: int, first: float) -> NDArray[np.bool_]:
+    """(t,) whether times are kept for validation: in every n-th block of ``block`` s from ``first``."""
+    return np.asarray(((times - first) // block).astype(np.int64) % every == every - 1)

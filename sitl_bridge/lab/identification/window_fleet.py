@@ -1,0 +1,216 @@
+"""Simulates a flight's windows with a fleet: one vehicle as it is, and one for each change of a quantity.
+
+The differences between the vehicles' motions are the sensitivities of the compiled step.  All vehicles get
+the same motor commands; their rotors' speeds go on from window to window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.replay.logged_battery import follow_battery, ideal_battery
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.records import MOTOR_FIRST_ORDER
+from sitl_bridge.core.sensors.imu import ImuSpecification
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.world import Origin, World, WorldSpecification
+from sitl_bridge.lab.identification.flight_windows import STEP, FlightWindows
+
+Array = NDArray[np.float64]
+
+ABOVE_GROUND = 200.0
+"""m by which the simulated ground lies deeper than the log's origin, so that nothing touches it.  The air has
+the density of the true height."""
+
+DRIVEN_RANGE = 1e5
+"""rad/s of a motor that follows measured speeds, at command 1."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A vehicle of the fleet: its airframe and what is added to the flight's common quantities.
+
+    Attributes:
+        airframe: of the vehicle.
+        moment: N m body.
+        wind: m/s north, east.
+        velocity: m/s NED, at the beginning of every window.
+        turn: rad body, likewise.
+        rates: rad/s body, likewise.
+    """
+
+    airframe: Airframe
+    moment: Array
+    wind: Array
+    velocity: Array
+    turn: Array
+    rates: Array
+
+    @classmethod
+    def of(cls, airframe: Airframe, **changes: Array) -> Member:
+        """A member that differs in ``changes`` alone."""
+        none = {name: np.zeros(3) for name in ("moment", "velocity", "turn", "rates")}
+        return cls(airframe, **{**none, "wind": np.zeros(2), **changes})
+
+
+@dataclass(frozen=True)
+class CommonMotion:
+    """What all vehicles of the fleet have in common.
+
+    Attributes:
+        moment: (3,) N m body, constant.
+        wind: (w, 2) m/s north, east in each window.
+        start: (w, 9) corrections of the beginnings: velocity, turn, rates.
+    """
+
+    moment: Array
+    wind: Array
+    start: Array
+
+    @classmethod
+    def none(cls, windows: int) -> CommonMotion:
+        """Nothing beyond what was measured."""
+        return cls(np.zeros(3), np.zeros((windows, 2)), np.zeros((windows, 9)))
+
+
+class WindowFleet:
+    """A fleet over a flight's windows.
+
+    Args:
+        windows: of the flight.
+        members: of the fleet.
+    """
+
+    def __init__(self, windows: FlightWindows, members: Sequence[Member]) -> None:
+        self.windows = windows
+        self.members = members
+        records = [_record(member.airframe, driven=windows.speeds is not None) for member in members]
+        none = members[0].airframe.sensor_records()[:0]
+        depth = max(windows.height - ABOVE_GROUND, -500.0)
+        self._shift = windows.height - depth
+        world = World(WorldSpecification(origin=Origin(altitude=depth)))
+        setups = [VehicleSetup(record, none, name=f"{i}") for i, record in enumerate(records)]
+        self._simulation = Simulation(world, setups, step=STEP)
+        self._nominal = np.array(records)
+        self._arm = _imu_position(members[0].airframe)
+
+    def motions(self, common: CommonMotion) -> Iterator[tuple[int, dict[str, Array]]]:
+        """Simulated quantities at the ends of each window's steps, (s, n, 3) each, by their names."""
+        windows, simulation = self.windows, self._simulation
+        states: Any = simulation.states
+        simulation.armed[:] = 1
+        states["external_moment"] = common.moment + [member.moment for member in self.members]
+        shape = (windows.steps, len(self.members), 3)
+        made = {name: np.zeros(shape) for name in ("rates", "acceleration", "velocity")}
+        for w in range(len(windows)):
+            if windows.speeds is None:
+                follow_battery(simulation, self._nominal, windows.voltage[w], windows.current[w])
+            self._place(w, common)
+            if windows.speeds is None and not windows.joined[w]:
+                self._run_up(w)
+            for k in range(windows.steps):
+                if windows.speeds is None:
+                    self._command(windows.commands[w, k])
+                else:
+                    self._turn_rotors(windows.speeds[w, k], windows.speeds[w, k + 1])
+                self._advance(w)
+                made["rates"][k] = states["angular_velocity"]
+                made["acceleration"][k] = states["specific_force"]
+                made["velocity"][k] = states["velocity"]
+                if self._arm.any():
+                    made["acceleration"][k] += self._lever(states)
+                if not windows.turning:
+                    states["attitude"] = windows.attitude[w, k + 1]
+                    states["angular_velocity"] = windows.rates[w, k + 1]
+            yield w, made
+
+    def _advance(self, w: int) -> None:
+        try:
+            self._simulation.advance()
+        except UserError as error:
+            time = self.windows.begins[w]
+            raise UserError(f"the simulation diverges at {time:.1f} s of the log: {error}") from error
+
+    def _command(self, signals: Array) -> None:
+        self._simulation.controls[:, : len(signals)] = signals
+
+    def _turn_rotors(self, before: Array, after: Array) -> None:
+        """Let the rotors turn from one measured speed to the next within a step, as ``_driven`` motors do."""
+        self._simulation.states["rotor_speed"][:, : len(before)] = before
+        target = before + (after - before) / -math.expm1(-1.0)
+        self._command(target / DRIVEN_RANGE)
+
+    def _place(self, w: int, common: CommonMotion) -> None:
+        """Begin a window with the measured motion."""
+        windows, states = self.windows, self._simulation.states
+        start = common.start[w]
+        states["position"] = windows.position[w] - (0.0, 0.0, self._shift)
+        for i, member in enumerate(self.members):
+            states[i]["velocity"] = windows.velocity[w] + start[:3] + member.velocity
+            states[i]["attitude"] = _turned(windows.attitude[w, 0], start[3:6] + member.turn)
+            states[i]["angular_velocity"] = windows.rates[w, 0] + start[6:] + member.rates
+            # The air that moves with a neighbour's wake is the part of the wind that each vehicle has alone.
+            states[i]["neighbour_air"][:2] = common.wind[w] + member.wind
+
+    def _run_up(self, w: int) -> None:
+        """Bring the rotors to their speeds with the commands before the window, the body held."""
+        states = self._simulation.states
+        fields = ["position", "velocity", "attitude", "angular_velocity"]
+        held = {name: states[name].copy() for name in fields}
+        for signals in self.windows.run_up[w]:
+            self._command(signals)
+            self._advance(w)
+            for name, value in held.items():
+                states[name] = value
+
+    def _lever(self, states: Any) -> Array:
+        """(n, 3) m/s^2 that an accelerometer away from the centre of gravity measures beyond it."""
+        rates = states["angular_velocity"]
+        turning = np.cross(states["angular_acceleration"], self._arm)
+        return np.asarray(turning + np.cross(rates, np.cross(rates, self._arm)))
+
+
+def _record(airframe: Airframe, *, driven: bool) -> NDArray[np.void]:
+    """VEHICLE record with an ideal battery at its nominal voltage, until a voltage was measured.
+
+    Motors that are ``driven`` follow measured speeds: first order with a time constant of one step, without a
+    limit of the current.
+    """
+    record = airframe.vehicle()
+    ideal_battery(record)
+    if driven:
+        record["motor_kind"] = MOTOR_FIRST_ORDER
+        record["motor_tau_up"] = record["motor_tau_down"] = STEP * 1e-6
+        record["motor_speed_idle"], record["motor_speed_range"] = 0.0, DRIVEN_RANGE
+        record["esc_current_limit"] = 0.0
+    return record
+
+
+def _imu_position(airframe: Airframe) -> Array:
+    """m body of the inertial sensor, from the centre of gravity with the payload."""
+    found = [
+        s.position for s in airframe.loaded().sensors if isinstance(s, ImuSpecification) and s.instance == 0
+    ]
+    return np.array(found[0] if found else (0.0, 0.0, 0.0))
+
+
+def _turned(attitude: Array, turn: Array) -> Array:
+    """A quaternion after a small rotation about body axes."""
+    w, x, y, z = attitude
+    a, b, c = 0.5 * turn
+    made = np.array(
+        [
+            w - x * a - y * b - z * c,
+            x + w * a + y * c - z * b,
+            y + w * b + z * a - x * c,
+            z + w * c + x * b - y * a,
+        ]
+    )
+    return np.asarray(made / np.linalg.norm(made))

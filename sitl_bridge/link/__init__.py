@@ -1,0 +1,1 @@
+"""The simulator link: MAVLink, lockstep, PX4."""

@@ -1,0 +1,343 @@
+"""Writes the frames of one vehicle for one step: its sensors' samples in the messages that PX4 reads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.sensors.axes import to_world
+from sitl_bridge.core.sensors.records import (
+    AIRSPEED,
+    BAROMETER,
+    GPS,
+    IMU,
+    MAGNETOMETER,
+    MAX_SENSORS,
+    NONE,
+    OPTICAL_FLOW,
+    RANGE_FINDER,
+)
+from sitl_bridge.core.world.atmosphere import (
+    GAS_CONSTANT,
+    SEA_LEVEL_PRESSURE,
+    SEA_LEVEL_TEMPERATURE,
+    air,
+)
+from sitl_bridge.core.world.earth import geodetic, local_gravity
+from sitl_bridge.link.hil.message_layout import (
+    CHECKSUM,
+    COMPONENT_ID,
+    DISTANCE_SENSOR,
+    FIELD_ACCELEROMETER,
+    FIELD_AIRSPEED,
+    FIELD_BAROMETER,
+    FIELD_GYROSCOPE,
+    FIELD_MAGNETOMETER,
+    HEADER,
+    HIL_GPS,
+    HIL_OPTICAL_FLOW,
+    HIL_SENSOR,
+    HIL_STATE_QUATERNION,
+    MAGIC,
+    PAYLOADS,
+    SYSTEM_ID,
+    checksum,
+)
+
+SEA_LEVEL_DENSITY = SEA_LEVEL_PRESSURE / (GAS_CONSTANT * SEA_LEVEL_TEMPERATURE)
+"""kg/m^3, to which indicated airspeed refers."""
+
+
+def _description(name: str, message: int, extra: int) -> NDArray[np.int64]:
+    """(4,) offset and length of a payload within the scratch record, message ID, CRC extra.
+
+    An array rather than four constants: numba would compile ``write_frame`` once for each set of constants.
+    """
+    fields = PAYLOADS.fields
+    assert fields is not None
+    dtype, offset = fields[name][:2]
+    return np.array([offset, dtype.itemsize, message, extra], np.int64)
+
+
+_SENSOR = _description("sensor", HIL_SENSOR, 108)
+_GPS = _description("gps", HIL_GPS, 124)
+_TRUTH = _description("truth", HIL_STATE_QUATERNION, 4)
+_DISTANCE = _description("distance", DISTANCE_SENSOR, 85)
+_FLOW = _description("flow", HIL_OPTICAL_FLOW, 237)
+
+
+@compiled
+def write_frame(out: Any, at: int, payload: Any, description: Any, link: Any) -> int:
+    """Write one frame into ``out`` at ``at``; returns where the frame ends.
+
+    MAVLink 2 cuts trailing zeros off the payload, but never its first byte.
+
+    Args:
+        out: uint8.
+        at: where the frame begins.
+        payload: PAYLOADS scratch as uint8.
+        description: (4,) as of ``_description``.
+        link: LINK record, which counts the frames.
+    """
+    start = description[0]
+    length = description[1]
+    message = description[2]
+    while length > 1 and payload[start + length - 1] == 0:
+        length -= 1
+    out[at] = MAGIC
+    out[at + 1] = length
+    out[at + 2] = 0
+    out[at + 3] = 0
+    out[at + 4] = link.sequence & 0xFF
+    out[at + 5] = SYSTEM_ID
+    out[at + 6] = COMPONENT_ID
+    out[at + 7] = message & 0xFF
+    out[at + 8] = (message >> 8) & 0xFF
+    out[at + 9] = (message >> 16) & 0xFF
+    for i in range(length):
+        out[at + HEADER + i] = payload[start + i]
+    end = at + HEADER + length
+    crc = checksum(out, at + 1, end, description[3])
+    out[end] = crc & 0xFF
+    out[end + 1] = crc >> 8
+    link.sequence += 1
+    return end + CHECKSUM
+
+
+@compiled
+def bounded(value: float, lower: float, upper: float) -> float:
+    """The value rounded to an integer and limited to a field's range; NaN becomes the lower end."""
+    if not value > lower:
+        return lower
+    return min(np.rint(value), upper)
+
+
+@compiled
+def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any, link: Any, time: int) -> int:
+    """HIL_SENSOR of one instance, from the sensors in ``slots``: (4,) of ``sensor_slots``.
+
+    Fields without a fresh sample are 0 and not flagged.  Instance 0 is always written because it sets PX4's
+    clock, even if none of its sensors works; another instance only if one of its sensors has a fresh sample.
+    """
+    fields = 0
+    p.time_usec = time
+    p.abs_pressure = 0.0
+    p.diff_pressure = 0.0
+    p.pressure_alt = 0.0
+    p.temperature = 0.0
+    for axis in range(3):
+        p.acc[axis] = 0.0
+        p.gyro[axis] = 0.0
+        p.mag[axis] = 0.0
+    if slots[0] >= 0 and memories[slots[0]].fresh == 1:
+        values = memories[slots[0]].values
+        for axis in range(3):
+            p.acc[axis] = values[axis]
+            p.gyro[axis] = values[3 + axis]
+        p.temperature = values[6]
+        fields |= FIELD_ACCELEROMETER | FIELD_GYROSCOPE
+    if slots[1] >= 0 and memories[slots[1]].fresh == 1:
+        for axis in range(3):
+            p.mag[axis] = memories[slots[1]].values[axis] * 1e4
+        fields |= FIELD_MAGNETOMETER
+    if slots[2] >= 0 and memories[slots[2]].fresh == 1:
+        values = memories[slots[2]].values
+        p.abs_pressure = values[0] * 1e-2
+        p.temperature = values[1]
+        p.pressure_alt = values[2]
+        fields |= FIELD_BAROMETER
+    if slots[3] >= 0 and memories[slots[3]].fresh == 1:
+        p.diff_pressure = memories[slots[3]].values[0] * 1e-2
+        fields |= FIELD_AIRSPEED
+    if fields == 0 and p.id != 0:
+        return at
+    p.fields_updated = fields
+    return write_frame(out, at, raw, _SENSOR, link)
+
+
+@compiled
+def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, link: Any, utc: int) -> int:
+    """HIL_GPS in degE7, mm, cm, cm/s and centidegrees; ``time_usec`` is the UTC of the fix.
+
+    PX4 takes it for UTC (SimulatorMavlink.cpp), and stamps the fix with the time of its arrival.
+    """
+    values = memory.values
+    p.time_usec = utc + memory.time
+    p.lat = np.int32(bounded(math.degrees(values[0]) * 1e7, -900000000.0, 900000000.0))
+    p.lon = np.int32(bounded(math.degrees(values[1]) * 1e7, -1800000000.0, 1800000000.0))
+    p.alt = np.int32(bounded(values[2] * 1e3, -2147483648.0, 2147483647.0))
+    p.eph = np.uint16(bounded(values[6] * 1e2, 0.0, 65534.0))
+    p.epv = np.uint16(bounded(values[7] * 1e2, 0.0, 65534.0))
+    speed = math.sqrt(values[3] * values[3] + values[4] * values[4])
+    p.vel = np.uint16(bounded(speed * 1e2, 0.0, 65534.0))
+    p.vn = np.int16(bounded(values[3] * 1e2, -32768.0, 32767.0))
+    p.ve = np.int16(bounded(values[4] * 1e2, -32768.0, 32767.0))
+    p.vd = np.int16(bounded(values[5] * 1e2, -32768.0, 32767.0))
+    course = math.degrees(math.atan2(values[4], values[3])) * 1e2
+    if course < 0.0:
+        course += 36000.0
+    p.cog = np.uint16(bounded(course, 0.0, 35999.0))
+    p.fix_type = np.uint8(values[8])
+    p.satellites_visible = np.uint8(values[9])
+    p.id = np.uint8(instance)
+    p.yaw = np.uint16(0)
+    return write_frame(out, at, raw, _GPS, link)
+
+
+@compiled
+def write_truth(
+    out: Any, at: int, p: Any, raw: Any, state: Any, environment: Any, link: Any, time: int
+) -> int:
+    """HIL_STATE_QUATERNION; accelerations are the derivative of velocity, NED, in mm/s^2.
+
+    MAVLink defines them in mG.  But PX4 divides the fields by 1000 and logs them as ax, ay, az of
+    vehicle_local_position_groundtruth (SimulatorMavlink.cpp), which is the "velocity derivative in NED
+    earth-fixed frame" in m/s^2 (VehicleLocalPosition.msg).  In mm/s^2, PX4's ground truth is right.
+    """
+    lat, lon, height = geodetic(environment, state.position[0], state.position[1], state.position[2])
+    force, gravity = state.specific_force, local_gravity(environment, state.position[0], state.position[2])
+    north, east, down = to_world(state, force[0], force[1], force[2])
+    p.acc[0] = np.int16(bounded(north * 1e3, -32768.0, 32767.0))
+    p.acc[1] = np.int16(bounded(east * 1e3, -32768.0, 32767.0))
+    p.acc[2] = np.int16(bounded((down + gravity) * 1e3, -32768.0, 32767.0))
+    p.time_usec = time
+    for i in range(4):
+        p.q[i] = state.attitude[i]
+    square = 0.0
+    for i in range(3):
+        p.rates[i] = state.angular_velocity[i]
+        p.vel[i] = np.int16(bounded(state.velocity[i] * 1e2, -32768.0, 32767.0))
+        square += (state.velocity[i] - state.wind[i]) ** 2
+    p.lat = np.int32(bounded(math.degrees(lat) * 1e7, -900000000.0, 900000000.0))
+    p.lon = np.int32(bounded(math.degrees(lon) * 1e7, -1800000000.0, 1800000000.0))
+    p.alt = np.int32(bounded(height * 1e3, -2147483648.0, 2147483647.0))
+    airspeed = math.sqrt(square) * 1e2
+    _, _, density = air(environment, state.position[2])
+    p.true_airspeed = np.uint16(bounded(airspeed, 0.0, 65535.0))
+    p.ind_airspeed = np.uint16(bounded(airspeed * math.sqrt(density / SEA_LEVEL_DENSITY), 0.0, 65535.0))
+    return write_frame(out, at, raw, _TRUTH, link)
+
+
+@compiled
+def _orientation(sensor: Any) -> int:
+    """MAV_SENSOR_ORIENTATION of the sensor's z axis: forward, right, backward, left, up or down."""
+    x, y, z = sensor.rotation[2]
+    if abs(z) >= max(abs(x), abs(y)) - 1e-9:
+        return 25 if z > 0.0 else 24
+    if abs(x) >= abs(y):
+        return 0 if x > 0.0 else 4
+    return 2 if y > 0.0 else 6
+
+
+@compiled
+def write_distance(
+    out: Any, at: int, p: Any, raw: Any, memory: Any, sensor: Any, link: Any, time: int
+) -> int:
+    """DISTANCE_SENSOR in cm, with the orientation nearest to the beam's.
+
+    Without an echo it has a quality of 1 % and the far limit.
+    """
+    values = memory.values
+    p.time_boot_ms = np.uint32((time // 1000) & 0xFFFFFFFF)
+    p.min_distance = np.uint16(bounded(values[1] * 1e2, 0.0, 65534.0))
+    p.max_distance = np.uint16(bounded(values[2] * 1e2, 0.0, 65534.0))
+    p.type = np.uint8(0)
+    p.id = np.uint8(sensor.instance)
+    p.orientation = np.uint8(_orientation(sensor))
+    p.covariance = np.uint8(bounded(values[3] * 1e4, 0.0, 254.0))
+    if math.isfinite(values[0]):
+        p.current_distance = np.uint16(bounded(values[0] * 1e2, 0.0, 65534.0))
+        p.signal_quality = np.uint8(100)
+    else:
+        p.current_distance = np.uint16(bounded(values[2] * 1e2 + 1.0, 0.0, 65535.0))
+        p.signal_quality = np.uint8(1)
+    return write_frame(out, at, raw, _DISTANCE, link)
+
+
+@compiled
+def write_flow(out: Any, at: int, p: Any, raw: Any, memory: Any, link: Any, time: int) -> int:
+    """HIL_OPTICAL_FLOW in rad, integrated over the sample; a distance of -1 means not measured."""
+    values = memory.values
+    p.time_usec = time
+    p.integration_time_us = np.uint32(bounded(values[5] * 1e6, 0.0, 4294967295.0))
+    p.integrated_x = values[0]
+    p.integrated_y = values[1]
+    for axis in range(3):
+        p.integrated_gyro[axis] = values[2 + axis]
+    p.time_delta_distance_us = np.uint32(0)
+    p.distance = values[6] if math.isfinite(values[6]) else -1.0
+    p.temperature = np.int16(0)
+    p.sensor_id = np.uint8(0)
+    p.quality = np.uint8(values[7])
+    return write_frame(out, at, raw, _FLOW, link)
+
+
+@compiled
+def write_step(
+    out: Any,
+    payloads: Any,
+    raw: Any,
+    state: Any,
+    environment: Any,
+    sensors: Any,
+    memories: Any,
+    link: Any,
+    slots: Any,
+    time: int,
+) -> int:
+    """All frames of one vehicle for one step; returns their length in bytes.
+
+    HIL_SENSOR with ID 0 comes first because it sets PX4's clock.  PX4 stamps every other message with that
+    clock on arrival, so a message sent before it would be stamped one step early.  The price: PX4's rate
+    loop and estimator start on the inertial sample while its receiver still works through the rest, so an
+    estimator cycle may see, for example, a GPS fix one cycle later, with the right time stamp.  (GPS is fused
+    0.1 s late anyway.)  No message slips into the next step: one thread reads the stream in order.
+
+    Args:
+        out: (MAX_STEP_BYTES,) uint8.
+        payloads: (1,) PAYLOADS scratch.
+        raw: the same memory as (bytes,) uint8.
+        state: STATE record at ``time``.
+        environment: ENVIRONMENT record.
+        sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
+        memories: (MAX_SENSORS,) SENSOR_STATE.
+        link: LINK record.
+        slots: (3, 4) as of ``sensor_slots``.
+        time: us.
+    """
+    scratch = payloads[0]
+    at: Any = np.int64(0)
+    for instance in range(slots.shape[0]):
+        scratch.sensor.id = np.uint8(instance)
+        at = write_sensor(out, at, scratch.sensor, raw, memories, slots[instance], link, time)
+    for s in range(MAX_SENSORS):
+        if sensors[s].kind == NONE:
+            break
+        if memories[s].fresh == 0:
+            continue
+        if sensors[s].kind == GPS:
+            at = write_gps(out, at, scratch.gps, raw, memories[s], sensors[s].instance, link, environment.utc)
+        elif sensors[s].kind == RANGE_FINDER:
+            at = write_distance(out, at, scratch.distance, raw, memories[s], sensors[s], link, time)
+        elif sensors[s].kind == OPTICAL_FLOW:
+            at = write_flow(out, at, scratch.flow, raw, memories[s], link, time)
+    if link.truth_interval > 0 and time >= link.truth_next:
+        link.truth_next = max(link.truth_next + link.truth_interval, time)
+        at = write_truth(out, at, scratch.truth, raw, state, environment, link, time)
+    link.sent_time = time
+    return at
+
+
+def sensor_slots(sensors: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """(3, 4) index of the IMU, magnetometer, barometer and airspeed sensor of each HIL_SENSOR ID, -1 none."""
+    slots = np.full((3, 4), -1, np.int64)
+    columns = {IMU: 0, MAGNETOMETER: 1, BAROMETER: 2, AIRSPEED: 3}
+    for i, sensor in enumerate(sensors):
+        column = columns.get(int(sensor["kind"]))
+        if column is not None:
+            slots[int(sensor["instance"]), column] = i
+    return slots

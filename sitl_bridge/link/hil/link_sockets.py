@@ -1,0 +1,140 @@
+"""The TCP sockets of the simulator links: one listening port and at most one connection per vehicle."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import socket
+import struct
+import termios
+from collections.abc import Sequence
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.link.hil.peer_process import is_busy, process_of_peer, unread_by_peer
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(4)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"port {port} on {host} is taken by {holder_of(port)}; stop it, or choose another with"
+                " --instance"
+            ) from error
+        raise UserError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+    return listener
+
+
+def require_free_link(host: str, port: int) -> None:
+    """Check that a link could listen on a port, before anything slow is done.
+
+    Raises:
+        UserError: if the port is taken, with its holder.
+    """
+    _listen(host, port).close()
+
+
+class LinkSockets:
+    """Listens on one port per vehicle.
+
+    Args:
+        host: address to listen on.
+        ports: TCP ports; vehicle i connects to ``ports[i]``.
+        read_limit: us after which a read that waits returns without data.
+
+    Raises:
+        UserError: if a port is taken.
+    """
+
+    def __init__(self, host: str, ports: Sequence[int], read_limit: int) -> None:
+        self.connections: list[socket.socket | None] = [None] * len(ports)
+        self._processes: dict[int, int | None] = {}  # of the flight stacks, once they have been looked for
+        self._read_limit = struct.pack("@ll", 0, read_limit)
+        self._listeners: list[socket.socket] = []
+        try:
+            for port in ports:
+                self._listeners.append(_listen(host, port))
+        except BaseException:
+            self.close()
+            raise
+
+    def waiting(self, vehicle: int) -> tuple[socket.socket, str] | None:
+        """A new connection on a vehicle's port and the address of its client; None if there is none."""
+        try:
+            connection, address = self._listeners[vehicle].accept()
+        except BlockingIOError:
+            return None
+        return connection, f"{address[0]}:{address[1]}"
+
+    def keep(self, vehicle: int, connection: socket.socket) -> None:
+        """Use a connection as that of a vehicle."""
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Reads wait only when the loop asks for it, and no longer than this.
+        connection.setblocking(True)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, self._read_limit)
+        self.connections[vehicle] = connection
+        self._processes.pop(vehicle, None)
+
+    def ended(self, vehicle: int) -> bool:
+        """Whether the peer has closed the vehicle's connection; does not read from it."""
+        connection = self.connections[vehicle]
+        if connection is None:
+            return False
+        try:
+            return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def readable(self, vehicle: int) -> bool:
+        """Whether bytes of the flight stack have arrived that have not been read here."""
+        connection = self.connections[vehicle]
+        if connection is None:
+            return False
+        queued = fcntl.ioctl(connection, termios.FIONREAD, struct.pack("i", 0))
+        return int(struct.unpack("i", queued)[0]) > 0
+
+    def busy(self, vehicle: int) -> bool:
+        """Whether the flight stack computes or waits for a processor, as far as this host can see."""
+        connection = self.connections[vehicle]
+        if connection is None:
+            return False
+        if vehicle not in self._processes:
+            self._processes[vehicle] = process_of_peer(connection)
+        process = self._processes[vehicle]
+        return process is not None and is_busy(process)
+
+    def unread(self, vehicle: int) -> int:
+        """Bytes sent that the flight stack has not read, as far as this host can see.
+
+        On another host, only bytes for which its socket has no room are counted, so a freeze is detected
+        later.
+        """
+        connection = self.connections[vehicle]
+        if connection is None:
+            return 0
+        queued = fcntl.ioctl(connection, termios.TIOCOUTQ, struct.pack("i", 0))
+        return int(struct.unpack("i", queued)[0]) + (unread_by_peer(connection) or 0)
+
+    def drop(self, vehicle: int) -> None:
+        """Close the vehicle's connection."""
+        connection = self.connections[vehicle]
+        if connection is not None:
+            connection.close()
+            self.connections[vehicle] = None
+
+    def close(self) -> None:
+        """Close every socket; safe to call twice."""
+        for vehicle in range(len(self.connections)):
+            self.drop(vehicle)
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []

@@ -1,0 +1,403 @@
+"""The lockstep server: the thread that runs the compiled loop, its pace and its control from other threads.
+
+What happens within a step is in loop.py; the flight stacks' connections are in links.py.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
+from sitl_bridge.base.system.launch import schedule_as_batch
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil import loop as kernel
+from sitl_bridge.link.hil.link_sockets import LinkSockets
+from sitl_bridge.link.hil.link_state import OnStall
+from sitl_bridge.link.hil.link_status import ServerStatus
+from sitl_bridge.link.hil.links import Links
+from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.hil.time_limits import TimeLimit, TimeLimits
+from sitl_bridge.link.hil.timed_actions import TimedActions
+from sitl_bridge.record.truth_log import StepRecorder
+
+IDLE_WAIT = 0.02
+"""s of wall time between checks of the sockets while simulated time stands still."""
+
+
+class LockstepServer:
+    """Serves the vehicles of a simulation to flight stacks on the simulator link, in lockstep.
+
+    ``link/hil/__init__.py`` gives the lockstep as pseudocode, with the handling of every fault.
+
+    Args:
+        simulation: its vehicles; vehicle i is served on ``ports[i]``.
+        ports: TCP ports, 4560 + i by default.
+        host: address to listen on.
+        speed: simulated over wall time; ``math.inf`` for as fast as the flight stacks answer.
+        patience: s of wall time to wait for an answer before it counts as overdue.
+        on_stall: what to do then.  ``continue``: go on at real time with the flight stack's last commands if
+            it still reads its link, wait if it is frozen.  ``wait``: always wait.  ``leave``: continue with
+            the other vehicles at their own speed, while any is in lockstep.  ``abort``: end the run.
+        recorder: records truth, commands, frames and wall time of every step.
+        hosts: of sensors that are sampled between steps: custom sensors and perception sensors.
+        notify: receives messages for the user.
+        note_stall: receives the vehicle, and True when its flight stack stops answering, False when it is in
+            lockstep again or gone; on the lockstep thread.
+        prompt: vehicles whose flight stacks answer every frame from the first on, as the built-in one does;
+            time waits for them from the start, so that a flight does not depend on how soon they answer.
+        errors: receives errors of the recorder, of custom sensors and of actions; the run continues without
+            them.  By default they are only reported through ``notify``.
+
+    Attributes:
+        on_restart: called after a vehicle was put back to its start for a new flight stack.
+
+    Raises:
+        UserError: if a port is taken.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        ports: Sequence[int] | None = None,
+        host: str = "127.0.0.1",
+        speed: float = 1.0,
+        patience: float = 1.0,
+        on_stall: OnStall = "continue",
+        recorder: StepRecorder | None = None,
+        hosts: Sequence[SensorHost] = (),
+        notify: Callable[[str], None] = lambda _message: None,
+        note_stall: Callable[[int, bool], None] = lambda _vehicle, _begins: None,
+        errors: ErrorLog | None = None,
+        prompt: Collection[int] = (),
+    ) -> None:
+        n = len(simulation)
+        self.simulation = simulation
+        self.ports = tuple(ports) if ports is not None else tuple(FIRST_PORT + i for i in range(n))
+        if len(self.ports) != n:
+            raise ValueError(f"{n} vehicles need {n} ports, not {len(self.ports)}")
+        self.recorder = recorder
+        self.on_restart: Callable[[int], None] = lambda _vehicle: None
+        self.hosts = tuple(hosts)
+        self.errors = ErrorLog(notify) if errors is None else errors
+        self.failure: BaseException | None = None
+        self._loop_array = self._new_loop(simulation, patience)
+        self._loop: Any = self._loop_array[0]
+        self._arrays = kernel.LinkArrays.of(simulation)
+        self._say = notify
+        self._prepare_thread()
+        self.set_speed(speed)
+        self._links = Links(
+            self._arrays,
+            self._open_sockets(host),
+            self.ports,
+            on_stall=on_stall,
+            patience=int(self._loop["patience"]),
+            step=simulation.step,
+            notify=notify,
+            restart=self._restart,
+            note_stall=note_stall,
+            prompt=prompt,
+        )
+
+    def _restart(self, vehicle: int) -> None:
+        """Put a vehicle back to its start, for a flight stack that follows one which has gone."""
+        self.simulation.restart_vehicle(vehicle)
+        self.on_restart(vehicle)
+
+    def _open_sockets(self, host: str) -> LinkSockets:
+        try:
+            return LinkSockets(host, self.ports, kernel.CALL_TIME // 1000)
+        except BaseException:
+            for sensor in self.hosts:
+                sensor.close()
+            raise
+
+    @staticmethod
+    def _new_loop(simulation: Simulation, patience: float) -> NDArray[np.void]:
+        """The loop's state before its first step."""
+        loop = np.zeros(1, kernel.LOOP)
+        loop["time"], loop["step"] = simulation.time, simulation.step
+        loop["substeps"] = simulation.substeps
+        loop["patience"] = round(patience * 1e9)
+        loop["unanswered_wait"] = simulation.step * 1000
+        return loop
+
+    def _prepare_thread(self) -> None:
+        """Set up the state that the lockstep thread shares with others."""
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = False
+        self._begun = False
+        self._paused = False
+        self._step_until = 0
+        self._actions = TimedActions()
+        self._limits = TimeLimits(
+            lambda: int(self._loop["time"]), self._set_pace, self._time_limit_changed, self._say
+        )
+        self._rate = (time.monotonic(), self.simulation.time, 0.0)
+
+    def prepare(self) -> None:
+        """Compile the loop, or load it from the cache, before a flight stack waits for it."""
+        self._run(int(self._loop["time"]))  # no step is due: it returns at once
+
+    # --- control, from any thread
+
+    def start(self) -> None:
+        """Start serving, on a separate thread."""
+        self._thread = threading.Thread(target=self._serve, name="lockstep", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop, flush the log, close every socket; safe to call twice."""
+        self._stop = True
+        self._interrupt()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._links.sockets.close()
+        for host in self.hosts:
+            host.close()
+
+    def __enter__(self) -> LockstepServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Let time begin without the flight stacks that have not connected; they join when they do.
+
+        A vehicle without a flight stack stands with its motors stopped.
+        """
+
+        def begin() -> None:
+            self._begun = True
+
+        self.call(begin)
+
+    @property
+    def running(self) -> bool:
+        """False once the loop has ended: by ``close``, by a failure or by ``on_stall`` abort."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def thread_id(self) -> int | None:
+        """The kernel's id of the lockstep thread; None before ``start``."""
+        return None if self._thread is None else self._thread.native_id
+
+    def set_speed(self, speed: float) -> None:
+        """Set the ratio of simulated to wall time; ``math.inf`` for as fast as possible.
+
+        Raises:
+            ValueError: for a finite speed outside SLOWEST_PACE to FASTEST_PACE.
+        """
+        if not (SLOWEST_PACE <= speed <= FASTEST_PACE or speed == math.inf):
+            raise ValueError(f"the speed must be {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
+        self.speed = speed
+        self._set_pace()
+
+    def pause(self) -> None:
+        """Stop simulated time after the present step."""
+        with self._lock:
+            self._paused = True
+            self._step_until = 0
+        self._interrupt()
+
+    def resume(self) -> None:
+        """Let time run on."""
+        with self._lock:
+            self._paused = False
+        self._loop["due"] = time.monotonic_ns()
+        self._interrupt()
+
+    def step(self, count: int = 1) -> None:
+        """Pause, and take ``count`` steps in addition to those requested so far.
+
+        Raises:
+            ValueError: for a count below 1.
+        """
+        if count < 1:
+            raise ValueError(f"a number of steps is at least 1, not {count}")
+        with self._lock:
+            begin = self._step_until if self._paused else 0
+            self._paused = True
+            self._step_until = max(begin, int(self._loop["time"])) + count * self.simulation.step
+        self._interrupt()
+
+    def limit_time(self) -> TimeLimit:
+        """A limit on simulated time, for one mission; without effect until it is set."""
+        return self._limits.add()
+
+    def _time_limit_changed(self, sooner: bool) -> None:
+        if sooner:
+            self._interrupt()  # the loop may be running beyond it
+        else:
+            self._wake.set()  # a running loop reads a later limit by itself
+
+    def _set_pace(self) -> None:
+        """Set the loop to the least of the chosen speed and those that missions allow."""
+        with self._lock:
+            speed = min(self.speed, self._limits.fastest())
+            pace = 0 if math.isinf(speed) else max(round(self.simulation.step * 1000 / speed), 1)
+            if pace != self._loop["pace"]:
+                self._loop["due"] = time.monotonic_ns()
+                self._loop["pace"] = pace
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Run ``action`` on the lockstep thread between two steps, as soon as possible."""
+        self._actions.add(action)
+        self._interrupt()
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Run ``action`` between two steps, ``seconds`` of simulated time after the start."""
+        self._actions.add(action, self.simulation.start + round(seconds * 1e6))
+        self._interrupt()
+
+    def status(self) -> ServerStatus:
+        """A snapshot, without stopping the loop; the figures may be a few steps apart."""
+        simulation, states = self.simulation, self.simulation.states
+        capacity = simulation.vehicles["battery_capacity"]
+        left = np.ones(len(states))
+        np.divide(states["battery_charge"], capacity, out=left, where=np.isfinite(capacity))
+        return ServerStatus(
+            time=(int(self._loop["time"]) - simulation.start) * 1e-6,
+            steps=int(self._loop["steps"]),
+            real_time_factor=self._rate[2],
+            paused=self._paused,
+            links=self._links.status(),
+            position=states["position"].copy(),
+            velocity=states["velocity"].copy(),
+            battery=np.stack([states["battery_voltage"], states["battery_current"], left], axis=1),
+        )
+
+    def time_for(self, vehicle: int) -> int | None:
+        """Us of simulated time since the start; None while no flight stack is connected to the vehicle."""
+        if not self._links.connected[vehicle]:
+            return None
+        return int(self._loop["time"]) - self.simulation.start
+
+    def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> NDArray[np.float64] | None:
+        """(16,) last sample of a vehicle's sensor (core/sensors/records.py); None if it has no such
+        sensor."""
+        sensors: Any = self.simulation.sensors[vehicle]
+        for i, sensor in enumerate(sensors):
+            if sensor["kind"] == kind and sensor["instance"] == instance:
+                values: NDArray[np.float64] = self.simulation.sensor_states[vehicle, i]["values"].copy()
+                return values
+        return None
+
+    # --- the lockstep thread
+
+    def _interrupt(self) -> None:
+        """Make the loop return after the present step, or earlier if it waits."""
+        self._loop["request"] = 1
+        self._wake.set()
+
+    def _serve(self) -> None:
+        schedule_as_batch()
+        try:
+            while not self._stop:
+                self._serve_once()
+        except BaseException as error:  # noqa: BLE001  (stored for the owner, which raises it)
+            self.failure = error
+        finally:
+            self._links.report_faults(now=True)
+            self.flush_log()
+
+    def _serve_once(self) -> None:
+        """Do everything rare, then let the compiled loop run."""
+        self._loop["request"] = 0
+        if self._links.accept(self._begun):
+            self._loop["due"] = time.monotonic_ns()
+        self._run_due_actions()
+        last = self._last_time_now()
+        if last is None:
+            self._links.drop_ended()
+            self._wake.wait(IDLE_WAIT)
+            self._wake.clear()
+            return
+        reason = self._run(last)
+        self.simulation.time = int(self._loop["time"])
+        self._measure_rate()
+        self._links.report_recovered()
+        self._links.report_faults()
+        if reason == kernel.CLOSED:
+            self._links.drop_closed()
+        elif reason == kernel.OVERDUE:
+            self._links.decide_overdue()
+        elif reason == kernel.DIVERGED:
+            raise self.simulation.divergence(int(self._loop["diverged"]), self.simulation.time)
+        self._links.check_readers()
+        if reason == kernel.LOG_FULL:
+            self.flush_log()
+
+    def _last_time_now(self) -> int | None:
+        """Simulated time (us) up to which the loop may run now; None if there is nothing to do."""
+        connected = self._links.connected
+        self._begun = self._begun or bool(connected.all())
+        if not (self._begun and connected.any()):
+            return None
+        now = int(self._loop["time"])
+        with self._lock:
+            paused, until = self._paused, self._step_until
+        limit = until if paused else self._limits.until(now)
+        event = self._actions.next_time()
+        due = [host.due for host in self.hosts] + ([] if event is None else [event])
+        # Actions that are due now but must wait for an answer are executed before the next step, whenever
+        # that answer arrives: simulated time decides, not the wall clock.
+        last = max(min(due, default=1 << 62), now)
+        if limit is None:
+            return last
+        if limit > now:
+            return min(last, limit)
+        return now if self._loop["waiting"] else None
+
+    def _run(self, last: int) -> int:
+        return kernel.run(self._loop_array, self.simulation.handles, self._arrays.plain(), last)
+
+    def _run_due_actions(self) -> None:
+        """Run the actions that are due, and the sensors that run between steps."""
+        now = int(self._loop["time"])
+        for action in self._actions.take_due(now):
+            with self.errors.guard("an action between two steps"):
+                action()
+        if not self._loop["waiting"]:
+            self._run_sensors(now)
+
+    def _run_sensors(self, now: int) -> None:
+        """Run the sensors that are due between steps, and send their messages."""
+        for host in self.hosts:
+            if host.due > now:
+                continue
+            name = self.simulation.names[host.vehicle]
+            with self.errors.guard(f"sampling of {host.name} of vehicle {name}"):
+                for message in host.run(self.simulation.states[host.vehicle], now):
+                    self._links.put(host.vehicle, message, host.label)
+
+    def _measure_rate(self) -> None:
+        """Measure the real-time factor over about a second."""
+        wall, simulated, _ = self._rate
+        now, time_us = time.monotonic(), int(self._loop["time"])
+        if now - wall >= 1.0:
+            self._rate = (now, time_us, (time_us - simulated) * 1e-6 / (now - wall))
+
+    def flush_log(self) -> None:
+        """Hand the rows so far to the recorder; on the lockstep thread alone."""
+        arrays, loop = self._arrays, self._loop
+        rows, steps, size = int(loop["rows"]), int(loop["step_rows"]), int(loop["recorded_bytes"])
+        loop["rows"] = loop["step_rows"] = loop["recorded_bytes"] = 0
+        if rows and self.recorder is not None:
+            with self.errors.guard("recording of the flight"):
+                self.recorder.write(arrays.log[:rows], arrays.frames[:size], arrays.steps[:steps])

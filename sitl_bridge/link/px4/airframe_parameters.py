@@ -1,0 +1,373 @@
+"""PX4 parameters computed from an airframe, so that an unmodified PX4 flies it.
+
+The geometry sets PX4's control allocation (allocation.py).  Gains are PX4's own, scaled to the airframe's
+response (rate_loop.py) and to the noise of its sensors (position_hold.py).  Limits follow from its
+performance, and the estimator's parameters from its sensors (estimator_parameters.py).  startup.py passes
+them to PX4.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import lzma
+import math
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.performance import Performance, performance
+from sitl_bridge.core.dynamics.records import VEHICLE
+from sitl_bridge.core.dynamics.rotor_laws import in_plane_drag, thrust_and_torque
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.control_effectiveness import (
+    Parameters,
+    geometry,
+    response,
+    setpoint,
+    thrust_curve_factor,
+)
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.world import World
+from sitl_bridge.link.px4.estimator_parameters import estimator_parameters
+from sitl_bridge.link.px4.perception_parameters import collision_prevention_mode, perception_parameters
+from sitl_bridge.link.px4.position_hold import position_gains
+from sitl_bridge.link.px4.rate_loop import ATTITUDE_GAINS, GAINS, gain_for, reference_loop
+from sitl_bridge.link.px4.versions import REPLACED, hint, named_for
+
+__all__ = ["Parameters", "check_against_build", "parameters_for"]
+
+CHANNELS = 16
+"""Number of PWM_MAIN_FUNC parameters; those without a motor are cleared, whatever airframe PX4 starts
+from."""
+FIRST_MOTOR = 101
+"""Output function of motor 1."""
+MAV_TYPE = {3: 15, 4: 2, 6: 13, 8: 14}
+"""MAVLink MAV_TYPE of tri-, quad-, hexa- and octorotor by number of rotors.  The commander accepts only these
+as rotary wings (commander_helper.cpp), so any other number is declared a quadrotor."""
+QUADROTOR = 2
+
+DEFAULTS = {
+    "MPC_THR_HOVER": 0.5,
+    "MPC_THR_MIN": 0.12,
+    "MPC_MANTHR_MIN": 0.08,
+    "MPC_TILTMAX_AIR": 45.0,
+    "MPC_ACC_HOR": 3.0,
+    "MPC_ACC_HOR_MAX": 5.0,
+    "MPC_ACC_UP_MAX": 4.0,
+    "MPC_XY_VEL_MAX": 12.0,
+    "MPC_VEL_MANUAL": 10.0,
+    "MPC_XY_CRUISE": 5.0,
+    "MPC_Z_VEL_MAX_UP": 3.0,
+    "MC_YAWRATE_MAX": 200.0,
+    "MPC_YAWRAUTO_MAX": 45.0,
+    "MPC_YAWRAUTO_ACC": 60.0,
+    "MPC_MAN_Y_MAX": 150.0,
+    "COM_DL_LOSS_T": 10.0,
+    "COM_OBC_LOSS_T": 5.0,
+    "COM_OF_LOSS_T": 1.0,
+    "COM_RC_LOSS_T": 0.5,
+    "COM_DISARM_PRFLT": 10.0,
+}
+"""PX4's defaults of the parameters scaled or lowered here (parameters.json; COM_OF_LOSS_T also in rcS)."""
+MAX_TIMEOUTS = {"COM_DL_LOSS_T": 300.0, "COM_OBC_LOSS_T": 60.0, "COM_OF_LOSS_T": 60.0, "COM_RC_LOSS_T": 35.0}
+"""Largest values that PX4 allows, s."""
+UNLIMITED_SPEED = 30.0
+"""Speed factor assumed for time-outs of a simulation without a speed limit: with constant sensors, PX4
+answers at 21 to 29 times real time on an ordinary machine."""
+THRUST_RESERVE = 1.1
+"""Thrust over weight reserved for control at the largest tilt and in the fastest climb (derived: PX4 keeps as
+much, MPC_THR_XY_MARG 0.3 of the thrust sideways is 5 % of it upwards)."""
+TILT_RANGE = (20.0, 45.0)
+"""Smallest value that PX4 allows for MPC_TILTMAX_AIR, and its default, deg."""
+GRAVITY = 9.80665
+CURRENT_SLOPE, IDLE_CURRENT = 15.0, 1.0
+"""A: current that PX4's simulator module invents for a motor, 1 A + 15 A times the command c of an armed
+motor, running or not (SimulatorMavlink.cpp, send_esc_telemetry)."""
+CURRENT_MARGIN = 1.0
+"""A by which a motor's current may differ further from a healthy motor's."""
+ACCEPTANCE_RADIUS = 2.0
+"""m: NAV_ACC_RAD that PX4 itself set for multirotors until May 2026 (v1.18.0-alpha1, rc.mc_defaults); later
+versions have 10 m, which cuts corners and begins a return 20 m above home instead of 10 m."""
+
+
+def parameters_for(
+    airframe: Airframe,
+    world: World | None = None,
+    speed: float = 1.0,
+    *,
+    battery_over_mavlink: bool = True,
+) -> Parameters:
+    """Return all PX4 parameters that an airframe needs.
+
+    Args:
+        airframe: the airframe; its ``px4.parameters`` override the computed ones.
+        world: for gravity and air density; by default PX4's usual home.
+        speed: simulated over wall time; inf without a limit.  PX4's MAVLink links run in wall time but their
+            time-outs in simulated time, so these are multiplied by it.
+        battery_over_mavlink: True if the simulated battery is sent to PX4 as BATTERY_STATUS; otherwise PX4
+            simulates a battery that lasts for the airframe's hover endurance.
+
+    Returns:
+        name to value, in the order of setting.
+
+    Raises:
+        UserError: for an airframe that cannot hover.
+    """
+    try:
+        return _derived(airframe, world or World(), speed, battery_over_mavlink)
+    except (ArithmeticError, ValueError) as error:
+        raise UserError(
+            f"{airframe.name}: cannot compute PX4 parameters ({error}); compare thrust, torque,"
+            " motor and inertia with those of a similar airframe"
+        ) from error
+
+
+def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlink: bool) -> Parameters:
+    environment = world.environment[0]
+    _, _, density = air(environment, 0.0)
+    result = _performance(airframe.record.tobytes(), density, float(environment["gravity"]))
+    factor = round(thrust_curve_factor(airframe), 3)
+    found = geometry(airframe)
+    found["MAV_TYPE"] = MAV_TYPE.get(len(airframe.rotors), QUADROTOR)
+    for channel in range(CHANNELS):
+        found[f"PWM_MAIN_FUNC{channel + 1}"] = FIRST_MOTOR + channel if channel < len(airframe.rotors) else 0
+    found |= _thrust(result, factor)
+    found |= _gains_and_yaw(airframe, found, result, density, factor)
+    found |= _limits(airframe, result, density)
+    found |= estimator_parameters(airframe)
+    found |= perception_parameters(airframe)
+    found |= position_gains(airframe, found)
+    found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
+    found |= _timing(speed)
+    found |= {"SYS_FAILURE_EN": 1, "NAV_ACC_RAD": ACCEPTANCE_RADIUS}
+    found |= _motor_failure(factor)
+    return found | airframe.px4.parameters
+
+
+@lru_cache(maxsize=64)
+def _performance(vehicle: bytes, density: float, gravity: float) -> Performance:
+    """The performance by the bytes of a VEHICLE record, remembered: each start of a vehicle asks twice."""
+    return performance(np.frombuffer(vehicle, VEHICLE)[0], density, gravity)
+
+
+def _thrust(result: Performance, factor: float) -> Parameters:
+    """Return hover thrust, thrust curve and minimum thrust.
+
+    MPC_THR_HOVER is the mean of the rotors' thrust setpoints in hover: PX4 normalises its mix so that a unit
+    of collective thrust is a mean of one.  Minimum thrusts keep PX4's ratio to the hover thrust, so that a
+    powerful vehicle can still descend and its landing is detected (land detector: 10 % above the minimum).
+    """
+    hover = float(np.mean(setpoint(factor, result.hover.command)))
+    share = min(hover / DEFAULTS["MPC_THR_HOVER"], 1.0)
+    return {
+        "THR_MDL_FAC": factor,
+        "MPC_THR_HOVER": round(min(max(hover, 0.1), 0.8), 3),
+        "MPC_THR_MIN": round(max(DEFAULTS["MPC_THR_MIN"] * share, 0.05), 3),
+        "MPC_MANTHR_MIN": round(DEFAULTS["MPC_MANTHR_MIN"] * share, 3),
+    }
+
+
+def _gains_and_yaw(
+    airframe: Airframe, found: Parameters, result: Performance, density: float, factor: float
+) -> Parameters:
+    """Return the gains of the rate and attitude loops and the yaw rate limits.
+
+    The attitude loop keeps its ratio to the rate loop: its gain is reduced with the crossover.  A yaw
+    setpoint may move the rotors from hover to the nearer end of their range: half of it for the planned turns
+    of automatic modes, all of it for the attitude loop's command to stop a turn, P times its rate.
+    """
+    answer = response(airframe, found, result.hover, density, factor)
+    wanted = [reference_loop(axis) for axis in range(3)]
+    loops = [gain_for(axis, answer, wanted[axis]) for axis in range(3)]
+    gains: Parameters = {}
+    for axis, name in enumerate(("ROLL", "PITCH", "YAW")):
+        slower = min(1.0, loops[axis].crossover / wanted[axis].crossover)
+        gains[f"MC_{name}RATE_K"] = round(loops[axis].factor, 3)
+        gains[f"MC_{name}RATE_I"] = round(GAINS[axis][1] * loops[axis].integral, 4)
+        gains[f"MC_{name}_P"] = round(ATTITUDE_GAINS[axis] * slower, 2)
+    hover = float(found["MPC_THR_HOVER"])
+    turning = float(answer.authority[2]) * min(hover, 1.0 - hover)
+    rate = math.degrees(turning / gains["MC_YAW_P"])
+    gains["MC_YAWRATE_MAX"] = round(max(min(DEFAULTS["MC_YAWRATE_MAX"], rate), 5.0), 1)
+    for name in ("MPC_YAWRAUTO_MAX", "MPC_MAN_Y_MAX"):
+        gains[name] = min(DEFAULTS[name], gains["MC_YAWRATE_MAX"])
+    gains["MPC_YAWRAUTO_ACC"] = round(
+        max(min(DEFAULTS["MPC_YAWRAUTO_ACC"], 0.5 * math.degrees(turning)), 5.0), 1
+    )
+    return gains
+
+
+def _limits(airframe: Airframe, result: Performance, density: float) -> Parameters:
+    """Return tilt, accelerations and speeds, lowered from PX4's defaults to the vehicle's performance.
+
+    At the largest tilt the thrust carries the weight with a reserve.  At the level speed, drag balances the
+    horizontal thrust at that tilt, less the same reserve; faster setpoints could not be followed.
+    """
+    tilt = math.degrees(math.acos(min(1.0, THRUST_RESERVE / max(result.thrust_to_weight, THRUST_RESERVE))))
+    tilt = min(max(tilt, TILT_RANGE[0]), TILT_RANGE[1])
+    sideways = GRAVITY * math.tan(math.radians(tilt))
+    upwards = GRAVITY * (result.thrust_to_weight / THRUST_RESERVE - 1.0)
+    speed = level_speed(airframe, result, density, math.radians(tilt)) / THRUST_RESERVE
+    climb = _climb_speed(airframe, result, density)
+    found: Parameters = {
+        "MPC_TILTMAX_AIR": round(tilt, 1),
+        "MPC_ACC_HOR": _lower("MPC_ACC_HOR", 0.5 * sideways, 2.0),
+        "MPC_ACC_HOR_MAX": _lower("MPC_ACC_HOR_MAX", 0.8 * sideways, 2.0),
+        "MPC_ACC_UP_MAX": _lower("MPC_ACC_UP_MAX", upwards, 2.0),
+        "MPC_XY_VEL_MAX": _lower("MPC_XY_VEL_MAX", speed, 3.0),
+        "MPC_VEL_MANUAL": _lower("MPC_VEL_MANUAL", speed, 3.0),
+        "MPC_XY_CRUISE": _lower("MPC_XY_CRUISE", speed, 3.0),
+        "MPC_Z_VEL_MAX_UP": _lower("MPC_Z_VEL_MAX_UP", climb, 0.5),
+    }
+    found["MPC_Z_V_AUTO_UP"] = found["MPC_Z_VEL_MAX_UP"]
+    return found
+
+
+def _lower(name: str, value: float, least: float) -> float:
+    """Return the value, limited to PX4's default above and its allowed minimum below."""
+    return round(max(min(DEFAULTS[name], value), least), 2)
+
+
+def level_speed(airframe: Airframe, result: Performance, density: float, tilt: float) -> float:
+    """Return the speed in m/s at which drag balances weight times tan(tilt), with the rotors at hover speed.
+
+    In-plane rotor drag grows with speed, body drag with its square: W tan(tilt) = a v + b v^2.
+    """
+    record = airframe.record
+    linear = in_plane_drag(record, result.hover.rotor_speed, density)
+    square = float(record["drag_force"][0]) * density / float(record["drag_density"])
+    push = airframe.mass * GRAVITY * math.tan(tilt)
+    if square == 0.0:
+        return push / linear if linear > 0.0 else math.inf
+    return (-linear + math.sqrt(linear**2 + 4.0 * square * push)) / (2.0 * square)
+
+
+def _climb_speed(airframe: Airframe, result: Performance, density: float) -> float:
+    """Return the largest climb speed in m/s at which full thrust carries the weight with the reserve."""
+    record = airframe.record
+    up = -record["rotor_axis"][: len(airframe.rotors), 2]
+
+    def reserve(speed: float) -> float:
+        lift = sum(
+            float(up[k]) * thrust_and_torque(record, k, float(result.full_speed[k]), speed, density)[0]
+            for k in range(len(airframe.rotors))
+        )
+        drag = float(record["drag_force"][2]) * density / float(record["drag_density"]) * speed**2
+        return lift - drag - THRUST_RESERVE * airframe.mass * GRAVITY
+
+    speeds = np.arange(0.5, DEFAULTS["MPC_Z_VEL_MAX_UP"] + 0.05, 0.1)
+    climbing = [float(v) for v in speeds if reserve(float(v)) >= 0.0]
+    return max(climbing, default=0.5)
+
+
+def _battery(airframe: Airframe, result: Performance, *, over_mavlink: bool) -> Parameters:
+    """Return the battery source and the pack's parameters.
+
+    PX4 stores a received BATTERY_STATUS with a remaining time of 0 s instead of unknown
+    (mavlink_receiver.cpp, handle_message_battery_status) and would return at once.  With COM_FLTT_LOW_ACT 0
+    it would still hold for COM_FAIL_ACT_T; a return time below 0 s prevents both.
+    """
+    battery = airframe.battery
+    found: Parameters = {
+        "BAT1_N_CELLS": battery.cells,
+        "BAT1_V_CHARGED": battery.cell_voltage[-1],
+        "BAT1_V_EMPTY": battery.cell_voltage[1],
+        "BAT1_R_INTERNAL": round(min(battery.resistance / battery.cells, 0.2), 5),
+    }
+    if battery.capacity is not None:
+        found["BAT1_CAPACITY"] = battery.capacity * 1000.0
+    if over_mavlink:
+        return found | {"SIM_BAT_ENABLE": 0, "RTL_TIME_MARGIN": -1_000_000}
+    lasts = min(max(result.endurance, 1.0), 86400.0)
+    return found | {"SIM_BAT_ENABLE": 1, "SIM_BAT_DRAIN": round(lasts, 1), "SIM_BAT_MIN_PCT": 0.0}
+
+
+def _motor_failure(factor: float) -> Parameters:
+    """Return what PX4's check of the motors' currents expects of the invented ones.
+
+    The check compares a motor's current with its thrust setpoint T, and the thrust curve gives T = f c^2 +
+    (1 - f) c: so 15 c exceeds 15 T by 15 f/4 at most.  Up to v1.17, FD_ACT_MOT_C2T is the least current per
+    T.  In main of March 2026 it is the expected one, and FD_ACT_LOW_OFF is taken off: with its 35 A and 10 A,
+    healthy motors would fail from half thrust on.  In v1.18, MOTFAIL_OFF is the accepted difference in either
+    direction, and the current model has a constant, MOTFAIL_IDLE, in later versions only.
+    """
+    over = IDLE_CURRENT + CURRENT_SLOPE * factor / 4.0
+    return {
+        "FD_ACT_MOT_C2T": CURRENT_SLOPE,
+        "FD_ACT_LOW_OFF": CURRENT_MARGIN,
+        "MOTFAIL_C2T": CURRENT_SLOPE,
+        "MOTFAIL_IDLE": IDLE_CURRENT,
+        "MOTFAIL_OFF": round(over + CURRENT_MARGIN, 2),
+    }
+
+
+def _timing(speed: float) -> Parameters:
+    """Return time-outs of processes in wall time, in the simulated seconds that PX4 counts.
+
+    Links, and scripts that arm before they take off, run in wall time: at 20 times real time the 10 s after
+    which PX4 disarms on the ground pass in half a second.
+    """
+    factor = max(1.0, UNLIMITED_SPEED if math.isinf(speed) else speed)
+    found: Parameters = {}
+    for name in ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_RC_LOSS_T", "COM_DISARM_PRFLT"):
+        found[name] = min(DEFAULTS[name] * factor, MAX_TIMEOUTS.get(name, math.inf))
+    found["COM_DL_LOSS_T"] = round(found["COM_DL_LOSS_T"])
+    return found
+
+
+def station_time_out(speed: float) -> Parameters:
+    """Return the time-out of ground stations alone, whose heartbeats come by wall time, at a speed factor."""
+    return {name: value for name, value in _timing(speed).items() if name == "COM_DL_LOSS_T"}
+
+
+def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | None:
+    """Return a build's own parameter metadata by name; None if the build has none."""
+    for name in ("extras/parameters.json.xz", "../parameters.json.xz", "../parameters.json"):
+        path = etc / name
+        if path.is_file():
+            raw = path.read_bytes()
+            text = lzma.decompress(raw) if path.suffix == ".xz" else raw
+            return {entry["name"]: entry for entry in json.loads(text)["parameters"]}
+    return None
+
+
+def check_against_build(parameters: Parameters, etc: Path, given: Parameters) -> tuple[Parameters, list[str]]:
+    """Return the parameters that a PX4 build supports.
+
+    Args:
+        parameters: computed and given parameters.
+        etc: of the build.
+        given: parameters from the airframe file.
+
+    Returns:
+        the parameters by this PX4's names, without the computed ones that it does not have, and the names of
+        those.  For a build without a list of its parameters, renamed ones are included by both names.
+
+    Raises:
+        UserError: for given parameters that it does not have, cannot store or does not allow.
+    """
+    known = build_parameters(etc)
+    parameters = named_for(parameters, known)
+    parameters = parameters | collision_prevention_mode(parameters, known)
+    if known is None:
+        return parameters, []
+    faults = []
+    for name, value in named_for(given, known).items():
+        entry = known.get(name)
+        if entry is None:
+            near = [] if name in REPLACED else difflib.get_close_matches(name, known, 1)
+            said = f"; meant {near[0]}?" if near else hint(name)
+            faults.append(f"{name} is not a parameter of this PX4{said}")
+            continue
+        if entry["type"] == "Int32" and float(value) != int(value):
+            faults.append(f"{name} must be a whole number, not {value}")
+        low, high = float(entry.get("min", -math.inf)), float(entry.get("max", math.inf))
+        if not low <= value <= high:
+            faults.append(f"{name} is {value}; allowed: {low:g} to {high:g}")
+    if faults:
+        raise UserError("px4.parameters of the airframe: " + "; ".join(faults))
+    absent = [name for name in parameters if name not in known]
+    return {name: value for name, value in parameters.items() if name in known}, absent

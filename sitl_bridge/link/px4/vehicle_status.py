@@ -1,0 +1,239 @@
+"""PX4's reports over MAVLink: status as plain values, texts, battery.
+
+Converts decoded messages to values and back; sockets and threads are in session/monitor.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sitl_bridge.link.mavlink import common as mavlink
+
+MAIN_MODES = {1: "Manual", 2: "Altitude", 3: "Position", 5: "Acro", 6: "Offboard", 7: "Stabilized"}
+AUTO_MODES = {
+    1: "Ready",
+    2: "Takeoff",
+    3: "Hold",
+    4: "Mission",
+    5: "Return",
+    6: "Land",
+    8: "Follow",
+    9: "Precision land",
+}
+"""px4_custom_mode.h: main mode in the third byte of custom_mode, sub-mode of mode 4 (auto) in the fourth."""
+
+LANDED_STATES = {0: "unknown", 1: "on ground", 2: "in air", 3: "taking off", 4: "landing"}
+
+SENSORS = {
+    mavlink.MAV_SYS_STATUS_SENSOR_3D_GYRO: "gyroscope",
+    mavlink.MAV_SYS_STATUS_SENSOR_3D_ACCEL: "accelerometer",
+    mavlink.MAV_SYS_STATUS_SENSOR_3D_MAG: "magnetometer",
+    mavlink.MAV_SYS_STATUS_SENSOR_ABSOLUTE_PRESSURE: "barometer",
+    mavlink.MAV_SYS_STATUS_SENSOR_DIFFERENTIAL_PRESSURE: "airspeed sensor",
+    mavlink.MAV_SYS_STATUS_SENSOR_GPS: "GPS",
+    mavlink.MAV_SYS_STATUS_SENSOR_OPTICAL_FLOW: "optical flow",
+    mavlink.MAV_SYS_STATUS_SENSOR_LASER_POSITION: "range finder",
+    mavlink.MAV_SYS_STATUS_AHRS: "attitude estimate",
+    mavlink.MAV_SYS_STATUS_SENSOR_BATTERY: "battery",
+    mavlink.MAV_SYS_STATUS_SENSOR_MOTOR_OUTPUTS: "motors",
+}
+
+ESTIMATES = {
+    mavlink.ESTIMATOR_ATTITUDE: "attitude",
+    mavlink.ESTIMATOR_VELOCITY_HORIZ: "horizontal velocity",
+    mavlink.ESTIMATOR_VELOCITY_VERT: "vertical velocity",
+    mavlink.ESTIMATOR_POS_HORIZ_ABS: "position",
+    mavlink.ESTIMATOR_POS_VERT_ABS: "height",
+}
+
+
+TEXT_CHUNK = 50
+"""Characters per STATUSTEXT; a longer text is split."""
+
+
+@dataclass(frozen=True)
+class BatterySample:
+    """The last reading of the simulated battery sensor.
+
+    Attributes:
+        time: us of simulated time.
+        voltage: V of the pack.
+        current: A.
+        remaining: share 0..1.
+        consumed: A s.
+        cells: in series.
+    """
+
+    time: int
+    voltage: float
+    current: float
+    remaining: float
+    consumed: float
+    cells: int
+
+
+@dataclass(frozen=True)
+class VehicleMessage:
+    """A text from PX4: a status text, or an event's text.
+
+    Attributes:
+        time: s on PX4's clock at arrival.
+        level: 0 emergency ... 6 info, 7 debug (MAV_SEVERITY).
+        text: without the tab with which PX4 marks texts that it also sends as events.
+        event: whether it was sent as an event.
+    """
+
+    time: float
+    level: int
+    text: str
+    event: bool = False
+
+
+@dataclass(frozen=True)
+class VehicleStatus:
+    """The latest values reported by a vehicle; nan and empty before the first report.
+
+    Attributes:
+        heard: whether any message was received.
+        silent: whether messages were received and then stopped.
+        time: s on PX4's clock.
+        mode: flight mode, by PX4's name.
+        armed: whether the motors may turn.
+        landed: e.g. ``on ground``.
+        position: m north, east, down.
+        velocity: m/s north, east, down.
+        battery_voltage, battery_current, battery_remaining: V, A, share 0..1, as reported by PX4.
+        satellites: number used by the first GPS receiver, -1 if unknown.
+        unhealthy: enabled sensors that PX4 reports as unhealthy.
+        estimates: quantities that the estimator does not provide yet, by name.
+        can_arm: whether PX4's prearm check passes.
+        waits_for: texts of the checks that prevent arming.
+    """
+
+    heard: bool = False
+    silent: bool = False
+    time: float = math.nan
+    mode: str = ""
+    armed: bool = False
+    landed: str = ""
+    position: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    velocity: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    battery_voltage: float = math.nan
+    battery_current: float = math.nan
+    battery_remaining: float = math.nan
+    satellites: int = -1
+    unhealthy: tuple[str, ...] = ()
+    estimates: tuple[str, ...] = ()
+    can_arm: bool = False
+    waits_for: tuple[str, ...] = ("the first heartbeat",)
+
+
+def status_changes(number: int, message: Any) -> dict[str, Any]:
+    """Return the fields of :class:`VehicleStatus` that a message changes; empty for other messages."""
+    reader = READERS.get(number)
+    return reader(message) if reader is not None else {}
+
+
+def _heartbeat(m: Any) -> dict[str, Any]:
+    armed = bool(m.base_mode & mavlink.MAV_MODE_FLAG_SAFETY_ARMED)
+    return {"mode": mode_name(m.custom_mode), "armed": armed}
+
+
+def _local_position(m: Any) -> dict[str, Any]:
+    return {"time": m.time_boot_ms * 1e-3, "position": (m.x, m.y, m.z), "velocity": (m.vx, m.vy, m.vz)}
+
+
+def _system_time(m: Any) -> dict[str, Any]:
+    return {"time": m.time_boot_ms * 1e-3}
+
+
+def _landed(m: Any) -> dict[str, Any]:
+    return {"landed": LANDED_STATES.get(m.landed_state, "unknown")}
+
+
+def _health(m: Any) -> dict[str, Any]:
+    unhealthy = m.onboard_control_sensors_enabled & ~m.onboard_control_sensors_health
+    return {
+        "unhealthy": tuple(name for bit, name in SENSORS.items() if unhealthy & bit),
+        "can_arm": bool(m.onboard_control_sensors_health & mavlink.MAV_SYS_STATUS_PREARM_CHECK),
+    }
+
+
+def _battery(m: Any) -> dict[str, Any]:
+    cells = [voltage for voltage in m.voltages if voltage != 0xFFFF]
+    return {
+        "battery_voltage": sum(cells) * 1e-3 if cells else math.nan,
+        "battery_current": m.current_battery * 1e-2 if m.current_battery >= 0 else math.nan,
+        "battery_remaining": m.battery_remaining * 1e-2 if m.battery_remaining >= 0 else math.nan,
+    }
+
+
+def _estimator(m: Any) -> dict[str, Any]:
+    return {"estimates": tuple(name for bit, name in ESTIMATES.items() if not m.flags & bit)}
+
+
+def _gps(m: Any) -> dict[str, Any]:
+    return {"satellites": m.satellites_visible if m.satellites_visible != 255 else -1}
+
+
+READERS: dict[int, Callable[[Any], dict[str, Any]]] = {
+    mavlink.MAVLINK_MSG_ID_HEARTBEAT: _heartbeat,
+    mavlink.MAVLINK_MSG_ID_SYS_STATUS: _health,
+    mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: _system_time,
+    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: _gps,
+    mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: _local_position,
+    mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: _battery,
+    mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: _estimator,
+    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: _landed,
+}
+"""Decoding functions by message id."""
+
+
+class TextAssembly:
+    """Joins status texts that arrive in chunks."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, dict[int, str]] = {}
+
+    def take(self, message: Any) -> str | None:
+        """Return the whole text of a STATUSTEXT; None while chunks are missing."""
+        part: str = message.text
+        if not message.id:
+            return part
+        chunks = self._chunks.setdefault(message.id, {})
+        chunks[message.chunk_seq] = part
+        last = max(chunks)
+        if len(chunks[last]) == TEXT_CHUNK or len(chunks) != last + 1:
+            return None
+        del self._chunks[message.id]
+        return "".join(chunks[k] for k in sorted(chunks))
+
+
+def battery_message(sample: BatterySample) -> Any:
+    """Return BATTERY_STATUS of a sample.  PX4 sums the cells and reads at most ten."""
+    shown = min(sample.cells, 10)
+    cell = min(max(round(sample.voltage / shown * 1000), 0), 0xFFFE)
+    return mavlink.MAVLink_battery_status_message(
+        id=0,
+        battery_function=mavlink.MAV_BATTERY_FUNCTION_ALL,
+        type=mavlink.MAV_BATTERY_TYPE_LIPO,
+        temperature=0x7FFF,  # unknown
+        voltages=[cell] * shown + [0xFFFF] * (10 - shown),
+        current_battery=min(max(round(sample.current * 100), 0), 0x7FFF),
+        current_consumed=min(round(sample.consumed / 3.6), 0x7FFFFFFF),
+        energy_consumed=-1,
+        battery_remaining=min(max(round(sample.remaining * 100), 0), 100),
+    )
+
+
+def mode_name(custom_mode: int) -> str:
+    """Return PX4's name of a flight mode, from HEARTBEAT.custom_mode."""
+    main, sub = custom_mode >> 16 & 0xFF, custom_mode >> 24 & 0xFF
+    if main == 3 and sub == 1:
+        return "Orbit"
+    if main == 4:
+        return AUTO_MODES.get(sub, f"Auto {sub}")
+    return MAIN_MODES.get(main, f"Mode {main}")

@@ -1,0 +1,369 @@
+"""The MQTT client of a bus: a separate process between a broker and the simulation's program.
+
+A process instead of a thread, so that messages take no time from the simulation's interpreter.  Its priority
+is low.  It talks to its program over client_link.py; the other side is bus.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import aiomqtt
+
+from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.live.bus import sampling
+from sitl_bridge.live.bus.address import PASSWORD
+from sitl_bridge.live.bus.broker import lower_priority, start_broker
+from sitl_bridge.live.bus.client_link import (
+    FROM_BRIDGE,
+    Connected,
+    EventNotice,
+    Orders,
+    PipeEnd,
+    Results,
+    Sent,
+    SentOrder,
+    Settings,
+    SimulationSnapshot,
+    SnapshotRequest,
+    Stop,
+    UserNotice,
+)
+from sitl_bridge.live.bus.command_queue import CommandQueue, Order
+from sitl_bridge.live.bus.messages import BusMessage, Event, Reply, Status, VehicleHealth, WorldState
+from sitl_bridge.live.bus.topics import Topics
+
+POLL_INTERVAL = 0.02
+"""Interval between checks for commands, answers and events, s of wall time."""
+REPEAT_INTERVAL = 1.0
+"""Interval of messages that are also sent without a change, s of wall time: health, world and status."""
+MAX_STATE_RATE = 250.0
+"""Limit of state messages a second of all vehicles: 25 vehicles have their full rate, more have less."""
+FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
+"""Shortest and longest wait before a reconnection, s of wall time; the wait doubles with each failure."""
+KEEP_ALIVE = 10
+"""Silence after which the broker publishes the last will, and after which the client disconnects, s."""
+MAX_UNREAD = 200
+"""Limit of unread messages from the broker; further messages are lost."""
+MAX_UNSENT = 1000
+"""Limit of unsent answers and events, for instance without a broker; the oldest are lost."""
+TIMEOUT = 5.0
+"""Time in which the broker must accept a message, s of wall time."""
+FAREWELL_TIMEOUT = 2.0
+"""Time in which the broker must accept the farewell, s of wall time."""
+
+REFUSED = (4, 5, 134, 135)
+"""Codes for a rejected login in MQTT 3.1.1 (3.2.2.3) and 5 (3.2.2.2)."""
+
+_LOG = logging.getLogger("sitl_bridge.live.bus")
+_LOG.addHandler(logging.NullHandler())
+_LOG.propagate = False
+
+
+class Client:
+    """Stays connected to the broker, publishes snapshots and receives commands, until stopped.
+
+    Args:
+        settings: of the run and its broker.
+        link: to the simulation's program.
+    """
+
+    def __init__(self, settings: Settings, link: PipeEnd) -> None:
+        self.address, self.port = settings.address, settings.port
+        self.topics = Topics(settings.run, settings.vehicles)
+        self._settings, self._link = settings, link
+        self.queue = CommandQueue(self.topics, self._hand_on, self._time)
+        self._outbox: deque[tuple[str, BusMessage]] = deque(maxlen=MAX_UNSENT)
+        self._health: list[VehicleHealth] | None = None
+        self._broker: ChildProcess | None = None
+        self._snapshot: SimulationSnapshot | None = None
+        self._contacts = 0
+        """Contacts with objects that were published."""
+        self._snapshot_requested = False
+        self._fresh = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._is_connected = False
+
+    def _time(self) -> float:
+        """Simulated time of the last snapshot, s."""
+        return 0.0 if self._snapshot is None else self._snapshot.time
+
+    # --- the link
+
+    def _hand_on(self, orders: list[Order]) -> None:
+        self._link.send(Orders([SentOrder.of(order) for order in orders]))
+
+    async def run(self) -> None:
+        """Run until stopped."""
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read_link, args=(loop,), name="link", daemon=True).start()
+        try:
+            await self._keep_connected()
+        finally:
+            if self._broker is not None:
+                self._broker.stop()
+
+    def _read_link(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read the link at once, independent of the event loop, so that its sender never waits."""
+        while True:
+            try:
+                message = self._link.receive()
+            except (EOFError, OSError):
+                # The simulation's program has ended.  The broker publishes its last will.
+                os._exit(1)
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(self._process, message)
+
+    def _process(self, message: Sent) -> None:
+        match message:
+            case SimulationSnapshot():
+                self._snapshot, self._snapshot_requested = message, False
+                self._fresh.set()
+            case Results(results):
+                for reply in self.queue.settle([sent.result() for sent in results]):
+                    self._enqueue(reply)
+                    if reply.accepted and reply.vehicle is not None:
+                        event = Event(time=reply.time, kind="command", text=reply.command)
+                        self._outbox.append((self.topics.event(reply.vehicle), event))
+            case EventNotice(topic, event):
+                self._outbox.append((topic, event))
+            case Stop():
+                self._stop.set()
+
+    def _notify(self, line: str) -> None:
+        self._link.send(UserNotice(line))
+
+    def _send_connected(self, connected: bool) -> None:
+        self._is_connected = connected
+        self._link.send(Connected(connected))
+
+    async def _next_snapshot(self) -> SimulationSnapshot:
+        """Request a new snapshot of the simulation."""
+        if not self._snapshot_requested:
+            self._snapshot_requested = True
+            self._fresh.clear()
+            self._link.send(SnapshotRequest(self.queue.counts))
+        await self._fresh.wait()
+        assert self._snapshot is not None
+        return self._snapshot
+
+    # --- the broker
+
+    async def _keep_connected(self) -> None:
+        wait, told = FIRST_WAIT, False
+        while not self._stop.is_set():
+            self._ensure_broker()
+            try:
+                async with self._client() as client:
+                    if told:
+                        self._notify(f"bus: connected to {self._settings.url}")
+                    wait, told = FIRST_WAIT, False
+                    await self._run_connection(client)
+            except (aiomqtt.MqttError, OSError) as error:
+                if self._is_connected or not (told or self._starting()):
+                    where, why = self._settings.url, self._failure_reason(error)
+                    self._notify(f"bus: no connection to {where}: {why}; trying again")
+                    told = True
+            self._send_connected(False)
+            await self._wait(wait)
+            wait = min(2.0 * wait, LONGEST_WAIT)
+
+    def _starting(self) -> bool:
+        """Whether the embedded broker may still be starting, which takes about a second."""
+        return self.address.embedded and self._broker is not None and self._broker.poll() is None
+
+    def _ensure_broker(self) -> None:
+        """Start the embedded broker, and restart it after it ended."""
+        if not self.address.embedded or (self._broker is not None and self._broker.poll() is None):
+            return
+        if self._broker is not None:
+            self._notify(f"bus: {self._broker.ended()}; starting it again")
+            self._broker.stop()
+        self._broker = start_broker(self.port, self._settings.directory / "broker", self.address.password)
+
+    def _failure_reason(self, error: Exception) -> str:
+        """Return the reason of a failed connection, with a remedy."""
+        text = str(error)
+        if isinstance(error, aiomqtt.MqttCodeError) and getattr(error.rc, "value", error.rc) in REFUSED:
+            who = self.address.user or "a client without a name"
+            return f"the broker rejected {who} ({text}); check USER in its URL and {PASSWORD}"
+        if found := re.search(r"certificate verify failed: (.*?)(?: \(_ssl|$)", text):
+            return f"certificate verify failed: {found[1]}; check the broker's certificate, or use ca=FILE"
+        return text
+
+    def _client(self) -> aiomqtt.Client:
+        offline = Status(online=False, vehicles=self.topics.vehicles)
+        return aiomqtt.Client(
+            self.address.host,
+            self.port,
+            username=self.address.user_name,
+            password=self.address.password,
+            tls_context=self.address.tls_context(),
+            will=aiomqtt.Will(self.topics.status, offline.model_dump_json(), qos=1, retain=True),
+            keepalive=KEEP_ALIVE,
+            timeout=TIMEOUT,
+            clean_session=True,  # commands sent while the bus is disconnected are not executed later
+            max_queued_incoming_messages=MAX_UNREAD,
+            logger=_LOG,
+        )
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, or return early when the bus is closed."""
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _run_connection(self, client: aiomqtt.Client) -> None:
+        """Run the tasks of one connection.
+
+        Raises:
+            MqttError: when the connection ends, except after ``close``.
+        """
+        await client.subscribe([(topic, 1) for topic in self.topics.commands])
+        await self._publish_status(client, online=True)
+        self._send_connected(True)
+        stop = asyncio.create_task(self._stop.wait())
+        parts = (self._listen, self._move, self._send, self._report)
+        work = {asyncio.create_task(part(client)) for part in parts}
+        try:
+            done, _ = await asyncio.wait({stop, *work}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stop}:
+                task.result()
+        finally:
+            await _end({stop, *work})
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._farewell(client), FAREWELL_TIMEOUT)
+
+    async def _listen(self, client: aiomqtt.Client) -> None:
+        """Take commands."""
+        async for message in client.messages:
+            payload = message.payload if isinstance(message.payload, bytes) else b""
+            reply = self.queue.receive(str(message.topic), payload, retained=message.retain)
+            if reply is not None:
+                self._enqueue(reply)
+
+    async def _move(self, _client: aiomqtt.Client) -> None:
+        """Pass commands to the simulation, independent of the broker."""
+        while True:
+            self.queue.poll()
+            await asyncio.sleep(POLL_INTERVAL)
+
+    async def _send(self, client: aiomqtt.Client) -> None:
+        """Send answers and events, each after the broker has accepted the previous one."""
+        while True:
+            while self._outbox:
+                topic, message = self._outbox[0]
+                await client.publish(topic, message.model_dump_json(), qos=1)
+                # Remove it only now: if the connection ends, it is sent over the next one.
+                if self._outbox and self._outbox[0][1] is message:
+                    self._outbox.popleft()
+            await asyncio.sleep(POLL_INTERVAL)
+
+    def _enqueue(self, reply: Reply) -> None:
+        self._outbox.append((self.topics.reply(reply.request_id), reply))
+
+    async def _report(self, client: aiomqtt.Client) -> None:
+        """Publish snapshots: the motion often, the rest on a change or every second."""
+        loop = asyncio.get_running_loop()
+        vehicles = len(self.topics.vehicles)
+        period = 1.0 / min(self.address.rate, MAX_STATE_RATE / vehicles)
+        slow_due = loop.time()
+        world: WorldState | None = None
+        while True:
+            due = loop.time() + period
+            slow = loop.time() >= slow_due
+            if slow:
+                slow_due = loop.time() + REPEAT_INTERVAL
+            snapshot = await self._next_snapshot()
+            await self._publish(client, self.topics.clock, sampling.clock(snapshot))
+            for name, state in zip(self.topics.vehicles, sampling.states(snapshot), strict=True):
+                await self._publish(client, self.topics.state(name), state)
+            await self._publish_health(client, sampling.health(snapshot), always=slow)
+            for vehicle, event in sampling.contacts(snapshot, self._contacts):
+                self._outbox.append((self.topics.event(self.topics.vehicles[vehicle]), event))
+            self._contacts = len(snapshot.contacts)
+            seen = sampling.world(snapshot)
+            if world is None or seen != world.model_copy(update={"time": seen.time}):
+                world = seen
+                await self._publish(client, self.topics.world, world)
+            if slow:
+                await self._publish_status(client, online=True)
+            # Yield to the other tasks even with a slow broker.
+            await asyncio.sleep(max(due - loop.time(), POLL_INTERVAL))
+
+    async def _publish_health(
+        self, client: aiomqtt.Client, seen: list[VehicleHealth], *, always: bool
+    ) -> None:
+        before: Sequence[VehicleHealth | None] = self._health or [None] * len(seen)
+        self._health = seen
+        for name, old, new in zip(self.topics.vehicles, before, seen, strict=True):
+            if old is not None:
+                self._outbox.extend((self.topics.event(name), event) for event in sampling.changes(old, new))
+            if always or sampling.differs(old, new):
+                await self._publish(client, self.topics.health(name), new)
+
+    @staticmethod
+    async def _publish(client: aiomqtt.Client, topic: str, message: BusMessage) -> None:
+        """Publish a retained message; wait while the broker does not accept it."""
+        await client.publish(topic, message.model_dump_json(), qos=0, retain=True)
+
+    async def _publish_status(self, client: aiomqtt.Client, *, online: bool) -> None:
+        status = Status(online=online, vehicles=self.topics.vehicles, **asdict(self.queue.counts))
+        await client.publish(self.topics.status, status.model_dump_json(), qos=1, retain=True)
+
+    async def _farewell(self, client: aiomqtt.Client) -> None:
+        """Remove the run's retained messages from a foreign broker, except its offline status."""
+        for topic in self.topics.retained():
+            await client.publish(topic, b"", qos=0, retain=True)
+        if self.address.embedded:
+            await client.subscribe(self.topics.status)
+        await self._publish_status(client, online=False)
+        if self.address.embedded:
+            # The embedded broker is stopped next; when the messages return to this client, other clients have
+            # them.
+            async for message in client.messages:
+                if isinstance(message.payload, bytes) and b'"online":false' in message.payload:
+                    return
+
+
+async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until all have ended.
+
+    One cancellation may be lost: ``asyncio.wait_for`` swallows it if it arrives at the moment the awaited
+    task completes (Python 3.11, cpython issue 86296).
+    """
+    pending: set[asyncio.Task[Any]] = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=0.2)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def main() -> None:
+    """Run the client on the link with the given file descriptor."""
+    lower_priority()
+    link = PipeEnd(socket.socket(fileno=int(sys.argv[1])), FROM_BRIDGE)
+    settings = link.receive()
+    assert isinstance(settings, Settings)
+
+    async def run() -> None:
+        await Client(settings, link).run()
+
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main()

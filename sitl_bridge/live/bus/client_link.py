@@ -1,0 +1,327 @@
+"""Messages between a bus and its client process: JSON lines over a pair of sockets.
+
+The client reads the network, so its messages are not trusted: every line has a limit and is validated.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.bus.command_queue import Counts, Order, Result
+from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Event
+from sitl_bridge.live.bus.topics import Address
+
+FROM_CLIENT = 1 << 20
+"""Largest line from the client, bytes: a batch of commands of maximum length."""
+FROM_BRIDGE = 1 << 26
+"""Largest line from the simulation's program, bytes: a snapshot of ten thousand vehicles."""
+
+Rows: TypeAlias = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the client, sent first.
+
+    Attributes:
+        address: of the broker, with the password.
+        port: of the broker, if the address leaves it open.
+        url: the address without the password.
+        run: name of the run in topics.
+        vehicles: names.
+        directory: directory for the embedded broker's log.
+    """
+
+    address: BusAddress
+    port: int
+    url: str
+    run: str
+    vehicles: tuple[str, ...]
+    directory: Path
+
+
+@dataclass(frozen=True)
+class SnapshotRequest:
+    """Request of the client for a snapshot, with its command counts."""
+
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class RowsRequest:
+    """Request to write the steps so far into the recording, which the process reads."""
+
+
+@dataclass(frozen=True)
+class PictureRequest:
+    """Request for the last picture of a vehicle's sensor."""
+
+    vehicle: str
+    sensor: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The answer to PictureRequest.
+
+    Attributes:
+        time: s of simulated time since the start at which it was taken; negative if there is none yet.
+        height, width: in pixels.
+        pixels: red, green and blue of each, base 64.
+    """
+
+    vehicle: str
+    sensor: str
+    time: float
+    height: int
+    width: int
+    pixels: str
+
+
+@dataclass(frozen=True)
+class SimulationSnapshot:
+    """A snapshot of a simulation, in plain values: the answer to Ask.
+
+    Attributes:
+        time: s of simulated time since the start.
+        clock, world: fields of ``Clock`` and ``WorldState`` except the time.
+        motion: (n, ...) by the field of ``VehicleState``.
+        rotors: for each vehicle a figure for each rotor, by the field of ``VehicleState``.
+        health: fields of ``VehicleHealth`` except the time, for each vehicle; faults as fields of
+            FaultySensor.
+        contacts: all with objects so far: number of the vehicle, s since the start, part, object, m/s.
+    """
+
+    time: float
+    clock: dict[str, Any]
+    world: dict[str, Any]
+    motion: dict[str, Rows]
+    rotors: dict[str, Rows]
+    health: list[dict[str, Any]]
+    contacts: list[tuple[int, float, str, str, float]]
+
+
+@dataclass(frozen=True)
+class StackReport:
+    """What a flight stack reports of itself.
+
+    Attributes:
+        mode: its flight mode; empty where it is not known.
+        messages: its last texts: s on its clock, level 0 emergency to 7 debug, text.
+    """
+
+    mode: str
+    messages: list[tuple[float, int, str]]
+
+
+@dataclass(frozen=True)
+class StackReports:
+    """The reports of all vehicles' flight stacks, in order; none where the run has no link to them."""
+
+    reports: list[StackReport]
+
+
+@dataclass(frozen=True)
+class SentOrder:
+    """An order in transit, with its command as received, which is validated again on arrival."""
+
+    kind: str
+    vehicle: str | None
+    command: dict[str, Any]
+
+    @classmethod
+    def of(cls, order: Order) -> SentOrder:
+        """Return an order for sending."""
+        command = order.command.model_dump(mode="json", exclude_unset=True)
+        return cls(order.address.kind, order.address.vehicle, command)
+
+    def order(self) -> Order:
+        """Return the received order.
+
+        Raises:
+            ValueError: for an unknown or invalid command.
+        """
+        known = RUN_COMMANDS if self.vehicle is None else VEHICLE_COMMANDS
+        if self.kind not in known:
+            raise ValueError(f"unknown command {self.kind!r}")
+        return Order(known[self.kind].model_validate(self.command), Address(self.kind, self.vehicle))
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Commands to execute."""
+
+    orders: list[SentOrder]
+
+
+@dataclass(frozen=True)
+class SentResult:
+    """The result of an order, see ``Result``."""
+
+    order: SentOrder
+    time: float
+    refused: str | None
+    withdrawn: bool
+
+    @classmethod
+    def of(cls, result: Result) -> SentResult:
+        """Return a result for sending."""
+        return cls(SentOrder.of(result.order), result.time, result.refused, result.withdrawn)
+
+    def result(self) -> Result:
+        """Return the received result."""
+        return Result(self.order.order(), self.time, self.refused, self.withdrawn)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results of orders."""
+
+    results: list[SentResult]
+
+
+@dataclass(frozen=True)
+class EventNotice:
+    """An event to publish."""
+
+    topic: str
+    event: Event
+
+
+@dataclass(frozen=True)
+class Connected:
+    """Whether the broker is connected."""
+
+    connected: bool
+
+
+@dataclass(frozen=True)
+class UserNotice:
+    """A line for the user."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Publish the end of the run and stop."""
+
+
+Sent: TypeAlias = (
+    Settings
+    | SnapshotRequest
+    | RowsRequest
+    | PictureRequest
+    | Picture
+    | SimulationSnapshot
+    | StackReports
+    | Orders
+    | Results
+    | EventNotice
+    | Connected
+    | UserNotice
+    | Stop
+)
+
+_KINDS: dict[str, TypeAdapter[Any]] = {
+    kind.__name__: TypeAdapter(kind)
+    for kind in (
+        Settings,
+        SnapshotRequest,
+        RowsRequest,
+        PictureRequest,
+        Picture,
+        SimulationSnapshot,
+        StackReports,
+        Orders,
+        Results,
+        EventNotice,
+        Connected,
+        UserNotice,
+        Stop,
+    )
+}
+
+
+def encode(what: Sent) -> bytes:
+    """Encode a message as a line."""
+    kind = type(what).__name__
+    return json.dumps([kind, _KINDS[kind].dump_python(what)], default=_plain).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
+
+
+def decode(line: bytes) -> Sent:
+    """Decode a line.
+
+    Raises:
+        ValueError: if it is not a valid message.
+    """
+    try:
+        kind, body = json.loads(line)
+        message: Sent = _KINDS[kind].validate_python(body)
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"not a message of the bus: {type(error).__name__}") from error
+    except ValidationError as error:
+        raise ValueError(f"not a valid {kind} of the bus: {error.error_count()} invalid fields") from error
+    return message
+
+
+class PipeEnd:
+    """One end of the connection between the two processes.
+
+    Args:
+        connection: a stream socket.
+        limit: largest accepted line, bytes.
+    """
+
+    def __init__(self, connection: socket.socket, limit: int) -> None:
+        self._socket, self._limit = connection, limit
+        self._sending = threading.Lock()
+        self._received = bytearray()
+
+    def send(self, what: Sent) -> None:
+        """Send a message, from any thread.
+
+        Raises:
+            OSError: if the other end is closed.
+        """
+        with self._sending:
+            self._socket.sendall(encode(what))
+
+    def poll(self, seconds: float) -> bool:
+        """Return whether data arrives within ``seconds``; it may be a part of a line."""
+        return b"\n" in self._received or bool(select.select([self._socket], [], [], seconds)[0])
+
+    def receive(self) -> Sent:
+        """Wait for the next message and return it.
+
+        Raises:
+            EOFError: if the other end is closed or a line exceeds the limit.
+            ValueError: for an invalid message; later ones may be valid.
+        """
+        while (end := self._received.find(b"\n")) < 0:
+            if len(self._received) > self._limit:
+                raise EOFError(f"a line of more than {self._limit} bytes")
+            part = self._socket.recv(1 << 16)
+            if not part:
+                raise EOFError
+            self._received += part
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return decode(line)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()

@@ -1,0 +1,190 @@
+"""A process beside the simulation that shows a run and may command it, and the thread that serves it.
+
+The process has low priority and talks over client_link.py; the simulation never waits for it.  The bus, the
+live view and the streams derive from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.live.bus.client_link import (
+    FROM_CLIENT,
+    Orders,
+    PipeEnd,
+    Results,
+    RowsRequest,
+    Sent,
+    SentResult,
+    SnapshotRequest,
+    Stop,
+    UserNotice,
+)
+from sitl_bridge.live.bus.execution import Execution
+from sitl_bridge.live.bus.run_source import RunSource
+from sitl_bridge.live.bus.snapshot import take_snapshot
+
+POLL_INTERVAL = 0.01
+"""Interval between checks of orders in progress, s of wall time."""
+IDLE_INTERVAL = 0.5
+"""Interval between checks otherwise, s of wall time."""
+FAREWELL_TIMEOUT = 6.0
+"""Time for the process's farewell, s of wall time; it has low priority on a busy machine."""
+
+
+class Outlet:
+    """Serves a process with snapshots and executes its commands, until it is closed.
+
+    Args:
+        name: of the process, for messages.
+        module: that the process runs; its first argument is the descriptor of its end of the link.
+        source: the running simulation.
+        execution: executes its commands.
+        directory: for its log.
+        notify: prints messages for the user, from the outlet's thread.
+        errors: collects errors that do not end the simulation.  By default they are only passed to
+            ``notify``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        source: RunSource,
+        execution: Execution,
+        *,
+        directory: Path,
+        notify: Callable[[str], None] = lambda _line: None,
+        errors: ErrorLog | None = None,
+    ) -> None:
+        self._name, self._module = name, module
+        self._source = source
+        self._execution = execution
+        self._directory = directory
+        self._notify = notify
+        self._errors = ErrorLog(notify) if errors is None else errors
+        self._client: ChildProcess | None = None
+        self._link: PipeEnd | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._rows_requested = False
+        self.failure: BaseException | None = None
+
+    # --- from any thread
+
+    def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
+        """Start the process with some arguments, send it the first messages, and serve it."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        here, there = socket.socketpair()
+        with there:
+            self._link = PipeEnd(here, FROM_CLIENT)
+            self._client = ChildProcess(
+                self._name,
+                [sys.executable, "-m", self._module, str(there.fileno()), *arguments],
+                self._directory.resolve(),
+                os.environ,
+                inherited=[there.fileno()],
+            )
+        for message in first:
+            self._send(message)
+        self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let the process take its leave and stop it; safe to call twice, ends within seconds."""
+        thread, self._thread = self._thread, None
+        client, link = self._client, self._link
+        if thread is None or client is None or link is None:
+            return
+        self._closing = True
+        self._send(Stop())
+        thread.join(FAREWELL_TIMEOUT)
+        client.stop()
+        thread.join()
+        link.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _send(self, what: Sent) -> None:
+        with contextlib.suppress(OSError):  # the thread reports the end of the process
+            if self._link is not None:
+                self._link.send(what)
+
+    # --- the outlet's thread
+
+    def _work(self) -> None:
+        assert self._link is not None
+        try:
+            while True:
+                if self._link.poll(POLL_INTERVAL if self._execution.busy else IDLE_INTERVAL):
+                    with self._passing():
+                        self._process(self._link.receive())
+                with self._passing():
+                    results = self._execution.poll()
+                    if results:
+                        self._send(Results([SentResult.of(result) for result in results]))
+        except (EOFError, ConnectionError) as error:
+            if not self._closing and self._client is not None:
+                # Not restarted: only this process knew which commands have been executed.
+                self._client.stop()
+                self._fail(UserError(f"it sent {error}" if str(error) else self._client.ended()))
+        except BaseException as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
+            self._fail(error)
+        finally:
+            self._ended()
+
+    @contextlib.contextmanager
+    def _passing(self) -> Iterator[None]:
+        """Report an error of one message without ending the connection."""
+        try:
+            yield
+        except (EOFError, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001  (reported and counted)
+            self._errors.add(f"a message of {self._name}", error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
+        self._errors.add(f"{self._name}, without which the simulation goes on,", error)
+
+    def _ended(self) -> None:
+        """Note that the process is served no longer."""
+
+    def _process(self, message: Sent) -> None:
+        """Answer a message of the process."""
+        match message:
+            case SnapshotRequest():
+                self._send(take_snapshot(self._source))
+            case RowsRequest():
+                self._request_rows()
+            case Orders(orders):
+                self._execution.take([sent.order() for sent in orders])
+            case UserNotice(line):
+                self._notify(line)
+
+    def _request_rows(self) -> None:
+        """Let the simulation record the steps so far; one request at a time waits for it."""
+        if self._rows_requested:
+            return
+        self._rows_requested = True
+
+        def record() -> None:
+            self._rows_requested = False
+            self._source.flush_log()
+
+        self._source.call(record)

@@ -1,0 +1,131 @@
+"""Snapshots of a running simulation without stopping it: values of one snapshot may be a step apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.core.dynamics.contact_parts import part_name
+from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
+from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
+from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.live.bus.client_link import SimulationSnapshot
+from sitl_bridge.live.bus.run_source import RunSource
+
+
+def take_snapshot(source: RunSource) -> SimulationSnapshot:
+    """Take a snapshot of a simulation, from any thread."""
+    simulation, status = source.simulation, source.status()
+    states = simulation.states
+    rotors = simulation.vehicles["rotor_count"].tolist()
+    fields = ("position", "velocity", "attitude", "angular_velocity", "wind")
+    clock = {
+        "steps": status.steps,
+        "real_time_factor": status.real_time_factor,
+        "speed": None if math.isinf(source.speed) else source.speed,
+        "paused": status.paused,
+    }
+    health = [
+        {
+            "connected": link.connected,
+            "armed": link.armed,
+            "lockstep": link.lockstep,
+            "stalled": link.stalled,
+            "held": link.held,
+            "answers": link.answers,
+            "bad_frames": link.bad_frames,
+            "battery_voltage": float(status.battery[i, 0]),
+            "battery_current": float(status.battery[i, 1]),
+            "battery_left": float(status.battery[i, 2]),
+            "rotor_health": states[i]["rotor_health"][: rotors[i]].tolist(),
+            "faults": list(_faults(simulation.sensors[i], simulation.sensor_states[i])),
+            "on_ground": bool(states[i]["in_contact"]),
+            "impact_speed": float(states[i]["impact_speed"]),
+        }
+        for i, link in enumerate(status.links)
+    ]
+    return SimulationSnapshot(
+        time=status.time,
+        clock=clock,
+        world=_world(source),
+        motion={name: states[name].tolist() for name in fields},
+        rotors={
+            "rotor_speed": _of_rotors(states["rotor_speed"], rotors),
+            "motor_current": _of_rotors(states["motor_current"], rotors),
+            "esc_temperature": _of_rotors(_air_temperature(simulation) + states["esc_rise"], rotors),
+        },
+        health=health,
+        contacts=listed_contacts(simulation),
+    )
+
+
+def listed_contacts(simulation: Simulation) -> list[tuple[int, float, str, str, float]]:
+    """Return ``SimulationSnapshot.contacts``."""
+    names = simulation.world.scene.names
+    return [
+        (
+            int(row["vehicle"]),
+            (int(row["time"]) - simulation.start) * 1e-6,
+            part_name(int(row["part"])),
+            names[int(row["object"])],
+            float(row["speed"]),
+        )
+        for row in simulation.contacts
+    ]
+
+
+def _of_rotors(values: NDArray[np.float64], counts: list[int]) -> list[list[float]]:
+    """The values of each vehicle's rotors; arrays have room for more."""
+    return [row[:count] for row, count in zip(values.tolist(), counts, strict=True)]
+
+
+def _air_temperature(simulation: Simulation) -> NDArray[np.float64]:
+    """(n, 1) deg C."""
+    environment = simulation.world.environment[0]
+    downs = simulation.states["position"][:, 2]
+    return np.array([[air(environment, float(down))[0] - ZERO_CELSIUS] for down in downs])
+
+
+def _world(source: RunSource) -> dict[str, Any]:
+    place = source.simulation.world
+    wind, origin = place.wind[0], place.specification.origin
+    return {
+        "latitude": origin.latitude,
+        "longitude": origin.longitude,
+        "altitude": origin.altitude,
+        "gravity": float(place.environment[0]["gravity"]),
+        "steady_wind": wind["steady"].tolist(),
+        "profile_speed": float(wind["log_speed_20ft"]),
+        "profile_direction": wind["log_direction"].tolist(),
+        "turbulence": float(wind["dryden_speed_20ft"]),
+        "gusts": int(wind["gust_count"]),
+        "recorded": len(place.wind_series) > 0,
+    }
+
+
+def _faults(sensors: Any, memories: Any) -> Iterator[dict[str, Any]]:
+    for sensor, instance, fault in _found_faults(sensors, memories):
+        yield {"sensor": sensor, "instance": instance, "fault": fault}
+
+
+def _found_faults(sensors: Any, memories: Any) -> Iterator[tuple[str, int, str]]:
+    for sensor, memory in zip(sensors, memories, strict=True):
+        if sensor["kind"] == NONE:
+            continue
+        name, instance = KIND_NAMES[int(sensor["kind"])], int(sensor["instance"])
+        if memory["fault"] != FAULT_NONE:
+            yield name, instance, "off" if memory["fault"] == FAULT_OFF else "stuck"
+        if sensor["kind"] != GPS:
+            continue
+        if memory["memory"][JAMMING] > 0.0:
+            yield name, instance, "jammed"
+        drift = memory["memory"][SPOOF_DRIFT : SPOOF_DRIFT + 3]
+        offset = memory["memory"][SPOOF_OFFSET : SPOOF_OFFSET + 3]
+        if drift.any() or offset.any():
+            yield name, instance, "spoofed"

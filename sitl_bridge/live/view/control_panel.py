@@ -1,0 +1,298 @@
+"""The controls of a live page: the run's state, time, flight, failures, wind, cameras.
+
+A button makes the same message that a client of the bus would publish, and passes it to ``send``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.live.bus.client_link import SimulationSnapshot, StackReport
+from sitl_bridge.live.bus.messages import Reply
+from sitl_bridge.live.view.stage import CAMERAS, CHASE, FREE
+from sitl_bridge.live.view.viewed_run import ViewedRun
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+Send: TypeAlias = Callable[[str, str | None, dict[str, Any]], None]
+"""Sends a command: its kind, the vehicle's name (None: the whole run) and its fields."""
+
+PACES = ("0.1", "0.25", "0.5", "1", "2", "5", "10", "20", "max")
+SENSOR_FAULTS = ("off", "stuck", "none")
+NO_CAMERA = "none"
+LISTED_REPLIES = 4
+DISTANCE = 8.0
+"""Of the following camera, over the vehicle's drawn reach."""
+
+
+class ControlPanel:
+    """Controls of a running simulation.
+
+    Args:
+        server: of the page.
+        run: what is shown.
+        send: takes the commands, from any thread.
+    """
+
+    def __init__(self, server: ViserServer, run: ViewedRun, send: Send) -> None:
+        self._gui, self._run, self._send = server.gui, run, send
+        self.stacks: list[StackReport] = []
+        self._replies: list[str] = []
+        self._arming: deque[bool] = deque()
+        self._paused = False
+        self._in_the_air = False
+        self._status = self._gui.add_markdown("waiting for the first step")
+        self._build_follow()
+        self._condition = self._gui.add_markdown("")
+        self._answers = self._gui.add_markdown("")
+        self._build_time()
+        self._build_flight()
+        self._build_failures()
+        self._build_wind()
+        self._build_camera()
+        for note in run.notes:
+            self._gui.add_markdown(f"*{note}*")
+
+    def _button(
+        self,
+        label: str,
+        kind: str,
+        fields: Callable[[], dict[str, Any]],
+        vehicle: bool = True,
+        warning: Callable[[], str] = lambda: "",
+    ) -> None:
+        """A button that sends a command; if it has a warning, only after the user has confirmed it."""
+        button = self._gui.add_button(label)
+
+        def send() -> None:
+            values = fields()
+            if kind == "arm":
+                self._arming.append(bool(values["armed"]))
+            self._send(kind, self._vehicle.value if vehicle else None, values)
+
+        def clicked(_event: Any) -> None:
+            what = warning()
+            if what:
+                self._confirm(what, send)
+            else:
+                send()
+
+        button.on_click(clicked)
+
+    def _confirm(self, what: str, act: Callable[[], None]) -> None:
+        with self._gui.add_modal("Are you sure?") as modal:
+            self._gui.add_markdown(what)
+            yes, no = self._gui.add_button("Do it", color="red"), self._gui.add_button("Cancel")
+
+        def confirmed(_event: Any) -> None:
+            modal.close()
+            act()
+
+        yes.on_click(confirmed)
+        no.on_click(lambda _event: modal.close())
+
+    def _build_follow(self) -> None:
+        names = self._run.names
+        self._vehicle = self._gui.add_dropdown(
+            "Vehicle", names, initial_value=names[0], visible=len(names) > 1
+        )
+        self._follow = self._gui.add_button_group("Camera", CAMERAS)
+        self.camera_mode = CHASE
+
+        def choose(_event: Any) -> None:
+            self.camera_mode = self._follow.value
+
+        self._follow.on_click(choose)
+
+    def add_size(self, scale: float, resize: Callable[[float], None]) -> None:
+        """Add the controls of what the picture shows."""
+        with self._gui.add_folder("Picture", expand_by_default=False):
+            self._distance = self._gui.add_slider("Distance", 3.0, 60.0, 0.5, DISTANCE)
+            size = self._gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, scale)
+            look = self._gui.add_button("Look at all vehicles")
+        size.on_update(lambda _event: resize(float(size.value)))
+
+        def look_at_all(_event: Any) -> None:
+            self.camera_mode = FREE
+            self._look()
+
+        look.on_click(look_at_all)
+
+    def on_look(self, look: Callable[[], None]) -> None:
+        """Set what shows all vehicles."""
+        self._look = look
+
+    @property
+    def number(self) -> int:
+        """The chosen vehicle."""
+        return self._run.names.index(self._vehicle.value)
+
+    @property
+    def distance(self) -> float:
+        """Of the camera, over the vehicle's drawn reach."""
+        return float(self._distance.value)
+
+    def _build_time(self) -> None:
+        with self._gui.add_folder("Time"):
+            self._pause = self._gui.add_button("Pause")
+            self._button("Step", "step", lambda: {"count": 1}, vehicle=False)
+            pace = self._gui.add_dropdown("Speed", PACES, initial_value="1")
+
+        def set_pace(_event: Any) -> None:
+            self._send("pace", None, {"speed": "max" if pace.value == "max" else float(pace.value)})
+
+        self._pause.on_click(lambda _event: self._send("resume" if self._paused else "pause", None, {}))
+        pace.on_update(set_pace)
+
+    def _build_flight(self) -> None:
+        with self._gui.add_folder("Flight", expand_by_default=False):
+            self._button("Arm", "arm", lambda: {"armed": True})
+            self._button(
+                "Disarm",
+                "arm",
+                lambda: {"armed": False},
+                warning=lambda: f"Vehicle {self._vehicle.value} is in the air." if self._in_the_air else "",
+            )
+            height = self._gui.add_number("Height (m)", 5.0, min=1.0, max=1000.0)
+            self._button("Take off", "takeoff", lambda: {"height": float(height.value)})
+
+    def _build_failures(self) -> None:
+        gui = self._gui
+        with gui.add_folder("Failures", expand_by_default=False):
+            rotor = gui.add_number("Rotor", 0, min=0, max=11, step=1)
+            share = gui.add_slider("Thrust left", 0.0, 1.0, 0.05, 1.0)
+            self._button(
+                "Set rotor",
+                "rotor",
+                lambda: {"rotor": int(rotor.value), "health": float(share.value)},
+                warning=lambda: (
+                    f"Rotor {rotor.value} of vehicle {self._vehicle.value} keeps {share.value:.0%} thrust."
+                    if share.value < 1.0
+                    else ""
+                ),
+            )
+            sensor = gui.add_dropdown("Sensor", list(KIND_NAMES.values()))
+            fault = gui.add_dropdown("Fault", SENSOR_FAULTS, initial_value="none")
+            self._button(
+                "Set fault",
+                "fault",
+                lambda: {"sensor": sensor.value, "fault": fault.value},
+                warning=lambda: (
+                    f"The {sensor.value} of vehicle {self._vehicle.value}: {fault.value}."
+                    if fault.value != "none"
+                    else ""
+                ),
+            )
+            jam = gui.add_slider("GPS jamming", 0.0, 1.0, 0.05, 0.0)
+            self._button(
+                "Jam",
+                "jam",
+                lambda: {"level": float(jam.value)},
+                warning=lambda: (
+                    f"The GPS of vehicle {self._vehicle.value} : jam {jam.value:.0%}." if jam.value else ""
+                ),
+            )
+
+    def _build_wind(self) -> None:
+        with self._gui.add_folder("Wind", expand_by_default=False):
+            speed = self._gui.add_number("Speed (m/s)", 5.0, min=0.0, max=60.0)
+            origin = self._gui.add_slider("From (deg)", 0.0, 359.0, 1.0, 270.0)
+
+            def steady() -> dict[str, Any]:
+                wind = {"speed": float(speed.value), "direction": float(origin.value)}
+                return {"wind": {"steady": wind} if wind["speed"] else {}}
+
+            self._button("Set wind", "wind", steady, vehicle=False)
+
+    def _build_camera(self) -> None:
+        self._cameras = {f"{camera.vehicle}: {camera.sensor}": camera for camera in self._run.cameras()}
+        self._camera: Any = None
+        if self._cameras:
+            with self._gui.add_folder("Camera"):
+                self._camera = self._gui.add_dropdown("Sensor", [*self._cameras, NO_CAMERA])
+                self._image = self._gui.add_image(np.zeros((3, 4, 3), np.uint8))
+
+    # ------------------------------------------------------------------ what is shown
+
+    def camera(self) -> tuple[str, str] | None:
+        """Vehicle and sensor whose pictures are to be shown; None for none."""
+        chosen = None if self._camera is None else self._cameras.get(self._camera.value)
+        return None if chosen is None else (chosen.vehicle, chosen.sensor)
+
+    def show_picture(self, image: np.ndarray[Any, Any]) -> None:
+        """Show a camera's picture: (h, w, 3) uint8."""
+        self._image.image = image
+
+    def show(self, snapshot: SimulationSnapshot, wind: float, rows: NDArray[np.void]) -> None:
+        """Show the state of the run: wind is the mean at the vehicles, m/s; (n,) ROW of the last step."""
+        clock = snapshot.clock
+        self._paused = bool(clock["paused"])
+        self._pause.label = "Resume" if self._paused else "Pause"
+        factor = clock["real_time_factor"]
+        state = "paused" if self._paused else f"{factor:.1f} x real time"
+        number = self.number
+        self._status.content = "  \n".join(
+            [
+                f"**{snapshot.time:.1f} s**, {state}, wind {wind:.1f} m/s",
+                f"flown by {stack}" if (stack := self._stack(number)) else "",
+            ]
+        )
+        health = snapshot.health[number]
+        self._in_the_air = bool(health["armed"]) and not health["on_ground"]
+        report = self.stacks[number] if number < len(self.stacks) else None
+        self._condition.content = _condition(health, rows[number], report)
+
+    def _stack(self, number: int) -> str:
+        """The flight stack of a vehicle, with its version; empty where run.json does not name it."""
+        autopilot = self._run.recorded.description["vehicles"][number].get("autopilot") or {}
+        return f"{autopilot.get('name', '')} {autopilot.get('version', '')}".strip()
+
+    def show_replies(self, replies: Sequence[Reply]) -> None:
+        """List the answers to commands, the newest first."""
+        for reply in replies:
+            name = reply.command
+            if name == "arm" and self._arming:
+                name = "arm" if self._arming.popleft() else "disarm"
+            what = name if reply.vehicle is None else f"{name} of {reply.vehicle}"
+            result = "done" if reply.accepted else f"refused: {reply.reason.removeprefix(f'cannot {name}: ')}"
+            self._list(f"{reply.time:.1f} s: {what} {result}")
+
+    def show_note(self, line: str) -> None:
+        """List a line."""
+        self._list(line)
+
+    def _list(self, line: str) -> None:
+        self._replies.insert(0, f"- {line}")
+        del self._replies[LISTED_REPLIES:]
+        self._answers.content = "\n".join(self._replies)
+
+
+def _condition(health: dict[str, Any], row: np.void, report: StackReport | None) -> str:
+    """A vehicle's state and the last texts of its flight stack, as Markdown."""
+    words = ["armed" if health["armed"] else "disarmed"] if health["connected"] else ["no flight stack"]
+    if health["stalled"]:
+        words.append("does not answer")
+    mode = "" if report is None or not report.mode else f"**{report.mode}**, "
+    north, east, down = (float(x) for x in row["position"])
+    speed = float(np.linalg.norm(row["velocity"]))
+    w, x, y, z = (float(q) for q in row["attitude"])
+    roll, pitch, yaw = np.degrees(Rotation.from_quat([x, y, z, w]).as_euler("ZYX")[::-1])
+    lines = [
+        f"{mode}{', '.join(words)}",
+        f"height **{-down:.1f} m**, speed **{speed:.1f} m/s**",
+        f"N {north:.1f} E {east:.1f} m; roll {roll:.0f} pitch {pitch:.0f} yaw {yaw:.0f} deg",
+        f"battery {health['battery_voltage']:.1f} V, {health['battery_left']:.0%}",
+    ]
+    broken = [f"{fault['sensor']} {fault['instance']} {fault['fault']}" for fault in health["faults"]]
+    broken += [f"rotor {k} at {share:.0%}" for k, share in enumerate(health["rotor_health"]) if share < 1.0]
+    lines += [", ".join(broken)] if broken else []
+    texts = [] if report is None else [f"*{text}*" for _, _, text in reversed(report.messages)]
+    return "  \n".join(lines + texts)

@@ -1,0 +1,145 @@
+"""The process of a live page: a separate process between browsers and the simulation's program.
+
+It follows the recording, which the simulation extends at its request.  Its priority is low; without a browser
+it requests nothing.  The other side is live_view.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.live.bus.broker import lower_priority
+from sitl_bridge.live.bus.client_link import (
+    Picture,
+    PictureRequest,
+    RowsRequest,
+    Sent,
+    SnapshotRequest,
+    StackReports,
+)
+from sitl_bridge.live.bus.command_queue import Counts
+from sitl_bridge.live.bus.messages import Reply
+from sitl_bridge.live.bus.topics import Topics, topic_name
+from sitl_bridge.live.view.control_panel import ControlPanel
+from sitl_bridge.live.view.page_server import open_page, page_url
+from sitl_bridge.live.view.picture_clock import INTERVAL, PictureClock
+from sitl_bridge.live.view.pictures import unpacked
+from sitl_bridge.live.view.run_link import RunLink
+from sitl_bridge.live.view.stage import Stage
+from sitl_bridge.live.view.viewed_run import ViewedRun
+from sitl_bridge.record.row_follower import RowFollower
+
+SLOW = 0.5
+"""s of wall time between two updates of the state and the wind."""
+CAMERA = 0.2
+"""s of wall time between two pictures of the camera."""
+TRACKS = 1.0
+"""s of wall time between two drawings of the tracks."""
+IDLE = 0.2
+"""s of wall time between two looks for a browser."""
+
+
+class LivePage:
+    """A page that follows a running simulation, until it is stopped.
+
+    Args:
+        descriptor: of the link.
+        port: TCP port of the page.
+        directory: of the run.
+
+    Raises:
+        UserError: if the port is taken or the run cannot be read.
+    """
+
+    def __init__(self, descriptor: int, port: int, directory: Path) -> None:
+        self._run = ViewedRun(directory)
+        names = self._run.names
+        topics = Topics(topic_name(directory.name), names)
+        self._link = RunLink(descriptor, topics, self._show_replies, self._take)
+        self._server = open_page(port)
+        self._rows_source = RowFollower(directory, len(names))
+        self._stage = Stage(self._server, self._run)
+        self._panel = ControlPanel(self._server, self._run, self._link.command)
+        self._panel.on_look(self._look)
+        self._panel.add_size(self._stage.scale, self._resize)
+        self._last = self._run.at_start()
+        self._stage.look_at(self._last)
+        self._shown_time = -1
+        self._followed = 0.0
+        self._due = {"state": 0.0, "tracks": 0.0, "camera": 0.0}
+        self._wind = 0.0
+        self._link.notify(f"live view at {page_url(port)}")
+
+    def _look(self) -> None:
+        self._stage.look_at(self._last, list(self._server.get_clients().values()))
+
+    def _resize(self, scale: float) -> None:
+        self._stage.scale, self._shown_time = scale, -1
+
+    def _show_replies(self, replies: list[Reply]) -> None:
+        self._panel.show_replies(replies)
+
+    def _take(self, message: Sent) -> None:
+        if isinstance(message, Picture) and message.height:
+            self._panel.show_picture(unpacked(message))
+        elif isinstance(message, StackReports):
+            self._panel.stacks = message.reports
+
+    def run(self) -> None:
+        """Follow the run until stopped."""
+        clock = PictureClock()
+        while not self._link.stopped.wait(clock.remaining() if self._server.get_clients() else IDLE):
+            if self._server.get_clients():
+                self._link.send(RowsRequest())
+                self._show(time.monotonic())
+        self._show(time.monotonic() + TRACKS)
+        self._panel.show_note("the run has ended")
+        self._server.flush()
+        time.sleep(INTERVAL)  # the pages receive the last picture
+        self._server.stop()
+
+    def _is_due(self, what: str, now: float, interval: float) -> bool:
+        if now < self._due[what]:
+            return False
+        self._due[what] = now + interval
+        return True
+
+    def _show(self, now: float) -> None:
+        rows = self._rows_source.rows()
+        if len(rows):
+            self._last = rows[-len(self._run.names) :]
+        if int(self._last["time"][0]) != self._shown_time:
+            self._shown_time = int(self._last["time"][0])
+            self._stage.place(self._last)
+        clients = list(self._server.get_clients().values())
+        self._stage.follow(
+            self._last[self._panel.number], self._panel.camera_mode, self._panel.distance, clients,
+            min(now - self._followed, 1.0),
+        )  # fmt: skip
+        self._followed = now
+        if self._is_due("tracks", now, TRACKS):
+            self._stage.draw_tracks(rows)
+        if self._is_due("state", now, SLOW):
+            self._wind = self._stage.draw_wind(self._last)
+            if self._link.snapshot is not None:
+                self._panel.show(self._link.snapshot, self._wind, self._last)
+            self._link.send(SnapshotRequest(Counts()))
+        if self._is_due("camera", now, CAMERA) and (camera := self._panel.camera()) is not None:
+            self._link.send(PictureRequest(*camera))
+
+
+def main() -> None:
+    """Run the process: descriptor of the link, port, run directory."""
+    try:
+        page = LivePage(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    except UserError as error:
+        sys.exit(str(error))
+    lower_priority()
+    page.run()
+
+
+if __name__ == "__main__":
+    main()

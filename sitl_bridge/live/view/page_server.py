@@ -1,0 +1,106 @@
+"""The web server of a page: viser on this machine, for browsers on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import io
+import socket
+from typing import TYPE_CHECKING, Any
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.extras import VIEW, missing
+from sitl_bridge.base.system.port_holder import holder_of
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+HOST = "127.0.0.1"
+DEFAULT_PORT = 8080
+TITLE = "sitl-bridge"
+
+
+def require_viser() -> None:
+    """Check that viser is installed.
+
+    Raises:
+        UserError: with the command that installs it.
+    """
+    try:
+        import viser  # noqa: F401
+    except ImportError as error:
+        raise missing("viser", "pages with a 3-D view", VIEW) from error
+
+
+def require_websockets() -> None:
+    """Check that websockets is installed.
+
+    Raises:
+        UserError: with the command that installs it.
+    """
+    try:
+        import websockets.asyncio.server  # noqa: F401
+    except ImportError as error:
+        raise missing("websockets", "streams for Foxglove", VIEW) from error
+
+
+def require_free_port(port: int, host: str = HOST, what: str = "the page") -> None:
+    """Check that a TCP port on this machine is free.
+
+    Args:
+        port: its number.
+        host: address to listen on.
+        what: listens there.
+
+    Raises:
+        UserError: with the program that holds it, or if the address is not one of this machine.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise UserError(f"{what} cannot listen on {host}: {error.strerror}") from error
+            raise UserError(
+                f"port {port} of {what} is in use by {holder_of(port)}; choose another port"
+            ) from error
+
+
+def page_url(port: int) -> str:
+    """Address of a page for a browser."""
+    return f"http://{HOST}:{port}"
+
+
+def open_page(port: int) -> ViserServer:
+    """Serve an empty page.
+
+    Only pages of this server may connect: browsers let any page of the internet open a WebSocket to this
+    machine, and such a page could command the simulation.
+
+    Raises:
+        UserError: if viser is not installed, or the port is taken.
+    """
+    require_viser()
+    import viser
+    import websockets.asyncio.server
+
+    require_free_port(port)
+    origins: list[Any] = [page_url(port), f"http://localhost:{port}"]
+    serve = websockets.asyncio.server.serve
+    # viser has no argument for the origins that may connect.
+    websockets.asyncio.server.serve = functools.partial(serve, origins=origins)  # type: ignore[assignment,misc]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address in a frame
+            server = viser.ViserServer(host=HOST, port=port, label=TITLE, verbose=False)
+    finally:
+        websockets.asyncio.server.serve = serve  # type: ignore[misc]
+    if server.get_port() != port:
+        server.stop()
+        raise UserError(f"port {port} was taken by another program; choose another port")
+    # A page may request a tunnel to the internet, which this server never opens.
+    server.request_share_url = lambda **_options: None
+    server.gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
+    server.gui.main_panel.dock_right()
+    return server

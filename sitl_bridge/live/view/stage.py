@@ -1,0 +1,380 @@
+"""The 3-D part of a page: vehicles, tracks, wind, plan, formation slots and the objects of the world.
+
+The page's axes are east, north, up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
+from sitl_bridge.core.world.records import START
+from sitl_bridge.core.world.scene import place_moving_shapes
+from sitl_bridge.live.view.scene_shapes import DrawnObject, drawn_objects
+from sitl_bridge.live.view.vehicle_shapes import VehicleShape, blades, vehicle_shape
+from sitl_bridge.live.view.viewed_run import ViewedRun
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+Floats = NDArray[np.float64]
+
+PALETTE = np.array(
+    [
+        [213, 94, 0], [86, 180, 233], [0, 158, 115], [204, 121, 167],
+        [230, 159, 0], [0, 114, 178], [240, 228, 66],
+    ],
+    np.uint8,
+)  # fmt: skip
+"""Colours that the colour-blind tell apart (Okabe and Ito)."""
+BLADE, FRONT_BLADE, NOSE, WIND = (60, 60, 60), (210, 30, 30), (250, 250, 250), (120, 60, 200)
+HORIZON, ZENITH = (222, 231, 238), (126, 172, 222)
+"""Colours of the sky, low and high."""
+GROUND, CELLS, SECTIONS = (126, 138, 112), (138, 150, 124), (98, 110, 88)
+CHASE, ABOVE, FREE = "Chase", "From above", "Free"
+CAMERAS = (CHASE, ABOVE, FREE)
+"""Ways in which the camera follows a vehicle."""
+TURN_TIME = 0.6
+"""s of wall time in which the chasing camera turns after the vehicle."""
+SLOWER = 0.04
+"""Drawn over true speed of a rotor: at 25 pictures a second its true speed cannot be seen."""
+TRACK_POINTS, TRACK_POINTS_EACH = 20_000, 600
+"""Largest number of points of all tracks, and of each."""
+LABELLED = 20
+"""Largest number of vehicles whose names are shown."""
+MANY = 10
+"""Number of vehicles from which they are drawn LARGER, because the camera is far away."""
+LARGER = 3.0
+WIND_LENGTH, WIND_HEIGHT, STRONG_WIND = 3.0, 2.0, 15.0
+"""Over a drawn vehicle's reach: length of the arrow in a strong wind (m/s), and its height above."""
+GROUND_CELL, GROUND_SECTION = 1.0, 10.0
+
+
+class Stage:
+    """Draws a run on a page.
+
+    Args:
+        server: of the page.
+        run: what is drawn.
+
+    Attributes:
+        scale: size of the drawn vehicles over their true size.
+    """
+
+    def __init__(self, server: ViserServer, run: ViewedRun) -> None:
+        self._server, self._run = server, run
+        n = len(run.names)
+        self.scale = LARGER if n >= MANY else 1.0
+        self._colours = PALETTE[np.arange(n) % len(PALETTE)]
+        kinds: dict[str, list[int]] = {}
+        for i, airframe in enumerate(run.airframes):
+            kinds.setdefault(airframe.model_dump_json(), []).append(i)
+        self._kinds = [
+            (np.array(members), vehicle_shape(run.airframes[members[0]])) for members in kinds.values()
+        ]
+        self._angles = np.zeros((n, max(len(shape.hubs) for _, shape in self._kinds)))
+        self._time: int | None = None
+        self._moving: list[tuple[int, Any]] = []
+        self._slots: list[tuple[int, dict[str, Any]]] = []
+        self._shown_slots = -1
+        self._heading = 0.0
+        with server.atomic():
+            self._draw_ground()
+            self._draw_objects()
+            self._draw_plans()
+            self._bodies = [self._add_vehicles(k) for k in range(len(self._kinds))]
+            self._labels = [
+                server.scene.add_label(f"/vehicles/names/{i}", name) for i, name in enumerate(run.names)
+            ]
+            for label in self._labels:
+                label.visible = n <= LABELLED
+        self.place(run.at_start())
+
+    # ------------------------------------------------------------------ what does not move
+
+    def _draw_ground(self) -> None:
+        self._server.scene.set_up_direction("+z")
+        share = np.linspace(0.0, 1.0, 128)[:, None, None] ** 0.7
+        sky = (1.0 - share) * np.array(ZENITH) + share * np.array(HORIZON)
+        self._server.scene.set_background_image(np.broadcast_to(sky, (128, 4, 3)).astype(np.uint8), "png")
+        if self._run.scene.specification.ground:
+            self._server.scene.add_grid(
+                "/ground",
+                infinite_grid=True,
+                cell_size=GROUND_CELL,
+                section_size=GROUND_SECTION,
+                fade_distance=200.0,
+                cell_color=CELLS,
+                section_color=SECTIONS,
+                section_thickness=1.5,
+                plane_color=GROUND,
+                plane_opacity=1.0,
+                position=(0.0, 0.0, -0.01),
+            )
+
+    def _draw_objects(self) -> None:
+        shapes = self._run.scene.shapes
+        for drawn in drawn_objects(self._run.scene):
+            shape = shapes[drawn.index]
+            place = to_enu(shape["position"][None])[0]
+            frame = self._server.scene.add_frame(
+                f"/objects/{drawn.index}", show_axes=False, position=tuple(place)
+            )
+            self._draw_parts(drawn, shape["rotation"])
+            if drawn.moving:
+                self._moving.append((drawn.index, frame))
+
+    def _draw_parts(self, drawn: DrawnObject, rotation: Floats) -> None:
+        for k, (part, colour) in enumerate(drawn.parts):
+            self._server.scene.add_mesh_simple(
+                f"/objects/{drawn.index}/{k}",
+                vertices=to_enu(part.vertices @ rotation.T).astype(np.float32),
+                faces=part.faces,
+                color=tuple(round(255 * c) for c in colour),
+                flat_shading=True,
+                side="double",
+                cast_shadow=False,
+                receive_shadow=False,
+            )
+
+    def _draw_plans(self) -> None:
+        for time, message in self._run.drawings():
+            for entity in message["entities"]:
+                for k, line in enumerate(entity.get("lines", ())):
+                    self._draw_line(f"/plans/{entity['id']}/{k}", line)
+                if entity.get("spheres") and entity["id"] == "slots":
+                    self._slots.append((time, entity))
+
+    def _draw_line(self, name: str, line: dict[str, Any]) -> None:
+        points = np.array([[p["x"], p["y"], p["z"]] for p in line["points"]])
+        if line.get("type") == LINE_LOOP:
+            points = np.concatenate([points, points[:1]])
+        if len(points) < 2:
+            return
+        colour = tuple(round(255 * line["color"][c]) for c in "rgb")
+        self._server.scene.add_line_segments(
+            name,
+            points=np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
+            colors=colour,
+            thickness=1.5,
+            thickness_units="screen",
+        )
+
+    # ------------------------------------------------------------------ vehicles
+
+    def _add_vehicles(self, kind: int) -> tuple[Any, Any, Any]:
+        """Bodies, noses and rotors of the vehicles of one airframe."""
+        members, shape = self._kinds[kind]
+        turning = blades()
+        scene, n, rotors = self._server.scene, len(members), len(members) * len(shape.hubs)
+        ahead = shape.hubs[:, 0] > 0.3 * float(shape.hubs[:, 0].max())
+        blades_ = np.tile(np.where(ahead[:, None], FRONT_BLADE, BLADE), (n, 1))
+
+        def add(name: str, part: Any, count: int, colour: Any) -> Any:
+            return scene.add_batched_meshes_simple(
+                f"/vehicles/{kind}/{name}",
+                vertices=part.vertices.astype(np.float32),
+                faces=part.faces,
+                batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)),
+                batched_positions=np.zeros((count, 3)),
+                batched_scales=np.ones((count, 3)),
+                batched_colors=colour,
+                lod="off",
+                flat_shading=True,
+                side="double",
+                cast_shadow=False,
+                receive_shadow=False,
+            )
+
+        return (
+            add("bodies", shape.body, n, self._colours[members]),
+            add("noses", shape.nose, n, NOSE),
+            add("rotors", turning, rotors, np.array(blades_, np.uint8)),
+        )
+
+    def place(self, rows: NDArray[np.void]) -> None:
+        """Show the vehicles where they are in one step: (n,) ROW."""
+        time = int(rows["time"][0])
+        self._turn_rotors(rows, time)
+        places = to_enu(np.asarray(rows["position"], np.float64))
+        known = np.isfinite(places).all(axis=1) & np.isfinite(rows["attitude"]).all(axis=1)
+        places[~known] = 0.0
+        turns = to_enu_flu(np.asarray(rows["attitude"], np.float64))
+        turns[~known] = (0.0, 0.0, 0.0, 1.0)
+        with self._server.atomic():
+            for (members, shape), handles in zip(self._kinds, self._bodies, strict=True):
+                self._place_kind(members, shape, handles, places[members], Rotation.from_quat(turns[members]))
+            if len(self._labels) <= LABELLED:
+                for label, place in zip(self._labels, places, strict=True):
+                    label.position = (*place[:2], place[2] + 0.25 * self.scale)
+            self._move_objects(time)
+            self._show_slots(time)
+
+    def _place_kind(
+        self, members: NDArray[np.int64], shape: VehicleShape, handles: Any, places: Floats, turns: Rotation
+    ) -> None:
+        bodies, noses, rotors = handles
+        n, r = len(members), len(shape.hubs)
+        wxyz = turns.as_quat()[:, [3, 0, 1, 2]]
+        for handle in (bodies, noses):
+            handle.batched_positions, handle.batched_wxyzs = _single(places), _single(wxyz)
+            handle.batched_scales = _single(np.full((n, 3), self.scale))
+        each = turns[np.repeat(np.arange(n), r)]
+        hubs = np.tile(shape.hubs, (n, 1)) * self.scale
+        spins = Rotation.from_rotvec(self._angles[members, :r].reshape(-1, 1) * (0.0, 0.0, 1.0))
+        spun = each * Rotation.from_quat(np.tile(shape.turns, (n, 1))) * spins
+        rotors.batched_positions = _single(np.repeat(places, r, axis=0) + each.apply(hubs))
+        rotors.batched_wxyzs = _single(spun.as_quat()[:, [3, 0, 1, 2]])
+        rotors.batched_scales = _single(np.tile(np.tile(shape.radii, n)[:, None] * self.scale, (1, 3)))
+
+    def _turn_rotors(self, rows: NDArray[np.void], time: int) -> None:
+        since = 0.0 if self._time is None else (time - self._time) * 1e-6
+        self._time = time
+        for members, shape in self._kinds:
+            r = len(shape.hubs)
+            speed = np.nan_to_num(rows["rotor_speed"][members, :r])
+            turned = SLOWER * since * speed * shape.directions
+            self._angles[members, :r] = (self._angles[members, :r] + turned) % (2.0 * np.pi)
+
+    def _move_objects(self, time: int) -> None:
+        if not self._moving:
+            return
+        scene = self._run.scene
+        place_moving_shapes(scene.record[0], (time - START) * 1e-6)
+        for index, frame in self._moving:
+            frame.position = tuple(to_enu(scene.shapes[index]["position"][None])[0])
+
+    def _show_slots(self, time: int) -> None:
+        """The slots of a recorded formation as they were last reported."""
+        shown = int(np.searchsorted([at for at, _ in self._slots], time * 1000, "right")) - 1
+        if shown == self._shown_slots:
+            return
+        self._shown_slots = shown
+        if shown < 0:
+            self._server.scene.remove_by_name("/slots")
+            return
+        spheres = self._slots[shown][1]["spheres"]
+        centres = np.array([[s["pose"]["position"][axis] for axis in "xyz"] for s in spheres])
+        self._server.scene.add_point_cloud(
+            "/slots",
+            points=centres.astype(np.float32),
+            colors=(230, 159, 0),
+            point_size=spheres[0]["size"]["x"],
+            point_shape="circle",
+        )
+
+    # ------------------------------------------------------------------ tracks and wind
+
+    def draw_tracks(self, rows: NDArray[np.void]) -> None:
+        """Show the way of each vehicle: (k n,) ROW of whole steps so far."""
+        n = len(self._run.names)
+        steps = len(rows) // n
+        most = min(TRACK_POINTS_EACH, TRACK_POINTS // n)
+        picked = np.unique(np.linspace(0, max(steps - 1, 0), min(steps, most)).astype(np.int64))
+        if len(picked) < 2:
+            self._server.scene.remove_by_name("/tracks")
+            return
+        table = rows.reshape(-1, n)["position"][picked]
+        points = to_enu(np.asarray(table, np.float64).reshape(-1, 3)).reshape(len(picked), n, 3)
+        segments = np.stack([points[:-1], points[1:]], axis=2).transpose(1, 0, 2, 3)
+        whole = np.isfinite(segments).all(axis=(2, 3))
+        colours = np.broadcast_to(self._colours[:, None, None], segments.shape)[whole]
+        self._server.scene.add_line_segments(
+            "/tracks",
+            points=_single(segments[whole]),
+            colors=np.ascontiguousarray(colours),
+            thickness=3.0,
+            thickness_units="screen",
+        )
+
+    def draw_wind(self, rows: NDArray[np.void]) -> float:
+        """Show the mean wind at the vehicles as an arrow above them; returns its speed in m/s."""
+        wind = to_enu(np.nan_to_num(rows["wind"].astype(np.float64))).mean(axis=0)
+        speed = float(np.linalg.norm(wind))
+        if speed < MIN_WIND:
+            self._server.scene.remove_by_name("/wind")
+            return speed
+        places = to_enu(np.nan_to_num(rows["position"]))
+        middle = places.mean(axis=0)
+        reach = self._reach()
+        middle[2] = places[:, 2].max() + WIND_HEIGHT * reach
+        half = 0.5 * WIND_LENGTH * reach * min(0.3 + speed / STRONG_WIND, 1.3) * wind / speed
+        size = 0.12 * reach
+        self._server.scene.add_arrows(
+            "/wind",
+            points=_single(np.array([[middle - half, middle + half]])),
+            colors=WIND,
+            shaft_radius=0.3 * size,
+            head_radius=size,
+            head_length=2.5 * size,
+        )
+        return speed
+
+    # ------------------------------------------------------------------ camera
+
+    def _reach(self) -> float:
+        """Reach of the largest vehicle as it is drawn, m."""
+        return max(float(shape.reach) for _, shape in self._kinds) * self.scale
+
+    def follow(self, row: np.void, how: str, distance: float, clients: Sequence[Any], seconds: float) -> None:
+        """Let the cameras follow a vehicle.
+
+        Args:
+            row: ROW of the vehicle.
+            how: of ``CAMERAS``.
+            distance: of the camera, over the vehicle's drawn reach.
+            clients: the pages.
+            seconds: of wall time since the last call.
+        """
+        place = to_enu(np.asarray(row["position"], np.float64)[None])[0]
+        if how == FREE or not np.isfinite(place).all():
+            return
+        w, x, y, z = (float(q) for q in row["attitude"])
+        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        if math.isfinite(yaw):
+            behind = math.remainder(yaw - self._heading, 2.0 * math.pi)
+            self._heading += behind * (1.0 - math.exp(-seconds / TURN_TIME))
+        far, north, east = distance * self._reach(), math.cos(self._heading), math.sin(self._heading)
+        eye = place + far * (np.array([-east, -north, 0.45]) if how == CHASE else np.array([0.0, -1e-3, 1.6]))
+        eye[2] = max(eye[2], 0.1 * far)
+        for client in clients:
+            with client.atomic():
+                client.camera.up_direction = (0.0, 0.0, 1.0) if how == CHASE else (0.0, 1.0, 0.0)
+                client.camera.position, client.camera.look_at = tuple(eye), tuple(place)
+
+    def enlarge(self, rows: NDArray[np.void]) -> None:
+        """Enlarge the vehicles so far that they are seen in a picture of all their places."""
+        places = np.nan_to_num(rows["position"])
+        spread = float(np.linalg.norm(places.max(axis=0) - places.min(axis=0)))
+        reach = max(float(shape.reach) for _, shape in self._kinds)
+        self.scale = round(2.0 * min(max(spread / (VISIBLE * reach), 1.0), LARGEST)) / 2.0
+
+    def look_at(self, rows: NDArray[np.void], clients: Sequence[Any] | None = None) -> None:
+        """Point the cameras at the vehicles; without clients, those of pages that are opened later."""
+        places = to_enu(np.nan_to_num(rows["position"]))
+        middle = 0.5 * (places.min(axis=0) + places.max(axis=0))
+        reach = self._reach()
+        far = 1.2 * float(np.linalg.norm(places.max(axis=0) - places.min(axis=0))) + 12.0 * reach
+        eye = middle + far * np.array([-0.55, -0.75, 0.45])
+        for camera in (
+            [self._server.initial_camera] if clients is None else [client.camera for client in clients]
+        ):
+            camera.position, camera.look_at = tuple(eye), tuple(middle)
+
+
+VISIBLE, LARGEST = 40.0, 10.0
+"""Spread of the places over a vehicle's reach at which it is still seen; largest enlargement."""
+MIN_WIND = 0.05
+"""m/s below which no arrow is drawn."""
+LINE_LOOP = 1
+"""Type of a closed line in foxglove.LinePrimitive."""
+
+
+def _single(values: NDArray[Any]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(values, np.float32)

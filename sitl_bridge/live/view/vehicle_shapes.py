@@ -1,0 +1,108 @@
+"""Triangles that stand for a vehicle: its body from the airframe's rotor positions, and a rotor's blades.
+
+Axes of the body are forward, left, up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from sitl_bridge.core.vehicle.airframe import Airframe
+
+Floats = NDArray[np.float64]
+Faces = NDArray[np.uint32]
+
+_CORNERS = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
+_SIDES = np.array(
+    [
+        [0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1],
+        [2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3],
+    ],
+    np.uint32,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Triangles:
+    """Vertices (v, 3) m, and faces (f, 3) counter-clockwise from outside."""
+
+    vertices: Floats
+    faces: Faces
+
+
+@dataclass(frozen=True)
+class VehicleShape:
+    """What is drawn of an airframe.
+
+    Attributes:
+        body: hub, arms and motors.
+        nose: marks the front.
+        hubs: (r, 3) m, of its rotors.
+        turns: (r, 4) x, y, z, w from a rotor's axes, thrust along z, to the body's.
+        radii: (r,) m.
+        directions: (r,) 1 for counter-clockwise seen from above, else -1.
+        reach: m from the centre to the outermost blade tip.
+    """
+
+    body: Triangles
+    nose: Triangles
+    hubs: Floats
+    turns: Floats
+    radii: Floats
+    directions: Floats
+    reach: float
+
+
+def box(size: tuple[float, float, float], centre: Floats, turn: Rotation | None = None) -> Triangles:
+    """A box, turned about its centre."""
+    corners = _CORNERS * size
+    return Triangles((corners if turn is None else turn.apply(corners)) + centre, _SIDES)
+
+
+def joined(parts: list[Triangles]) -> Triangles:
+    """Several sets of triangles as one."""
+    firsts = np.cumsum([0, *(len(part.vertices) for part in parts[:-1])])
+    faces = [part.faces + np.uint32(first) for part, first in zip(parts, firsts, strict=True)]
+    return Triangles(np.concatenate([part.vertices for part in parts]), np.concatenate(faces))
+
+
+def blades() -> Triangles:
+    """A two-bladed rotor of radius 1 m that turns about z, visible from all sides."""
+    tilt = Rotation.from_euler("x", 12.0, degrees=True)
+    right = box((0.95, 0.14, 0.03), np.array([0.525, 0.0, 0.0]), tilt)
+    left = box((0.95, 0.14, 0.03), np.array([-0.525, 0.0, 0.0]), tilt.inv())
+    return joined([right, left, box((0.15, 0.15, 0.12), np.zeros(3))])
+
+
+def vehicle_shape(airframe: Airframe) -> VehicleShape:
+    """The shape of an airframe."""
+    flu = np.array([1.0, -1.0, -1.0])
+    hubs = np.array([rotor.position for rotor in airframe.rotors], np.float64) * flu
+    axes = np.array([rotor.axis for rotor in airframe.rotors], np.float64) * flu
+    radii = np.array([rotor.own(airframe.rotor_model).radius for rotor in airframe.rotors])
+    turns = [Rotation.align_vectors([axis / np.linalg.norm(axis)], [[0.0, 0.0, 1.0]])[0] for axis in axes]
+    length = max(float(np.linalg.norm(hubs[:, :2], axis=1).max()), float(radii.max()))
+    thick = 0.07 * length
+    middle = np.array([0.0, 0.0, float(hubs[:, 2].mean()) - thick])
+    parts = [box((0.5 * length, 0.34 * length, 0.2 * length), middle)]
+    for hub, turn in zip(hubs, turns, strict=True):
+        across = hub - turn.apply([0.0, 0.0, thick]) - middle
+        away = float(np.linalg.norm(across))
+        if away > thick:
+            arm = Rotation.align_vectors([across / away], [[1.0, 0.0, 0.0]])[0]
+            parts.append(box((away, thick, thick), middle + 0.5 * across, arm))
+        parts.append(box((2.0 * thick, 2.0 * thick, 1.6 * thick), hub - turn.apply([0.0, 0.0, thick]), turn))
+    nose = box((0.16 * length, 0.22 * length, 0.12 * length), middle + np.array([0.3 * length, 0.0, 0.0]))
+    return VehicleShape(
+        joined(parts),
+        nose,
+        hubs,
+        np.array([turn.as_quat() for turn in turns]),
+        radii,
+        np.array([1.0 if rotor.direction == "ccw" else -1.0 for rotor in airframe.rotors]),
+        float((np.linalg.norm(hubs, axis=1) + radii).max()),
+    )

@@ -1,5 +1,0 @@
-"""MAVLink outside the simulator link: the dialect and the decoder of datagrams.
-
-The simulator link has a codec of its own, ``hil/frame_parser.py`` and ``hil/frame_writer.py``, because it
-works in every step.
-"""

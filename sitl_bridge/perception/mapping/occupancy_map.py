@@ -1,0 +1,272 @@
+"""An occupancy map that range sensors build: cells are free, occupied or unknown.
+
+The grid is dense and grows with what is inserted.  Frames: m NED; cell (0, 0, 0) begins at ``corner``, a
+whole multiple of the cell's size.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import write_arrays, write_whole
+from sitl_bridge.perception.mapping.octree_export import write_full_octree, write_octree
+from sitl_bridge.perception.mapping.ray_insertion import insert_scan
+
+HIT_PROBABILITY, MISS_PROBABILITY = 0.7, 0.4
+LEAST_PROBABILITY, GREATEST_PROBABILITY = 0.12, 0.97
+"""OctoMap's, section 5.2 of the paper: sensor model and clamping."""
+MAX_CELLS = 200_000_000
+"""5 bytes each."""
+_GROWTH = 32
+"""Cells by which the grid grows at least."""
+
+
+def _log_odds(probability: float) -> float:
+    return math.log(probability / (1.0 - probability))
+
+
+class OccupancyMap:
+    """Occupancy by log-odds on a grid.
+
+    Attributes:
+        cell: m, edge of a cell.
+        corner: (3,) m NED, least corner of the grid.
+        log_odds: (x, y, z) float32 along north, east, down; nan where unknown.
+        time: s of simulated time of the last sample; nan where the map is not built in flight.
+
+    Args:
+        cell: m, edge of a cell.
+        clamping: least and greatest probability that a cell takes; the nearer to one half, the sooner the map
+            follows what moves.
+
+    Raises:
+        UserError: for a cell without a size.
+    """
+
+    def __init__(
+        self, cell: float = 0.2, clamping: tuple[float, float] = (LEAST_PROBABILITY, GREATEST_PROBABILITY)
+    ) -> None:
+        if not 1e-3 <= cell <= 1e3:
+            raise UserError(f"a map with cells of {cell:g} m: give a size from 1 mm to 1 km")
+        self.cell = cell
+        self.time = math.nan
+        self._first = np.zeros(3, np.int64)
+        self.log_odds: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
+        self._marks: NDArray[np.uint8] = np.zeros((0, 0, 0), np.uint8)
+        self._model = np.array([_log_odds(p) for p in (HIT_PROBABILITY, MISS_PROBABILITY, *clamping)])
+
+    @property
+    def corner(self) -> NDArray[np.float64]:
+        """(3,) m NED, least corner of the grid."""
+        return np.asarray(self._first * self.cell, np.float64)
+
+    @property
+    def occupied(self) -> NDArray[np.bool_]:
+        """(x, y, z) cells that are occupied with a probability above one half."""
+        return self.log_odds > 0.0
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """(x, y, z) cells that were seen and are not occupied."""
+        return self.log_odds <= 0.0
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """(x, y, z) cells that no ray has reached."""
+        return np.isnan(self.log_odds)
+
+    def centers(self, cells: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the (n, 3) m NED centres of chosen cells, given as a (x, y, z) mask."""
+        return np.asarray((np.argwhere(cells) + self._first + 0.5) * self.cell, np.float64)
+
+    def insert(self, origin: ArrayLike, ends: ArrayLike, maximum: float = math.inf) -> None:
+        """Insert the rays of a scan.
+
+        Args:
+            origin: (3,) m NED of the sensor, or (n, 3) of each ray.
+            ends: (n, 3) m NED where the rays end; rows with nan are left out.
+            maximum: m; a longer ray ends there and does not hit.
+
+        Raises:
+            UserError: for arrays that do not fit, and when the map would become too large.
+        """
+        starts = np.atleast_2d(np.asarray(origin, float))
+        targets = np.asarray(ends, float).reshape(-1, 3)
+        if starts.shape not in ((1, 3), targets.shape) or not np.isfinite(starts).all():
+            raise UserError(
+                f"insert: origins of shape {starts.shape} for {len(targets)} rays; give 3 figures each"
+            )
+        good = ~np.isnan(targets).any(axis=1)
+        targets = targets[good]
+        if len(starts) > 1:
+            starts = starts[good]
+        ray = targets - starts
+        distance = np.linalg.norm(ray, axis=1)
+        hits = distance <= maximum
+        if not np.isfinite(distance[hits]).all():
+            raise UserError("insert: a ray without an end; give its maximum range")
+        if not hits.all():
+            far = ~hits
+            begin = starts if len(starts) == 1 else starts[far]
+            with np.errstate(invalid="ignore"):
+                targets[far] = begin + ray[far] * (maximum / distance[far])[:, None]
+        if not len(targets) or not np.isfinite(targets).all():
+            if len(targets):
+                raise UserError(
+                    "insert: a ray of infinite length has no direction; cut it at the maximum range"
+                )
+            return
+        self._cover(np.vstack([starts, targets]))
+        cells = targets / self.cell - self._first
+        insert_scan(self.log_odds, self._marks, starts / self.cell - self._first, cells, hits, self._model)
+
+    def insert_ranges(
+        self,
+        origin: ArrayLike,
+        directions: ArrayLike,
+        ranges: ArrayLike,
+        maximum: float,
+    ) -> None:
+        """Insert a scan or cloud by ranges.
+
+        Args:
+            origin: (3,) m NED of the sensor, or (n, 3) of each ray.
+            directions: (n, 3) unit vectors NED.
+            ranges: (n,) m; inf where nothing is within ``maximum``, nan where the sensor has no reading.
+            maximum: m, the sensor's range.
+
+        Raises:
+            UserError: as ``insert``.
+        """
+        starts = np.atleast_2d(np.asarray(origin, float))
+        length = np.asarray(ranges, float).reshape(-1)
+        # A little beyond the range, so that it is cut there and counts as no hit.
+        length = np.where(np.isposinf(length), 1.001 * maximum, length)
+        way = np.asarray(directions, float).reshape(-1, 3)
+        if way.shape != (len(length), 3):
+            raise UserError(f"insert_ranges: {len(length)} ranges and directions of shape {way.shape}")
+        self.insert(origin, starts + way * length[:, None], maximum)
+
+    def _cover(self, points: NDArray[np.float64]) -> None:
+        """Grow the grid until it holds all points (n, 3).
+
+        Raises:
+            UserError: when it would have too many cells.
+        """
+        with np.errstate(invalid="ignore", over="ignore"):
+            low, high = np.floor(points.min(axis=0) / self.cell), np.floor(points.max(axis=0) / self.cell) + 1
+        if self.log_odds.size:
+            before = self._first, self._first + self.log_odds.shape
+            if (low >= before[0]).all() and (high <= before[1]).all():
+                return
+            low, high = np.minimum(low, before[0]), np.maximum(high, before[1])
+        low, high = np.floor(low / _GROWTH) * _GROWTH, np.ceil(high / _GROWTH) * _GROWTH
+        shape = high - low
+        if np.prod(shape) > MAX_CELLS:
+            extent = " x ".join(f"{side * self.cell:.0f}" for side in shape)
+            raise UserError(
+                f"the map would span {extent} m, more than {MAX_CELLS:,} cells of {self.cell:g} m; use"
+                " larger cells or a shorter range"
+            )
+        grown = np.full(shape.astype(np.int64), np.nan, np.float32)
+        first = low.astype(np.int64)
+        if self.log_odds.size:
+            at = self._first - first
+            inner = tuple(slice(a, a + n) for a, n in zip(at, self.log_odds.shape, strict=True))
+            grown[inner] = self.log_odds
+        self.log_odds, self._first = grown, first
+        self._marks = np.zeros(grown.shape, np.uint8)
+
+    def copy(self) -> OccupancyMap:
+        """Return a map with the same cells, which later scans into this one do not change."""
+        return self._part(slice(None), slice(None), slice(None))
+
+    def within(self, low: ArrayLike, high: ArrayLike) -> OccupancyMap:
+        """Return the part of the map that has a share in a box.
+
+        Args:
+            low: (3,) m NED, least corner.
+            high: (3,) m NED, greatest corner.
+        """
+        shape = np.array(self.log_odds.shape)
+        first = np.clip(np.floor(np.asarray(low, float) / self.cell) - self._first, 0, shape)
+        last = np.clip(np.ceil(np.asarray(high, float) / self.cell) - self._first, first, shape)
+        north, east, down = (slice(int(a), int(b)) for a, b in zip(first, last, strict=True))
+        return self._part(north, east, down)
+
+    def _part(self, *cells: slice) -> OccupancyMap:
+        part = OccupancyMap(self.cell)
+        part.time = self.time
+        part.log_odds = self.log_odds[cells].copy()
+        part._first = self._first + [at.start or 0 for at in cells]
+        part._marks = np.zeros(part.log_odds.shape, np.uint8)
+        return part
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | Path) -> Path:
+        """Write the map: ``.npz`` with everything, or ``.ot`` or ``.bt`` of OctoMap (x east, y north, z up).
+
+        ``.ot`` has the log-odds, ``.bt`` whether a cell is free or occupied.
+
+        Raises:
+            UserError: for another suffix, an empty map, one too large for an octree, or a full disk.
+        """
+        file = Path(path)
+        if not self.log_odds.size:
+            raise UserError(f"{file}: the map is empty; insert a scan before it is saved")
+        if file.suffix == ".npz":
+            return write_arrays(file, self._arrays(np.float32))
+        if file.suffix == ".bt":
+            free, occupied = (np.argwhere(cells) + self._first for cells in (self.free, self.occupied))
+            return write_octree(file, self.cell, free, occupied)
+        if file.suffix == ".ot":
+            known = np.argwhere(~self.unknown)
+            values = self.log_odds[tuple(known.T)]
+            return write_full_octree(file, self.cell, known + self._first, values)
+        raise UserError(f"{file}: a map is saved as .npz, .bt or .ot")
+
+    def publish(self, path: Path) -> None:
+        """Write the map fast, for a program that reads it in flight by ``load``; log-odds to 0.2 percent.
+
+        Raises:
+            UserError: when it cannot be written.
+        """
+        table = io.BytesIO()
+        np.savez(table, allow_pickle=False, **self._arrays(np.float16))
+        write_whole(path, table.getvalue())
+
+    def _arrays(self, dtype: type[np.floating[Any]]) -> dict[str, NDArray[Any]]:
+        return {
+            "log_odds": self.log_odds.astype(dtype),
+            "first": self._first,
+            "cell": np.array(self.cell),
+            "time": np.array(self.time),
+        }
+
+    @classmethod
+    def load(cls, path: str | Path) -> OccupancyMap:
+        """Read a map from its ``.npz`` file.
+
+        Raises:
+            UserError: for a file that is no map.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                made = cls(float(file["cell"]))
+                made.log_odds = np.asarray(file["log_odds"], np.float32)
+                made._first = np.asarray(file["first"], np.int64).reshape(3)
+                made.time = float(file["time"]) if "time" in file else math.nan
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: is no map that was saved here: {error}") from error
+        if made.log_odds.ndim != 3:
+            raise UserError(f"{path}: is no map that was saved here: its cells have no three axes")
+        made._marks = np.zeros(made.log_odds.shape, np.uint8)
+        return made

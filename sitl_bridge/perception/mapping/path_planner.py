@@ -1,0 +1,203 @@
+"""Paths around obstacles: waypoints by A*, straightened, as polylines in m NED."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.perception.mapping.clearance import Box, Obstacles
+from sitl_bridge.perception.mapping.grid_search import search_grid
+
+Floats: TypeAlias = NDArray[np.float64]
+
+MOST_CELLS = 20_000_000
+USUAL_CELLS = 1_500_000
+"""Cells of a grid whose size is chosen here."""
+FINEST_CELL = 0.25
+SURROUNDINGS = 10.0
+"""m around obstacles, start and goal that a path may use where no bounds are given."""
+
+
+def figures(place: Floats) -> str:
+    """Return a place as text."""
+    return f"({place[0]:.2f}, {place[1]:.2f}, {place[2]:.2f})"
+
+
+class PathPlanner:
+    """Plans paths that keep a distance from obstacles.
+
+    Attributes:
+        low, high: (3,) m NED, box that paths stay in.
+        cell: m, edge of a cell of the search.
+
+    Args:
+        obstacles: to keep away from.
+        needed: m of clearance of every point of a path.
+        bounds: box that paths stay in; None for that of the obstacles, start and goal and 10 m around.
+        cell: m, edge of a cell of the search; None for one that suits the size of the box.
+
+    Raises:
+        UserError: for figures that make no sense.
+    """
+
+    def __init__(
+        self,
+        obstacles: Obstacles,
+        needed: float,
+        *,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        cell: float | None = None,
+    ) -> None:
+        if not 0.0 < needed < math.inf:
+            raise UserError(f"a path with a clearance of {needed:g} m: it must be above 0")
+        if cell is not None and not 0.0 < cell < math.inf:
+            raise UserError(f"a search with cells of {cell:g} m: the size must be above 0")
+        self.obstacles, self.needed = obstacles, needed
+        self._cell = cell
+        self._bounds: Box | None = None
+        if bounds is not None:
+            low, high = np.asarray(bounds[0], float), np.asarray(bounds[1], float)
+            if low.shape != (3,) or high.shape != (3,) or not (low < high).all():
+                raise UserError("bounds: give the least and the greatest north, east and down, in m")
+            self._bounds = low, high
+
+    def plan(self, start: ArrayLike, goal: ArrayLike) -> Floats:
+        """Return the (k, 3) waypoints of a path from start to goal, both included.
+
+        Raises:
+            UserError: where start or goal is outside of the bounds or too near to an obstacle, and where
+                there is no path.
+        """
+        begin, end, (low, high) = self.checked(start, goal)
+        if self.is_clear(begin, end):
+            return np.stack([begin, end])
+        return self._straightened(self._search(begin, end, low, high))
+
+    def checked(self, start: ArrayLike, goal: ArrayLike) -> tuple[Floats, Floats, Box]:
+        """Return start and goal (3,) and the box to plan in.
+
+        Raises:
+            UserError: where start or goal is outside of the box or too near to an obstacle.
+        """
+        begin, end = (self._place(name, place) for name, place in (("start", start), ("goal", goal)))
+        low, high = self._box(begin, end)
+        for name, place in (("start", begin), ("goal", end)):
+            if not ((place >= low) & (place <= high)).all():
+                raise UserError(
+                    f"the {name} {figures(place)} is outside of the world to plan in, {figures(low)} to"
+                    f" {figures(high)} m NED; move it inside, or give larger bounds"
+                )
+            self._require_clear(name, place)
+        return begin, end, (low, high)
+
+    def is_clear(self, first: Floats, second: Floats) -> bool:
+        """Whether the straight way between two places keeps the clearance."""
+        return bool(self.clearances(np.stack([first, second])).min() >= self.needed - 1e-9)
+
+    def clearances(self, points: Floats) -> Floats:
+        """Return clearances along a polyline (k, 3), at steps of an eighth of the needed one at most."""
+        step = self.needed / 8.0
+        parts = [points[:1]]
+        for a, b in pairwise(points):
+            count = max(1, math.ceil(float(np.linalg.norm(b - a)) / step))
+            parts.append(a + (b - a) * (np.arange(1, count + 1) / count)[:, None])
+        return self.obstacles.clearance(np.concatenate(parts), 4.0 * self.needed)
+
+    def is_within_bounds(self, points: Floats) -> NDArray[np.bool_]:
+        """Return (n,) whether points (n, 3) are within the bounds, where bounds were given."""
+        if self._bounds is None:
+            return np.ones(len(points), np.bool_)
+        low, high = self._bounds
+        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
+
+    def _place(self, name: str, given: ArrayLike) -> Floats:
+        place = np.asarray(given, float)
+        if place.shape != (3,) or not np.isfinite(place).all():
+            raise UserError(f"the {name} must be three figures: m north, east, down")
+        return place
+
+    def _require_clear(self, name: str, place: Floats) -> None:
+        clearance = float(self.obstacles.clearance(place[None], 4.0 * self.needed)[0])
+        if clearance <= 0.0:
+            raise UserError(f"the {name} {figures(place)} m NED is inside an obstacle, or in unknown space")
+        if clearance < self.needed:
+            raise UserError(
+                f"the {name} {figures(place)} m NED is {clearance:.2f} m from an obstacle or the ground; the"
+                f" vehicle and its margin need {self.needed:.2f} m: move the {name}, or use a smaller margin"
+            )
+
+    def _box(self, begin: Floats, end: Floats) -> Box:
+        if self._bounds is not None:
+            return self._bounds
+        corners = [begin, end, *(self.obstacles.box() or ())]
+        return np.min(corners, axis=0) - SURROUNDINGS, np.max(corners, axis=0) + SURROUNDINGS
+
+    def _cell_size(self, low: Floats, high: Floats) -> float:
+        extent = high - low
+        if self._cell is None:
+            usual = float(np.prod(extent) / USUAL_CELLS) ** (1.0 / 3.0)
+            return max(usual, self.obstacles.finest, FINEST_CELL)
+        if np.prod(np.ceil(extent / self._cell)) > MOST_CELLS:
+            raise UserError(
+                f"cells of {self._cell:g} m in a box of {extent[0]:.0f} x {extent[1]:.0f} x {extent[2]:.0f} m"
+                f" are more than {MOST_CELLS:,}; use larger cells or smaller bounds"
+            )
+        return self._cell
+
+    def _search(self, begin: Floats, end: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the way through the centres of cells, from start to goal."""
+        cell = self._cell_size(low, high)
+        shape = np.maximum(1, np.ceil((high - low) / cell)).astype(np.int64)
+        axes = [low[i] + cell * (np.arange(shape[i]) + 0.5) for i in range(3)]
+        limit = self.needed + 2.0 * cell
+        clearance = np.empty(tuple(shape))
+        for i, north in enumerate(axes[0]):
+            east, down = np.meshgrid(axes[1], axes[2], indexing="ij")
+            layer = np.stack([np.full(east.size, north), east.ravel(), down.ravel()], axis=1)
+            clearance[i] = self.obstacles.clearance(layer, limit).reshape(east.shape)
+        first, last = (
+            self._cell_beside(name, place, low, cell, shape)
+            for name, place in (("start", begin), ("goal", end))
+        )
+        cost, came = np.full(clearance.size, np.inf), np.full(clearance.size, -1, np.int64)
+        if not search_grid(clearance, first, last, self.needed, cell, cost, came):
+            raise UserError(
+                f"there is no path from {figures(begin)} to {figures(end)} m NED with a clearance of"
+                f" {self.needed:.2f} m and cells of {cell:.2f} m; use a smaller margin, smaller cells or"
+                " larger bounds"
+            )
+        way = [last]
+        while way[-1] != first:
+            way.append(int(came[way[-1]]))
+        centers = low + cell * (np.stack(np.unravel_index(way[::-1], tuple(shape)), axis=1) + 0.5)
+        return np.vstack([begin, centers, end])
+
+    def _cell_beside(
+        self, name: str, place: Floats, low: Floats, cell: float, shape: NDArray[np.int64]
+    ) -> int:
+        """Return the flat index of the nearest cell whose centre can be reached straight from a place."""
+        at = np.floor((place - low) / cell).astype(np.int64)
+        around = np.array(np.meshgrid(*[np.arange(-2, 3)] * 3, indexing="ij")).reshape(3, -1).T + at
+        around = around[((around >= 0) & (around < shape)).all(axis=1)]
+        centers = low + cell * (around + 0.5)
+        for i in np.argsort(np.linalg.norm(centers - place, axis=1)):
+            if self.is_clear(place, centers[i]):
+                return int(np.ravel_multi_index(tuple(around[i]), tuple(shape)))
+        raise UserError(f"the {name} {figures(place)} m NED is in a gap too narrow for cells of {cell:.2f} m")
+
+    def _straightened(self, way: Floats) -> Floats:
+        """Return the way without the points that a clear straight line can skip, from both ends in turn."""
+        for _ in range(4):
+            kept, k = [0], 2
+            while k < len(way):
+                if not self.is_clear(way[kept[-1]], way[k]):
+                    kept.append(k - 1)
+                k += 1
+            kept.append(len(way) - 1)
+            way = way[kept][::-1]
+        return way

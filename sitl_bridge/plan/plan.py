@@ -1,0 +1,179 @@
+"""Plans saved by QGroundControl: their content, and figures computed from it.
+
+The format is that of the QGroundControl developer guide, "Plan File Format".  ``plan_file.py`` reads and
+checks plans, ``session/missions/plan_runner.py`` flies them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from sitl_bridge.link.mavlink import common as mavlink
+
+GLOBAL, MISSION_FRAME, RELATIVE, GLOBAL_INT, RELATIVE_INT = 0, 2, 3, 5, 6
+POSITION_FRAMES = frozenset({GLOBAL, RELATIVE, GLOBAL_INT, RELATIVE_INT})
+
+
+EARTH_RADIUS = 6_371_000.0
+"""m, of PX4's sphere (src/lib/geo)."""
+
+
+WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF = 16, 17, 19, 20, 21, 22
+DO_JUMP, DO_CHANGE_SPEED, DO_LAND_START = 177, 178, 189
+
+POSITION_COMMANDS = frozenset({16, 17, 19, 21, 22, 31, 80, 84, 85, 195, 201, 4501})
+"""Commands that PX4 accepts with a position (mavlink_mission.cpp, parse_mavlink_mission_item)."""
+
+
+FENCE_INCLUSION_POLYGON, FENCE_EXCLUSION_POLYGON = 5001, 5002
+FENCE_INCLUSION_CIRCLE, FENCE_EXCLUSION_CIRCLE = 5003, 5004
+RALLY_POINT = 5100
+
+Point: TypeAlias = tuple[float, float]
+"""deg latitude, deg longitude."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One mission item in the form of MAVLink's MISSION_ITEM_INT, and its place in the file.
+
+    Attributes:
+        where: its place, for messages: ``item 3`` or ``item 4 (survey), part 2``.
+        command: MAV_CMD.
+        frame: MAV_FRAME.
+        params: seven; nan stands for the file's null. Params 5 to 7 are deg latitude, deg longitude and m
+            altitude in a frame with a position.
+        auto_continue: whether the mission continues by itself.
+        jump_id: the file's number for jumps; 0 for none.
+    """
+
+    where: str
+    command: int
+    frame: int
+    params: tuple[float, float, float, float, float, float, float]
+    auto_continue: bool = True
+    jump_id: int = 0
+
+    @property
+    def has_position(self) -> bool:
+        """Whether params 5 to 7 are a position that the vehicle flies to."""
+        return self.frame in POSITION_FRAMES and self.command not in (80, 195, 201)
+
+    @property
+    def point(self) -> Point:
+        """Deg latitude and longitude."""
+        return self.params[4], self.params[5]
+
+
+@dataclass(frozen=True)
+class FenceCircle:
+    """A circle of the geofence: centre in deg, radius in m."""
+
+    centre: Point
+    radius: float
+    inclusion: bool
+
+    def contains(self, point: Point) -> bool:
+        """Whether the point is inside."""
+        return distance(self.centre, point) <= self.radius
+
+
+@dataclass(frozen=True)
+class Polygon:
+    """A polygon of the geofence: vertices in deg."""
+
+    vertices: tuple[Point, ...]
+    inclusion: bool
+
+    def contains(self, point: Point) -> bool:
+        """Whether the point is inside, by the even-odd rule, as in PX4."""
+        latitude, longitude = point
+        inside = False
+        for (lat_a, lon_a), (lat_b, lon_b) in zip(
+            self.vertices, self.vertices[-1:] + self.vertices[:-1], strict=True
+        ):
+            if (lon_a >= longitude) != (lon_b >= longitude) and latitude <= (lat_b - lat_a) * (
+                longitude - lon_a
+            ) / (lon_b - lon_a) + lat_a:
+                inside = not inside
+        return inside
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked plan.
+
+    Attributes:
+        source: the file.
+        home: planned, deg latitude, deg longitude, m AMSL; the altitude is nan if it is open.
+        items: of the mission, complex items expanded.
+        circles, polygons: the geofence.
+        rally_points: deg latitude, deg longitude, m over home.
+        notes: parts of the file that are ignored, with the reason.
+    """
+
+    source: str
+    home: tuple[float, float, float]
+    items: tuple[Item, ...]
+    circles: tuple[FenceCircle, ...] = ()
+    polygons: tuple[Polygon, ...] = ()
+    rally_points: tuple[tuple[float, float, float], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def lands(self) -> bool:
+        """Whether the mission itself ends on the ground."""
+        return any(item.command in (LAND, RETURN, 85) for item in self.items)
+
+    @cached_property
+    def legs(self) -> tuple[Item, ...]:
+        """The items to which the vehicle flies, in order, without following jumps."""
+        return tuple(item for item in self.items if item.has_position and item.command in POSITION_COMMANDS)
+
+    @property
+    def length(self) -> float:
+        """Horizontal length in m from item to item."""
+        points = [item.point for item in self.legs]
+        return sum(distance(a, b) for a, b in itertools.pairwise(points))
+
+    def sequence_of(self, jump_id: int) -> int:
+        """Index of the item with a jump id.
+
+        Raises:
+            KeyError: if there is none.
+        """
+        for index, item in enumerate(self.items):
+            if item.jump_id == jump_id:
+                return index
+        raise KeyError(jump_id)
+
+
+def distance(a: Point, b: Point) -> float:
+    """Great-circle distance in m on PX4's sphere (haversine formula)."""
+    lat_a, lat_b = math.radians(a[0]), math.radians(b[0])
+    half_lat, half_lon = (lat_b - lat_a) / 2, math.radians(b[1] - a[1]) / 2
+    h = math.sin(half_lat) ** 2 + math.cos(lat_a) * math.cos(lat_b) * math.sin(half_lon) ** 2
+    return 2 * EARTH_RADIUS * math.asin(min(1.0, math.sqrt(h)))
+
+
+def command_name(command: int) -> str:
+    """MAVLink's name of a command and its number."""
+    entry = mavlink.enums["MAV_CMD"].get(command)
+    return f"{entry.name} ({command})" if entry else f"command {command}"
+
+
+def fence_breach(plan: Plan, point: Point) -> str:
+    """How ``point`` violates the plan's geofence; empty if it does not.
+
+    As PX4's Geofence::isInsidePolygonOrCircle: inside every inclusion area, outside every exclusion area.
+    """
+    areas: list[FenceCircle | Polygon] = [*plan.circles, *plan.polygons]
+    if any(not area.contains(point) for area in areas if area.inclusion):
+        return "is outside the geofence"
+    if any(area.contains(point) for area in areas if not area.inclusion):
+        return "is in an exclusion area of the geofence"
+    return ""

@@ -1,0 +1,187 @@
+"""The missions of a flight: one program that flies all vehicles, or one for each vehicle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.hil.link_status import LinkStatus
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.session.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
+from sitl_bridge.session.mission_process import MissionProcess, takes_turns
+from sitl_bridge.session.missions import pause_flag
+from sitl_bridge.session.missions.mission_script import FLEET_VARIABLE, SUCCEEDED
+from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
+from sitl_bridge.session.vehicle_run import VehicleRun
+
+if TYPE_CHECKING:
+    from sitl_bridge.session.missions.orders_pipe import OrdersPipe
+
+TICK = 0.05
+"""s of wall time between checks of a mission that is loading and compiling."""
+
+
+class FleetMissions:
+    """Starts the missions of a flight, monitors them, and limits simulated time for those that do not.
+
+    Args:
+        settings: of the flight.
+        vehicles: of the flight.
+        server: whose simulated time is limited by the missions' time gates.
+        directory: of the run.
+        members: file that describes the vehicles to a program that flies all of them.
+        report: receives the lines that the missions print.
+        errors: receives errors of setting the pause flag.
+
+    Attributes:
+        turn: us of simulated time between two turns of the missions; 0 if they take none.
+        common: the program that flies all vehicles; None before it starts, and if there is none.
+        orders: the pipe of live orders to it; None without a bus.
+    """
+
+    def __init__(
+        self,
+        settings: FleetSettings,
+        vehicles: Sequence[VehicleRun],
+        server: LockstepServer,
+        directory: Path,
+        members: Path,
+        report: Callable[[str], None],
+        errors: ErrorLog,
+    ) -> None:
+        self._settings = settings
+        self._vehicles = vehicles
+        self._server = server
+        self._directory = directory
+        self.members = members
+        self._report = report
+        self._errors = errors
+        self.common: MissionProcess | None = None
+        # Scripts that are started by hand have no gate of their own.
+        self._limit = None if settings.has_mission else server.limit_time()
+        self._pause_flag = directory.resolve() / "paused"
+        self.orders: OrdersPipe | None = None
+        self.turn = self._turn()
+
+    def _turn(self) -> int:
+        """The mission of one vehicle takes turns with its built-in stack.
+
+        With several vehicles, one stack that no longer answers would stop the time of all others.
+        """
+        settings = self._settings
+        if len(self._vehicles) > 1:
+            return 0
+        missions = [(v.settings.mission, v.settings.python) for v in self._vehicles if v.settings.mission]
+        if settings.mission is not None:
+            if not settings.mission[0].endswith(".py"):
+                return 0  # a formation or avoidance
+            missions.append((Path(settings.mission[0]), settings.python))
+        builtin = all(vehicle.autopilot.px4 is None for vehicle in self._vehicles)
+        if not missions or not builtin or not all(takes_turns(*mission) for mission in missions):
+            return 0
+        from sitl_bridge.autopilot.stack import TICK as STACK_TICK  # with its kernels, which take time
+
+        return STACK_TICK
+
+    def prepare(self) -> None:
+        """Start a mission that loads and compiles first, and wait for it, before simulated time begins.
+
+        Raises:
+            UserError: if it ends instead.
+        """
+        if self._settings.mission is None or not self._settings.mission_prepares:
+            return
+        mission = self.common = self._start_common(self._settings.mission)
+        assert mission.gate is not None
+        while not mission.gate.ready.wait(TICK) and mission.poll() is None:
+            pass
+        if not mission.gate.ready.is_set():
+            raise UserError(mission.reason())
+
+    def start(self) -> None:
+        """Start the missions of all vehicles whose flight stack is running."""
+        for vehicle in self._vehicles:
+            if not vehicle.lost:
+                vehicle.start_mission({pause_flag.VARIABLE: str(self._pause_flag)}, self._server, self.turn)
+        if self._settings.mission is not None:
+            if self.common is None:
+                self.common = self._start_common(self._settings.mission)
+            assert self.common.gate is not None
+            self.common.gate.go()
+
+    def _start_common(self, template: tuple[str, ...]) -> MissionProcess:
+        """Start the program that flies all vehicles."""
+        values = {RUN_DIRECTORY: str(self._directory)}
+        inherited = [] if self.orders is None else [self.orders.other.fileno()]
+        if inherited:
+            values[ORDERS] = str(inherited[0])
+        command = [values.get(argument, argument) for argument in template]
+        variables = {FLEET_VARIABLE: str(self.members), pause_flag.VARIABLE: str(self._pause_flag)}
+        gate = MissionGate(self._server.limit_time(), self.turn)
+        mission = MissionProcess(command, variables, self._report, inherited, gate, self._settings.python)
+        if self.orders is not None:
+            self.orders.begin()
+        return mission
+
+    def mark_pause(self, paused: bool) -> None:
+        """Set or remove the pause flag, so that missions do not take a pause for a lost vehicle."""
+        with self._errors.guard("setting of the pause flag"):
+            if paused:
+                self._pause_flag.touch()
+            else:
+                self._pause_flag.unlink(missing_ok=True)
+
+    def pace(self, links: Sequence[LinkStatus]) -> None:
+        """Slow simulated time while vehicles are disarmed, for missions that do not use their time gate."""
+        connected = [v for v in self._vehicles if links[v.number].connected and not v.lost]
+        if self._limit is not None:
+            armed = all(links[v.number].armed for v in connected)
+            self._limit.at_most(math.inf if armed else UNANNOUNCED_SPEED)
+        if self.common is not None and self.common.gate is not None:
+            self.common.gate.limit_speed(armed=all(links[v.number].armed for v in connected))
+        for vehicle in connected:
+            if vehicle.mission is not None and vehicle.mission.gate is not None:
+                vehicle.mission.gate.limit_speed(armed=links[vehicle.number].armed)
+
+    def ended(self) -> bool:
+        """Whether there are missions, and all have ended; those that have no longer limit time for others."""
+        if not self._settings.has_mission:
+            return False
+        if self.common is not None:
+            return self.common.poll() is not None
+        missions = [v.mission for v in self._vehicles if v.mission is not None and not v.lost]
+        done = [mission for mission in missions if mission.poll() is not None]
+        if len(done) == len(missions):
+            return True
+        for mission in done:
+            if mission.gate is not None:
+                mission.gate.free()
+        return False
+
+    def failure(self) -> str:
+        """Why the missions did not succeed; empty if they did."""
+        if self.common is not None:
+            return "" if self.common.poll() == SUCCEEDED else self.common.reason()
+        failed = [
+            (v, v.mission.reason()) for v in self._vehicles if v.mission is not None and mission_failed(v)
+        ]
+        if len(self._vehicles) == 1:
+            return failed[0][1] if failed else ""
+        return "; ".join(f"{vehicle.settings.name}: {reason}" for vehicle, reason in failed)
+
+    def stop(self) -> None:
+        """Stop all missions."""
+        if self.common is not None:
+            self.common.stop()
+        for vehicle in self._vehicles:
+            vehicle.stop_mission()
+
+
+def mission_failed(vehicle: VehicleRun) -> bool:
+    """Whether a vehicle's own mission has ended without success."""
+    mission = vehicle.mission
+    return mission is not None and not vehicle.lost and mission.poll() not in (None, SUCCEEDED)

@@ -1,0 +1,186 @@
+"""State and outcome of a flight: its vehicles, its verdict, its summary as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.report.formation_truth import add_truth
+from sitl_bridge.analysis.report.run_record import RunRecord, read_run
+from sitl_bridge.analysis.report.summary import Outcome, whole_summary, write_json
+from sitl_bridge.analysis.report.vehicle_distances import ClosestPair
+from sitl_bridge.analysis.report.verdict import FAILED, Verdict
+from sitl_bridge.analysis.report.verdict import conclude as judge_at_end
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.link_status import ServerStatus
+from sitl_bridge.link.px4.vehicle_status import VehicleStatus
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.vehicle_run import VehicleRun
+
+
+@dataclass(frozen=True)
+class FleetProgress:
+    """State of a flight."""
+
+    server: ServerStatus
+    vehicles: tuple[VehicleStatus, ...]
+    lost: tuple[bool, ...]
+    """Vehicles whose flight stack has ended."""
+
+
+@dataclass(frozen=True)
+class FleetOutcome:
+    """Outcome of a flight.
+
+    Attributes:
+        name: of the scenario.
+        names: of the vehicles.
+        run: as read back.
+        verdict: on the flight.
+        vehicles: outcome of each vehicle, with the figures of its log if there is one.
+        collisions: (k,) COLLISION between vehicles.
+        collision_count: their total number.
+        closest: the closest pair in the air; None if two vehicles were never in the air together.
+        logs: files by their content.
+        formation: true errors of a formation in m; see ``add_truth``.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    run: RunRecord
+    verdict: Verdict
+    vehicles: tuple[tuple[Outcome, FlightRecord | None], ...]
+    collisions: Any
+    collision_count: int
+    closest: ClosestPair | None
+    logs: Mapping[str, Path]
+    formation: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the flight succeeded."""
+        return self.verdict.succeeded
+
+    @property
+    def reason(self) -> str:
+        """Why it did not; empty for a success."""
+        return "; ".join(self.verdict.reasons)
+
+
+def conclude(
+    settings: FleetSettings,
+    facts: Mapping[str, Any],
+    simulation: Simulation,
+    directory: RunDirectory,
+    logs: Mapping[str, Path],
+    vehicles: Sequence[tuple[VehicleRun, Outcome]],
+    errors: ErrorLog,
+    *,
+    picture: bool,
+) -> FleetOutcome:
+    """Read a flight that has ended, judge it, and write its summary and picture into the run directory.
+
+    Args:
+        settings: of the flight.
+        facts: of the whole flight for its summary, such as the reason of a failure so far.
+        simulation: of the flight.
+        directory: of the run.
+        logs: files of the run by their content.
+        vehicles: with what the simulation knows of each.
+        errors: receives errors of the evaluation; with any of them the flight has failed.
+        picture: whether to draw one.
+    """
+    names = tuple(vehicle.name for vehicle in settings.vehicles)
+    run, files = RunRecord(directory.path, settings.name), dict(logs)
+    with errors.guard("reading of the recording"):
+        run = read_run(directory.path)
+    read = {vehicle.name: vehicle.record for vehicle in run.vehicles}
+    records = [read.get(name) for name in names]
+    if picture:
+        with errors.guard("drawing of the picture"):
+            files |= _draw(settings, directory, records)
+    formation: dict[str, float] = {}
+    with errors.guard("comparison of the formation with the truth"):
+        formation = add_truth(directory.path / "formation", directory.truth, len(names))
+        run.formation |= formation
+    concluded = tuple(
+        vehicle.conclude(outcome, record, files)
+        for (vehicle, outcome), record in zip(vehicles, records, strict=True)
+    )
+    summary = whole_summary(
+        settings.name,
+        {vehicle.settings.name: vehicle.summary for vehicle, _ in vehicles},
+        **facts,
+        errors=errors.lines,
+        collision_count=int(simulation.proximity[0]["count"]),
+        collisions=[collision_values(row, simulation.names) for row in simulation.collisions],
+        logs={name: str(path) for name, path in files.items()},
+    )
+    verdict, closest = Verdict(FAILED), None
+    with errors.guard("evaluation of the flight"):
+        verdict, evaluation = judge_at_end(run, summary)
+        closest = evaluation.closest
+        summary["closest"] = None if closest is None else closest_values(closest, names)
+    with errors.guard("writing of the summary"):
+        file = directory.path / "summary.json"
+        write_json(summary, file)
+        files["summary"] = file
+    late = [line for line in errors.lines if line not in summary["errors"]]
+    if late:
+        verdict = replace(verdict, word=FAILED, reasons=(*verdict.reasons, *late))
+    return FleetOutcome(
+        settings.name,
+        names,
+        run,
+        verdict,
+        concluded,
+        simulation.collisions,
+        int(simulation.proximity[0]["count"]),
+        closest,
+        files,
+        formation,
+    )
+
+
+def _draw(
+    settings: FleetSettings, directory: RunDirectory, records: Sequence[FlightRecord | None]
+) -> dict[str, Path]:
+    """Draw the picture of a flight; returns what was drawn."""
+    # Importing matplotlib takes half a second, which must not delay the start of a flight.
+    if len(records) == 1:
+        from sitl_bridge.analysis.report.plot_flight import draw
+
+        record, vehicle, path = records[0], settings.vehicles[0], directory.path / "flight.png"
+        if record is None or record.air_time <= 0:
+            return {}
+        mission = settings.name if vehicle.mission is None else vehicle.mission
+        draw(record, path, f"{mission}, {vehicle.airframe.name}")
+        return {"picture": path}
+    from sitl_bridge.analysis.report.plot_fleet import draw_fleet
+
+    path = directory.path / "fleet.png"
+    drawn = draw_fleet(directory.truth, [v.name for v in settings.vehicles], path, settings.name)
+    return {"picture": path} if drawn else {}
+
+
+def closest_values(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:
+    """The closest pair as plain values."""
+    vehicles = [names[i] for i in near.vehicles]
+    return {"distance_m": near.distance, "time_s": near.time, "vehicles": vehicles}
+
+
+def collision_values(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """A COLLISION as plain values."""
+    parts = ["body" if part == 0 else f"rotor {part}" for part in row["part"].tolist()]
+    return {
+        "time": float(row["time"]) * 1e-6,
+        "vehicles": [names[i] for i in row["vehicle"].tolist()],
+        "parts": parts,
+        "closing_speed": float(row["speed"]),
+        "position": row["position"].tolist(),
+    }

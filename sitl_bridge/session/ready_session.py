@@ -1,0 +1,200 @@
+"""A flight without missions that stands ready: started, settled, and its simulated time passes on demand.
+
+Tests fly it by commands (link_commands.py) or by programs of their own, which reach it over MAVLink.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.vehicle.event_specification import EventSpecification
+from sitl_bridge.session.fleet_outcome import FleetOutcome
+from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
+from sitl_bridge.session.session import TICK, FleetSession
+
+ROUND = 5_000_000
+"""us: a flight is ready at a multiple of this, so that one seed repeats closely."""
+SETTLE_LIMIT = 120.0
+"""s of simulated time to become ready to arm in; an estimator with GPS takes 10 to 30 s."""
+LOOK = 0.5
+"""s of wall time between looks at the processes while simulated time passes."""
+
+
+class ReadySession(FleetSession):
+    """A session whose vehicles are ready to arm once :meth:`settle` has returned; time stands still then.
+
+    Args:
+        settings: without missions.
+        notify: takes lines for the user.
+
+    Attributes:
+        ready_at: us of simulated time at which it was ready; None before.
+
+    Raises:
+        UserError: for everything the user can mend: settings, ports that are taken, PX4.
+    """
+
+    def __init__(self, settings: FleetSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
+        super().__init__(settings, notify)
+        self.ready_at: int | None = None
+        self._confirmed = False
+        self._moved = (-1, time.monotonic())
+        """Steps taken, and s of wall time when that number changed last."""
+        self._advancing = False
+        self._free: threading.Thread | None = None
+        self._held = threading.Event()
+
+    def begin(self) -> None:
+        """Start everything; stops it again when that fails.
+
+        Raises:
+            UserError: for what cannot be started.
+        """
+        self.__enter__()
+
+    def on_end(self, action: Callable[[], object]) -> None:
+        """Call ``action`` after everything has stopped."""
+        self._stack.callback(action)
+
+    # ---------------------------------------------------------------- getting ready
+
+    def look(self) -> bool:
+        """Look at everything once while it settles; returns whether it is ready to arm.
+
+        Raises:
+            UserError: when it will not become ready, with the reason.
+        """
+        self.refuse_trouble()
+        progress = self.fleet_progress()
+        self._begin_without_late(progress)
+        if not self._confirmed and self._parameters_read(progress):
+            self._report_parameters()
+            self._start_limit.release()
+            self._confirmed = True
+        waiting = [v for v in progress.vehicles if not (v.can_arm and math.isfinite(v.position[0]))]
+        if waiting and progress.server.time > SETTLE_LIMIT:
+            missing = ", ".join(waiting[0].waits_for)
+            raise UserError(f"not ready to arm within {SETTLE_LIMIT:.0f} s of simulated time: {missing}")
+        return self._confirmed and not waiting
+
+    def settle(self) -> None:
+        """Wait until all vehicles are ready to arm, and let time stand still there.
+
+        Raises:
+            UserError: when they do not become ready.
+        """
+        while not self.look():
+            time.sleep(TICK / 5)
+        self.hold()
+
+    def hold(self) -> None:
+        """Let time stand still, the first time at the next multiple of ROUND."""
+        self._held.set()
+        if self._free is not None:
+            self._free.join()
+            self._free = None
+        self.server.pause()
+        if self.ready_at is None:
+            now = self.now
+            step = self.simulation.step
+            self.advance(-((now - self.simulation.start) % ROUND - ROUND) // step)
+            self.ready_at = self.now
+
+    @property
+    def now(self) -> int:
+        """us of simulated time."""
+        return round(self.server.status().time * 1e6) + self.simulation.start
+
+    def schedule(self, events: Sequence[EventSpecification]) -> None:
+        """Let events happen, at their times from now on."""
+        begun = self.server.status().time
+        airframes = [vehicle.airframe for vehicle in self.fleet.vehicles]
+        for seconds, action in scheduled_events.actions(
+            events, self.simulation, airframes, self.say, self._fail_stack, witness=self._note_event
+        ):
+            self.server.at(begun + seconds, action)
+
+    # ---------------------------------------------------------------- time
+
+    def advance(self, steps: int) -> None:
+        """Let simulated time pass by a number of steps, and stand still again.
+
+        Raises:
+            UserError: when a flight stack ends, the simulation fails, or time stands still.
+        """
+        done = threading.Event()
+        progress = self.server.status()
+        self._moved = (progress.steps, time.monotonic())
+        self._advancing = True
+        self.server.step(steps)
+        self.server.at(progress.time + steps * self.simulation.step * 1e-6, done.set)
+        while not done.wait(LOOK):
+            self.refuse_trouble()
+        self._advancing = False
+
+    def run_freely(self) -> None:
+        """Let simulated time pass by itself until :meth:`hold`, slowly while a vehicle is disarmed.
+
+        So programs of the user's fly that know nothing of simulated time; see ``time_gate``.
+        """
+        if self._free is None:
+            self._held.clear()
+            self._free = threading.Thread(target=self._pace, name="pace", daemon=True)
+            self._free.start()
+            self.server.resume()
+
+    def _pace(self) -> None:
+        limit = self.server.limit_time()
+        while not self._held.wait(TICK):
+            armed = all(link.armed for link in self.server.status().links if link.connected)
+            limit.at_most(math.inf if armed else UNANNOUNCED_SPEED)
+        limit.release()
+
+    def refresh_log(self) -> None:
+        """Write the truth so far to its file."""
+        done = threading.Event()
+
+        def flush() -> None:
+            self.server.flush_log()
+            done.set()
+
+        self.server.call(flush)
+        while not done.wait(LOOK):
+            self.refuse_trouble()
+
+    def refuse_trouble(self) -> None:
+        """Raise what makes going on pointless.
+
+        Raises:
+            UserError: with the reason.
+        """
+        progress = self._final = self.fleet_progress()
+        steps, now = progress.server.steps, time.monotonic()
+        waits = progress.server.paused and not self._advancing
+        if steps != self._moved[0] or waits:
+            self._moved = (steps, now)
+        self._look_for_lost()
+        reason = self._failure(progress, now - self._moved[1]) or self._parameter_faults() or self._losses()
+        if reason:
+            self._reason = reason
+            raise UserError(reason)
+
+    # ---------------------------------------------------------------- afterwards
+
+    def end(self, reason: str) -> FleetOutcome:
+        """Stop everything, judge the flight and write its summary.
+
+        Args:
+            reason: why the test of the flight failed; empty where it passed.
+        """
+        self._held.set()
+        self._final = self.fleet_progress()
+        self._wall = time.monotonic() - self._begun
+        self._reason = reason
+        return self.conclude_fleet()

@@ -1,0 +1,445 @@
+"""One vehicle of a flight: its settings, the process of its flight stack, its monitor and its mission.
+
+The common simulation, and the order of starting and stopping, are in session.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.report.summary import Outcome, summarise
+from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
+from sitl_bridge.autopilot.stack_process import LOG_ENDED, Configuration, StackProcess
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError, did_you_mean, faults_of
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.core.sensors.custom import CustomSensorHost
+from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.controller import BUILT_IN, own_controller
+from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE, Choice
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.link.hil.ports import offboard_port
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.px4.airframe_parameters import parameters_for, station_time_out
+from sitl_bridge.link.px4.event_catalogue import EventCatalogue
+from sitl_bridge.link.px4.px4_process import Px4Process
+from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage
+from sitl_bridge.perception.mapping.map_building import MapBuilder, seeing_runners
+from sitl_bridge.perception.payload_runner import PayloadRunner
+from sitl_bridge.perception.sensor_runner import SensorRunner
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.session.autopilot_choice import AutopilotChoice, choose_autopilot
+from sitl_bridge.session.battery_feed import BatteryFeed, battery_sample
+from sitl_bridge.session.mission_process import MissionProcess, check_mission
+from sitl_bridge.session.missions.live_map import MAP_VARIABLE
+from sitl_bridge.session.missions.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
+from sitl_bridge.session.missions.time_gate import MissionGate
+from sitl_bridge.session.monitor import Monitor
+
+Position = tuple[float, float, float]
+
+COMPILATION = re.compile("(still )?compil(ing|ed) ")
+"""Begins a line of the built-in stack about its compilation (base/kernels/compiled.py)."""
+
+
+@dataclass(frozen=True)
+class SessionVehicle:
+    """Settings of one vehicle of a session: loaded airframe, position, flight stack, instance and mission.
+
+    A ``vehicle.VehicleSpecification`` is an entry of a scenario file, which may describe several of them.
+
+    Attributes:
+        airframe: loaded.
+        name: of the vehicle; it also seeds its random streams.
+        position: m NED of its starting point on the ground.
+        yaw: rad.
+        instance: of the flight stack; sets all ports.
+        autopilot: choice of the flight stack.
+        controller: of the built-in stack; None for the airframe's.
+        parameters: of the flight stack; they override those computed from the airframe.
+        mission: a plan or a script for this vehicle; None if one program flies all vehicles.
+        arguments: of the script.
+        python: interpreter of the script; None for this program's.
+    """
+
+    airframe: Airframe
+    name: str = "0"
+    position: Position = (0.0, 0.0, 0.0)
+    yaw: float = 0.0
+    instance: int = 0
+    autopilot: Choice = "auto"
+    controller: str | None = None
+    parameters: Mapping[str, int | float] = field(default_factory=dict)
+    mission: Path | None = None
+    arguments: tuple[str, ...] = ()
+    python: Path | None = None
+
+    @property
+    def offboard_port(self) -> int:
+        """UDP port to which the flight stack sends the offboard link."""
+        return offboard_port(self.instance)
+
+    @property
+    def url(self) -> str:
+        """MAVSDK's connection URL of the vehicle."""
+        return f"udpin://127.0.0.1:{self.offboard_port}"
+
+    def check(
+        self, world: WorldSpecification, px4: Path | None
+    ) -> tuple[AutopilotChoice | None, Plan | None, list[str]]:
+        """Check everything that can be checked before the start.
+
+        Returns:
+            the flight stack (None if it cannot be chosen), the plan if it flies one, and all faults.
+        """
+        faults = []
+        if not 0 <= self.instance <= LAST_INSTANCE:
+            faults.append(f"--instance: {self.instance} is not within 0..{LAST_INSTANCE}")
+        plan: Plan | None = None
+        autopilot: AutopilotChoice | None = None
+        try:
+            if self.mission is not None:
+                plan = check_mission(self.mission, self.arguments, world.origin, self.python)
+        except UserError as error:
+            faults += faults_of(error)
+        try:
+            autopilot = choose_autopilot(self.autopilot, px4)
+        except UserError as error:
+            faults += faults_of(error)
+        if self.controller is None:
+            return autopilot, plan, faults
+        if autopilot is not None and autopilot.px4 is not None:
+            faults.append("--controller: only the built-in stack has controllers; add --autopilot builtin")
+        else:
+            faults += [
+                f"--controller: {fault}" for fault in controller_faults(self.controller, self.airframe)
+            ]
+        return autopilot, plan, faults
+
+
+def controller_faults(law: str, airframe: Airframe) -> list[str]:
+    """Faults of a controller's name; the content of its file is checked when the stack loads it."""
+    own = own_controller(law)
+    if own is not None:
+        return [] if own[0].is_file() else [f"{own[0]}: no such file"]
+    if law not in BUILT_IN:
+        near = did_you_mean(law, BUILT_IN)
+        return [f"there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
+    if law == "rotors" and airframe.controller.rotors is None:
+        return [f"RotorS publishes no gains for {airframe.name}; use lee"]
+    return []
+
+
+def sensor_hosts(
+    vehicles: Sequence[SessionVehicle], simulation: Simulation, directory: Path, errors: ErrorLog
+) -> list[SensorHost]:
+    """Hosts of all vehicles' sensors that are sampled between steps.
+
+    Args:
+        vehicles: checked.
+        simulation: of the vehicles.
+        directory: of the run, for the tables of custom sensors and for recordings.
+        errors: receives the error that ends a recording.
+    """
+    hosts: list[SensorHost] = []
+    for number, vehicle in enumerate(vehicles):
+        for sensor in vehicle.airframe.custom_sensors():
+            name = sensor.name if len(vehicles) == 1 else f"{vehicle.name}-{sensor.name}"
+            table = directory / f"{name}.csv"
+            host = CustomSensorHost(
+                sensor, vehicle=number, name=vehicle.name, seed=simulation.seed, table=table, errors=errors
+            )
+            hosts.append(host)
+        prefix = "" if len(vehicles) == 1 else f"{vehicle.name}-"
+        hosts += seeing_runners(
+            vehicle.airframe.seeing_sensors(),
+            simulation,
+            vehicle=number,
+            directory=directory,
+            title=prefix.__add__,
+            errors=errors,
+        )
+    return hosts
+
+
+class VehicleRun:
+    """The processes of one vehicle in flight: flight stack, monitor and mission.
+
+    Args:
+        settings: checked.
+        autopilot: the chosen flight stack.
+        number: in the simulation.
+        directory: the flight stack's working directory, empty.
+        say: receives lines for the user and the console log.
+        log: receives lines for the console log only.
+        errors: receives errors after which the flight continues.
+    """
+
+    def __init__(
+        self,
+        settings: SessionVehicle,
+        autopilot: AutopilotChoice,
+        number: int,
+        directory: Path,
+        say: Callable[[str], None],
+        log: Callable[[str], None],
+        errors: ErrorLog,
+    ) -> None:
+        self.settings = settings
+        self.autopilot = autopilot
+        self.number = number
+        self.directory = directory
+        self.messages: list[VehicleMessage] = []
+        self.lost = ""
+        """How its flight stack ended; empty while it runs."""
+        self.summary: dict[str, Any] = {}
+        """Its part of summary.json, once the flight is concluded."""
+        self.mission: MissionProcess | None = None
+        self.flight_stack: ChildProcess | None = None
+        self._say = say
+        self._log = log
+        self._errors = errors
+
+    @property
+    def lost_reason(self) -> str:
+        """How its flight stack ended, without its last lines."""
+        return self.lost.partition("; its last lines")[0]
+
+    # ---------------------------------------------------------------- start and stop
+
+    def start_builtin(self, world: WorldSpecification, step: int, speed: float) -> None:
+        """Start the built-in flight stack, for a simulation at a speed factor."""
+        settings = self.settings
+        configuration = Configuration(
+            airframe=settings.airframe,
+            world=world,
+            instance=settings.instance,
+            step=step,
+            controller=settings.controller,
+            parameters={**station_time_out(speed), **settings.parameters},
+        )
+        self.flight_stack = StackProcess(configuration, self.directory, self._stack_line)
+
+    def px4_parameters(self, world: World, speed: float) -> dict[str, int | float]:
+        """Parameters that are set in PX4."""
+        return dict(parameters_for(self._airframe_for_px4(), world, speed))
+
+    def start_px4(self, world: World, speed: float, *, lean: bool = False, expose: bool = False) -> None:
+        """Start PX4; ``lean`` and ``expose`` as of Px4Process."""
+        assert self.autopilot.px4 is not None
+        airframe = self._airframe_for_px4()
+        # A camera needs the link to the payload as PX4 has it.
+        lean = lean and not any(isinstance(s, PayloadCameraSpecification) for s in airframe.seeing_sensors())
+        process = Px4Process(
+            self.autopilot.px4,
+            self.settings.instance,
+            self.directory,
+            parameters_for(airframe, world, speed),
+            self._stack_line,
+            given=airframe.px4.parameters,
+            lean=lean,
+            expose=expose,
+        )
+        if process.unchanged:
+            lines = ", ".join(process.unchanged)
+            self._say(
+                f"px4-rc.mavlink of this PX4 has no line for {lines}; it sends more telemetry than needed"
+            )
+        for module in process.without:
+            self._say(f"this PX4 has no {module}, which {airframe.name} needs (docs/px4-versions.md)")
+        if process.exposed:
+            self._say(f"other machines can reach PX4's MAVLink ports and files: {process.exposed}")
+        self.flight_stack = process
+        self.monitor.read_back = process.read_back()
+
+    @property
+    def parameters_pending(self) -> bool:
+        """Whether PX4 has not yet confirmed all parameters that were set."""
+        read_back = self.monitor.read_back
+        return read_back is not None and not read_back.done
+
+    @property
+    def parameter_fault(self) -> str:
+        """Message about parameters that did not reach PX4; empty if all did."""
+        read_back = self.monitor.read_back
+        return "" if read_back is None else read_back.fault()
+
+    def _airframe_for_px4(self) -> Airframe:
+        airframe = self.settings.airframe
+        given = {**airframe.px4.parameters, **self.settings.parameters}
+        section = airframe.px4.model_copy(update={"parameters": given})
+        return airframe.model_copy(update={"px4": section})
+
+    def open_monitor(self, server: LockstepServer) -> Monitor:
+        """Create the vehicle's monitor; the caller polls it, or starts its thread."""
+
+        def sample() -> BatterySample | None:
+            return battery_sample(server, self.settings.airframe.battery.cells, self.number)
+
+        builtin = self.autopilot.px4 is None
+        self.monitor = Monitor(
+            self.settings.instance,
+            catalogue=self._catalogue(),
+            battery=None if builtin else sample,
+            on_message=self._add_message,
+            prompt=builtin,
+        )
+        if builtin:
+            server.hosts = (*server.hosts, BatteryFeed(self.number, sample, self.monitor.deliver))
+        self._open_companion(server.hosts)
+        return self.monitor
+
+    def _open_companion(self, hosts: Sequence[SensorHost]) -> None:
+        """Let the sensors send messages of a companion computer to the stack over the monitor's link."""
+        own = [h for h in hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
+        for runner in own:
+            if isinstance(runner, PayloadRunner):
+                runner.connect(self.monitor.open_components())
+            runner.companion = self.monitor.deliver
+
+    def start_mission(self, variables: Mapping[str, str], server: LockstepServer, turn: int) -> None:
+        """Start the vehicle's own mission, if it has one.
+
+        Args:
+            variables: of the environment, in addition.
+            server: whose simulated time it limits.
+            turn: of its gate.
+        """
+        settings = self.settings
+        if settings.mission is None:
+            return
+        if settings.mission.suffix == ".plan":
+            command = [
+                "-m",
+                "sitl_bridge.session.missions.plan_runner",
+                str(settings.mission),
+                "--url",
+                settings.url,
+            ]
+        else:
+            command = [str(settings.mission), *settings.arguments]
+        environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1), **variables}
+        built = [h.mapper for h in server.hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
+        for builder in built:
+            if isinstance(builder, MapBuilder) and builder.file is not None:
+                environment[MAP_VARIABLE] = str(builder.file.resolve())
+        gate, python = MissionGate(server.limit_time(), turn), settings.python
+        self.mission = MissionProcess(command, environment, self._say, gate=gate, python=python)
+
+    def stop_mission(self) -> None:
+        """Stop the vehicle's own mission."""
+        if self.mission is not None:
+            self.mission.stop()
+
+    def stop(self) -> None:
+        """Stop the flight stack."""
+        if self.flight_stack is not None:
+            self.flight_stack.stop()
+
+    # ---------------------------------------------------------------- messages of the flight stack
+
+    def _catalogue(self) -> EventCatalogue | None:
+        if self.autopilot.px4 is None:
+            path = self.directory / EVENTS
+            return EventCatalogue(write_whole(path, json.dumps(event_catalogue())))
+        path = self.autopilot.px4.etc / "extras" / "all_events.json.xz"
+        return EventCatalogue(path) if path.is_file() else None
+
+    def _stack_line(self, line: str) -> None:
+        self._log(f"autopilot: {line}")
+        if COMPILATION.match(line) and self.autopilot.px4 is None:
+            self._say(line)
+        if line.startswith(LOG_ENDED) and self.autopilot.px4 is None:
+            self._errors.add("recording of the flight log", UserError(line.removeprefix(LOG_ENDED)))
+
+    def _add_message(self, message: VehicleMessage) -> None:
+        self.messages.append(message)
+        self._log(f"[{message.time:9.2f} s] autopilot message: {message.text}")
+
+    # ---------------------------------------------------------------- afterwards
+
+    def description(self, world: World, speed: float) -> dict[str, Any]:
+        """The vehicle's mission and its flight stack as plain values, for run.json.
+
+        Args:
+            world: around the vehicle.
+            speed: simulated over wall time.
+        """
+        settings, build = self.settings, self.autopilot.px4
+        autopilot: dict[str, Any] = {"name": self.autopilot.name}
+        if build is not None:
+            parameters = self.px4_parameters(world, speed)
+            autopilot |= {"root": str(build.root), "version": build.version, "parameters": parameters}
+        else:
+            autopilot["controller"] = settings.controller or settings.airframe.controller.kind
+        mission = settings.mission
+        plan = mission is not None and mission.suffix == ".plan"
+        return {
+            "mission": None if mission is None else str(mission),
+            "plan": json.loads(mission.read_text(encoding="utf-8")) if mission is not None and plan else None,
+            "arguments": list(settings.arguments),
+            "instance": settings.instance,
+            "autopilot": autopilot,
+        }
+
+    def outcome(self, mission: str, reason: str, **figures: Any) -> Outcome:
+        """Outcome of its flight.
+
+        Args:
+            mission: name of the mission.
+            reason: of a failure; empty if the flight succeeded.
+            figures: of the whole flight, for Outcome.
+        """
+        return Outcome(
+            mission,
+            self.settings.airframe.name,
+            not reason,
+            reason,
+            flight_stack=self.autopilot.name,
+            **figures,
+        )
+
+    def conclude(
+        self, outcome: Outcome, record: FlightRecord | None, files: Mapping[str, Path]
+    ) -> tuple[Outcome, FlightRecord | None]:
+        """Complete the outcome of its flight, and keep its part of the summary.
+
+        Args:
+            outcome: without files.
+            record: figures of the flight log; None without.
+            files: of the run, by their content.
+        """
+        ulogs = self.flight_stack.ulogs() if self.flight_stack is not None else []
+        if ulogs and record is None:
+            self._errors.add("reading of the flight log", UserError(f"{ulogs[-1]}: cannot be read"))
+        outcome = replace(outcome, logs={**files, **({"flight log": ulogs[-1]} if ulogs else {})})
+        self.summary = summarise(outcome, record, self.messages)
+        return outcome, record
+
+
+def require_free_udp(port: int, purpose: str) -> None:
+    """Check that no program uses a UDP port of this machine.
+
+    Raises:
+        UserError: with the program that uses it.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UserError(
+                f"UDP port {port}, {purpose}, is taken by {holder_of(port, 'udp')}; "
+                "stop it, or choose another --instance"
+            ) from error

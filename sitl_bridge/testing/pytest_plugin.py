@@ -1,0 +1,300 @@
+"""pytest plug-in: fixtures and markers that give a test a simulated vehicle at full speed.
+
+It is loaded by every pytest in whose environment sitl-bridge is installed, so it imports nothing but pytest
+until a test asks for a flight.  What the fixtures hand out is in testing/.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+import pytest
+
+if TYPE_CHECKING:
+    from sitl_bridge.api.world_choice import World
+    from sitl_bridge.testing.flight_choice import FlightChoice
+    from sitl_bridge.testing.flight_desk import DeferredFlight, FlightDesk
+    from sitl_bridge.testing.sitl_flight import SitlFlight
+
+BUILT_IN, PX4 = "built-in", "px4"
+MARKERS = (
+    "airframe(name, ...): airframes by name or file, one a vehicle; the fixture fleet takes several",
+    "wind(wind): as --wind or sb.World take it, e.g. '8@270,turbulence=light'",
+    "faults(event, ...): events as in a scenario file, at s from the beginning of the test's flight",
+    "seed(number): of all random numbers of the flight",
+    "autopilot(name): built-in or px4, whatever --sitl-autopilot says",
+    "speed(factor): simulated over wall time; as fast as it goes without",
+    "parameters(NAME=value, ...): of the flight stack",
+)
+_flights: pytest.StashKey[FlightDesk] = pytest.StashKey()
+_open: pytest.StashKey[list[DeferredFlight]] = pytest.StashKey()
+_failed: pytest.StashKey[bool] = pytest.StashKey()
+_next: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+_terminal: pytest.StashKey[TextIO] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("sitl", "simulated flights (sitl-bridge)")
+    group.addoption(
+        "--sitl-autopilot",
+        choices=(BUILT_IN, PX4),
+        default=BUILT_IN,
+        help="what flies: the built-in flight stack (default), or PX4 (--sitl-px4, PX4_DIR, ~/PX4-Autopilot)",
+    )
+    group.addoption("--sitl-px4", metavar="DIR", help="PX4 checkout or build")
+    group.addoption(
+        "--sitl-seed", type=int, default=1, metavar="N", help="seed of tests without the marker seed (1)"
+    )
+    group.addoption(
+        "--sitl-warm",
+        type=int,
+        default=1,
+        metavar="N",
+        help="PX4s that are started and settled ahead for the next tests (1; 0 for none)",
+    )
+    group.addoption(
+        "--sitl-runs",
+        metavar="DIR",
+        help="keep the run directories of all flights there, also of tests that pass",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the markers known; keep a way to the terminal, which pytest takes away while a test runs."""
+    for line in MARKERS:
+        config.addinivalue_line("markers", line)
+    config.stash[_terminal] = os.fdopen(os.dup(2), "w")
+    config.add_cleanup(config.stash[_terminal].close)
+
+
+# ---------------------------------------------------------------------- fixtures
+
+
+@pytest.fixture
+def world() -> World:
+    """The world of the test's flights: calm air at PX4's default place.
+
+    Override it in a ``conftest.py`` or a module; the marker ``wind`` changes the wind in either.
+    """
+    from sitl_bridge.api.world_choice import World
+
+    return World()
+
+
+@pytest.fixture
+def sitl(request: pytest.FixtureRequest, world: World) -> Iterator[SitlFlight]:
+    """One vehicle, ready to arm: :class:`sitl_bridge.testing.sitl_flight.SitlFlight`."""
+    yield from _flight(request, world, 1)
+
+
+@pytest.fixture
+def fleet(request: pytest.FixtureRequest, world: World) -> Iterator[SitlFlight]:
+    """Several vehicles, ready to arm: those of the marker ``airframe``, or two iris."""
+    yield from _flight(request, world, None)
+
+
+def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> Iterator[SitlFlight]:
+    from sitl_bridge.base.errors import UserError
+    from sitl_bridge.testing.flight_desk import DeferredFlight
+
+    item, fault = request.node, ""
+    try:
+        choice = _choice(item, world, count)
+    except UserError as error:
+        fault = str(error)
+    if fault:
+        pytest.fail(fault, pytrace=False)
+    flights = _flights_of(request.config, request.getfixturevalue("tmp_path_factory"))
+
+    def begin(linked: bool) -> SitlFlight:
+        begun = flights.open(choice, _run_name(item), linked=linked or _is_asynchronous(item))
+        _prepare_next(item, flights)
+        return begun
+
+    flight = DeferredFlight(begin)
+    item.stash.setdefault(_open, []).append(flight)
+    try:
+        yield cast("SitlFlight", flight)
+    finally:
+        failed = item.stash.get(_failed, False)
+        flight.end(keep=failed or request.config.getoption("--sitl-runs") is not None)
+
+
+def _run_name(item: pytest.Item) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", item.name)[:80].strip("-")
+
+
+def _is_asynchronous(item: pytest.Item) -> bool:
+    return inspect.iscoroutinefunction(getattr(item, "obj", None))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Remember which tests come next."""
+    items = item.session.items
+    at = items.index(item) + 1 if item in items else 0
+    follows = nextitem is not None and at < len(items) and items[at] is nextitem
+    item.stash[_next] = items[at:] if follows else [] if nextitem is None else [nextitem]
+
+
+def _prepare_next(item: pytest.Item, flights: FlightDesk) -> None:
+    """Start the flight stacks of the next tests that need processes."""
+    from sitl_bridge.api.world_choice import World
+    from sitl_bridge.base.errors import UserError
+
+    for other in item.stash.get(_next, []):
+        if len(flights.pool) >= flights.pool.most:
+            return
+        names = getattr(other, "fixturenames", ())
+        count = 1 if "sitl" in names else None
+        if not {"sitl", "fleet"} & set(names) or _own_world(other) or other.get_closest_marker("skip"):
+            continue
+        try:
+            choice = _choice(other, World(), count)
+        except (UserError, pytest.skip.Exception):
+            continue
+        if choice.needs_processes or _is_asynchronous(other):
+            flights.prepare(choice, _run_name(other))
+
+
+def _own_world(item: pytest.Item) -> bool:
+    """Whether a test overrides the fixture ``world``, which is not known before it runs."""
+    definitions = item.session._fixturemanager.getfixturedefs("world", item) or ()
+    return len(definitions) > 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the flight stacks that wait for a test."""
+    if _flights in session.config.stash:
+        session.config.stash[_flights].close()
+
+
+def _choice(item: pytest.Item, world: World, count: int | None) -> FlightChoice:
+    """What a test flies, by its markers.
+
+    Raises:
+        UserError: for a marker that does not fit.
+    """
+    from sitl_bridge.base.errors import UserError
+    from sitl_bridge.testing.flight_choice import choice_of
+
+    airframes = _arguments(item, "airframe")
+    if count == 1 and len(airframes) > 1:
+        raise UserError(f"marker airframe: sitl is one vehicle, not {len(airframes)}; take the fixture fleet")
+    parameters = item.get_closest_marker("parameters")
+    return choice_of(
+        airframes or (["iris"] * (count or 2)),
+        world,
+        _argument(item, "wind", None),
+        _arguments(item, "faults"),
+        seed=_argument(item, "seed", item.config.getoption("--sitl-seed")),
+        speed=float(_argument(item, "speed", float("inf"))),
+        px4=_px4(item),
+        parameters={} if parameters is None else dict(parameters.kwargs),
+    )
+
+
+def _px4(item: pytest.Item) -> Path | None:
+    """PX4's place where it is to fly; skips the test where there is none."""
+    from sitl_bridge.base.errors import UserError
+    from sitl_bridge.link.px4.find import find_px4
+
+    autopilot = _argument(item, "autopilot", item.config.getoption("--sitl-autopilot"))
+    if autopilot not in (BUILT_IN, PX4):
+        raise UserError(f"marker autopilot: {autopilot!r} is neither {BUILT_IN!r} nor {PX4!r}")
+    if autopilot == BUILT_IN:
+        return None
+    given = item.config.getoption("--sitl-px4")
+    try:
+        return find_px4(None if given is None else Path(given)).root
+    except UserError as error:
+        missing = str(error).replace("--px4", "--sitl-px4")
+    pytest.skip(f"needs PX4: {missing}")
+
+
+def _arguments(item: pytest.Item, name: str) -> list[Any]:
+    marker = item.get_closest_marker(name)
+    return [] if marker is None else list(marker.args)
+
+
+def _argument(item: pytest.Item, name: str, default: Any) -> Any:
+    """The only argument of a marker.
+
+    Raises:
+        UserError: for a marker with another number of them.
+    """
+    from sitl_bridge.base.errors import UserError
+
+    marker = item.get_closest_marker(name)
+    if marker is None:
+        return default
+    if len(marker.args) != 1 or marker.kwargs:
+        raise UserError(f"marker {name}: takes one argument, as in @pytest.mark.{name}(...)")
+    return marker.args[0]
+
+
+def _notify(line: str) -> None:
+    print(f"sitl-bridge: {line}", file=sys.__stderr__, flush=True)
+
+
+def _flights_of(config: pytest.Config, factory: pytest.TempPathFactory) -> FlightDesk:
+    from sitl_bridge.base.kernels.announcement import announced
+    from sitl_bridge.testing.flight_desk import FlightDesk
+
+    if _flights not in config.stash:
+        terminal = config.stash[_terminal]
+        shown = ExitStack()
+        shown.enter_context(
+            announced(
+                lambda line: print(f"\nsitl-bridge: {line}", file=terminal, flush=True),
+                "the simulation of flight tests",
+            )
+        )
+        config.add_cleanup(shown.close)
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        given = config.getoption("--sitl-runs")
+        runs = factory.mktemp("sitl", numbered=True) if given is None else Path(given) / worker
+        number = int(worker.removeprefix("gw") or 0)
+        config.stash[_flights] = FlightDesk(runs, number, config.getoption("--sitl-warm"), _notify)
+    return config.stash[_flights]
+
+
+# ---------------------------------------------------------------------- failures
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Name the run directory, the summary and the last messages where a test with a flight fails."""
+    report = yield
+    if report.failed and call.when != "teardown":
+        item.stash[_failed] = True
+        for flight in item.stash.get(_open, []):
+            if flight.begun is not None:
+                report.sections.append(("flight", _account(flight.begun, call)))
+    return report
+
+
+def _account(flight: SitlFlight, call: pytest.CallInfo[None]) -> str:
+    from sitl_bridge.base.error_log import ErrorLog
+
+    reason = "" if call.excinfo is None else call.excinfo.exconly(tryshort=True).splitlines()[0]
+    lines = flight.describe()
+    errors = ErrorLog(lines.append)
+    files = [f"run directory: {flight.directory}"]
+    with errors.guard("writing of the summary"):
+        files = [f"{name}: {path}" for name, path in flight.finish(reason or "the test failed")]
+    verdict = flight.verdict
+    if verdict is not None:
+        files.append(f"verdict: {verdict.word}: {'; '.join(verdict.reasons)}")
+        files += [f"note: {note}" for note in verdict.notes]
+    return "\n".join([*files, *lines])

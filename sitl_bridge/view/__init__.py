@@ -1,5 +1,0 @@
-"""Shows runs in three dimensions: a page in the browser, live and from recordings; streams for other viewers.
-
-Everything is read from the run directory, whose recording can be read while it is written.  Live, each page
-and stream is a process of its own with low priority (bus/outlet.py), so it never delays the lockstep.
-"""
