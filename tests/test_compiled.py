@@ -196,14 +196,15 @@ print(fly(2.0), mine(1.0), numba.config.CACHE_DIR == "")
 def _small_package(root: Path, lift: float) -> None:
     """The decorator alone, with a kernel, the one that it calls, and a constant of that one."""
     package = root / "sitl_bridge"
-    kernels = package / "kernels"
+    base = package / "base"
+    kernels = base / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
     source = Path(module.__file__).parent
     for name in ("compiled.py", "compiler.py", "kernel_cache.py"):
         shutil.copy(source / name, kernels)
     for name in ("errors.py", "error_log.py"):
-        shutil.copy(source.parent / name, package)
-    for directory in (package, kernels):
+        shutil.copy(source.parent / name, base)
+    for directory in (package, base, kernels):
         (directory / "__init__.py").touch()
     (package / "law.py").write_text(f"LIFT = {lift}\n")
     (package / "rotor.py").write_text(LAW)
@@ -317,7 +318,7 @@ def test_damaged_code_is_compiled_again(tmp_path: Path, kind: str) -> None:
 
 def test_a_numba_that_is_not_known_compiles_kernels_by_themselves(tmp_path: Path) -> None:
     _small_package(tmp_path, 2.0)
-    (tmp_path / "sitl_bridge" / "kernels" / "compiler.py").write_text("raise ImportError\n")
+    (tmp_path / "sitl_bridge" / "base" / "kernels" / "compiler.py").write_text("raise ImportError\n")
     assert _fly(tmp_path, 'numba.__version__ = "0.99.1rc1"') == "4.0 2.0 True\n"
     assert len(list((tmp_path / "cache" / "sitl-bridge").rglob("*.nbc"))) == 2
 

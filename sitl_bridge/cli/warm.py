@@ -83,7 +83,7 @@ def _fly_in_process() -> None:
 
 
 PARTS = (
-    Part("the simulation and its link", PACKAGE / "hil" / "loop.py", "run", _prepare_server),
+    Part("the simulation and its link", PACKAGE / "link" / "hil" / "loop.py", "run", _prepare_server),
     Part("the built-in flight stack", PACKAGE / "autopilot" / "lockstep_client.py", "serve", _prepare_stack),
     Part(
         "flights within one process (flight tests, campaigns, fleets)",
