@@ -21,6 +21,7 @@ from sitl_bridge.base.kernels import compiled as module
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.kernel_cache import (
+    PACKAGE,
     KEPT_AGE,
     KEPT_ALWAYS,
     KEPT_COUNT,
@@ -313,7 +314,7 @@ def test_damaged_code_is_compiled_again(tmp_path: Path, kind: str) -> None:
         assert said == "4.0 6.0\n"
         assert "compiled code cannot be read: " in error
         assert error.count("\n") == 1
-        assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
+    assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
 
 
 def test_a_numba_that_is_not_known_compiles_kernels_by_themselves(tmp_path: Path) -> None:
@@ -345,7 +346,7 @@ def _reached(tree: ast.Module) -> Iterator[ast.Name]:
 
 def test_the_digests_cover_every_file_that_goes_into_kernels() -> None:
     """By the syntax tree: a name that a kernel or a constant uses comes from a file of its file's digest."""
-    package = Path(module.__file__).parent.parent
+    package = PACKAGE
     sources = kernel_sources()
     missing = set()
     for path in package.rglob("*.py"):

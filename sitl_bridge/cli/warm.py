@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.announcement import REPORT_INTERVAL
 from sitl_bridge.base.kernels.kernel_cache import PACKAGE, is_cached
+from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.cli.terminal import QuietOption, Terminal
 
 
@@ -22,7 +27,7 @@ class Part:
         name: what it is.
         file: that defines the largest of its kernels.
         kernel: name of that one, which is compiled last.
-        run: runs all of it once.
+        run: function of this module that runs all of it once.
     """
 
     name: str
@@ -83,29 +88,56 @@ def _fly_in_process() -> None:
 
 
 PARTS = (
-    Part("the simulation and its link", PACKAGE / "link" / "hil" / "loop.py", "run", _prepare_server),
-    Part("the built-in flight stack", PACKAGE / "autopilot" / "lockstep_client.py", "serve", _prepare_stack),
     Part(
         "flights within one process (flight tests, campaigns, fleets)",
         PACKAGE / "autopilot" / "stack_fleet_step.py",
         "advance",
         _fly_in_process,
     ),
+    Part("the simulation and its link", PACKAGE / "link" / "hil" / "loop.py", "run", _prepare_server),
+    Part("the built-in flight stack", PACKAGE / "autopilot" / "lockstep_client.py", "serve", _prepare_stack),
 )
-"""What flights compile, in the order in which a newcomer needs it."""
+"""What flights compile, the longest first."""
 
 
 def warm(quiet: QuietOption = False) -> None:
     """Compile the simulation and the built-in flight stack ahead, so that the first flight starts at once.
 
     The compiled code is kept in ~/.cache/sitl-bridge (XDG_CACHE_HOME selects another place) until the program
-    changes.  What is compiled already takes a moment.
+    changes.  What is compiled already takes a moment.  Each processor compiles a part at a time.
     """
     terminal = Terminal(quiet=quiet)
-    for number, part in enumerate(PARTS, 1):
-        known, begun = part.cached, time.monotonic()
-        terminal.say(f"{number} of {len(PARTS)}: {part.name}: {'is compiled' if known else 'compiling'}")
-        with announced(lambda line: terminal.say(line) if line.startswith("still ") else None, part.name):
-            part.run()
-        if not known:
-            terminal.say(f"{number} of {len(PARTS)}: compiled in {time.monotonic() - begun:.0f} s")
+    for part in PARTS:
+        if part.cached:
+            terminal.say(f"{part.name}: is compiled")
+    waiting = [part for part in PARTS if not part.cached]
+    running: dict[Part, ChildProcess] = {}
+    begun = reported = time.monotonic()
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        while waiting or running:
+            while waiting and len(running) < len(os.sched_getaffinity(0)):
+                part = waiting.pop(0)
+                terminal.say(f"{part.name}: compiling")
+                name = part.run.__name__
+                command = [sys.executable, "-c", f"from {__name__} import {name}; {name}()"]
+                directory = place / name
+                directory.mkdir()
+                running[part] = stack.enter_context(
+                    ChildProcess(f"compiling {part.name}", command, directory, os.environ)
+                )
+            time.sleep(0.1)
+            now = time.monotonic()
+            for part, process in list(running.items()):
+                status = process.poll()
+                if status is None:
+                    continue
+                if status != 0:
+                    raise UserError(process.ended())
+                terminal.say(f"{part.name}: compiled, {now - begun:.0f} s after the start")
+                del running[part]
+            if running and now - reported > REPORT_INTERVAL:
+                reported = now
+                terminal.say(
+                    f"still compiling after {now - begun:.0f} s: {', '.join(p.name for p in running)}"
+                )
