@@ -21,10 +21,10 @@ from sitl_bridge.base.kernels import compiled as module
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.kernel_cache import (
-    PACKAGE,
     KEPT_AGE,
     KEPT_ALWAYS,
     KEPT_COUNT,
+    PACKAGE,
     kernel_sources,
     remove_outdated,
     sources_of,
@@ -114,7 +114,7 @@ def test_new_kernels_remove_outdated_ones_and_known_ones_count_as_used(tmp_path:
         sys.executable,
         "-c",
         "from sitl_bridge.base.kernels.kernel_cache import PACKAGE, used_directory as d;"
-        "print(d(str(PACKAGE / 'world' / 'atmosphere.py')))",
+        "print(d(str(PACKAGE / 'core' / 'world' / 'atmosphere.py')))",
     ]
     for _ in range(2):
         told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
