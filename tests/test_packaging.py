@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("sitl_bridge", "airframes", "missions", "pyproject.toml", "README.md", "LICENSE")
-BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +146,10 @@ def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tm
     assert install("[dev,docs]") == ["pip install -e .[dev,docs]"]
     assert install("[dev,docs]") == []
     assert install() == []
+
+
+def test_the_workflow_names_files_that_exist() -> None:
+    text = (ROOT / ".github" / "workflows" / "checks.yml").read_text(encoding="utf-8")
+    named = re.findall(r"(?:tests|docker|scripts)/[\w./-]+", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert named

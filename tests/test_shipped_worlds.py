@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +111,3 @@ def test_a_world_is_found_by_its_name_wherever_the_program_is_started(
     scenario.write_text("vehicles: [{airframe: iris}]\nworld: wall\nmission: hover.py\n", "utf-8")
     (tmp_path / "hover.py").write_text("", "utf-8")
     assert load_scenario(scenario).world == load_world(WORLDS / "wall.yaml")
-
-
-def test_an_installed_package_carries_every_file_of_the_worlds() -> None:
-    tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    assert tools["package-dir"]["sitl_bridge.missions.worlds"] == "missions/worlds"
-    assert "sitl_bridge.missions.worlds" in tools["packages"]
-    patterns = ["*.py", *tools["package-data"]["sitl_bridge.missions.worlds"]]
-    files = [path for path in WORLDS.iterdir() if path.is_file()]
-    assert [path for path in files if not any(path.match(pattern) for pattern in patterns)] == []
