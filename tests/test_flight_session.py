@@ -21,7 +21,7 @@ from mavsdk.plugins.telemetry import FlightMode, LandedState
 
 from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.base.system.uninterrupted import uninterrupted
+from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.cli.fly import live_line
 from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.core.vehicle.airframe import Airframe

@@ -17,7 +17,7 @@ from peer import Peer
 
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil import links
-from sitl_bridge.link.hil.peer_process import is_busy, process_of_peer
+from sitl_bridge.link.hil.link_sockets import is_busy, process_of_peer
 from sitl_bridge.link.hil.server import LockstepServer
 
 Make = Callable[..., Simulation]

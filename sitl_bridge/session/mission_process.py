@@ -21,7 +21,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.base.system import launch
 from sitl_bridge.base.system.interpreter import check_interpreter
-from sitl_bridge.base.system.uninterrupted import uninterrupted
+from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.core.world.world import Origin
 from sitl_bridge.plan.plan import Plan, distance
 from sitl_bridge.plan.plan_file import MAX_LEG, load_plan

@@ -20,7 +20,7 @@ from sitl_bridge.base.error_log import ErrorLog, cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
-from sitl_bridge.base.system.uninterrupted import uninterrupted
+from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.core.simulation import scheduled_events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.event_specification import ScheduledEvent, StackEvent, concerned

@@ -90,6 +90,31 @@ def raised() -> Iterator[None]:
         sys.unraisablehook = hook
 
 
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay Ctrl-C, SIGTERM and SIGHUP until the end of the block.
+
+    An exception between the start of a process and its registration for stopping, or while processes are
+    being stopped, would leave processes running.  It has an effect only in the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    before = {number: signal.signal(number, lambda *what: received.append(what)) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for caught, frame in received[:1]:
+        handler = before[signal.Signals(caught)]
+        if callable(handler):
+            handler(caught, frame)
+        elif handler == signal.SIG_DFL:
+            raise KeyboardInterrupt
+
+
 def run(work: Callable[[], int]) -> int:
     """Run a function that starts things that must be stopped; returns its exit code, or that of a signal."""
     try:

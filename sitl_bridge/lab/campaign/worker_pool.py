@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from sitl_bridge.base.system.launch import signal_at_end_of
-from sitl_bridge.base.system.uninterrupted import uninterrupted
+from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
 
 STOP_LIMIT = 5.0
