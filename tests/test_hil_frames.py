@@ -190,12 +190,17 @@ def test_position_frames_are_those_of_pymavlink(
     course = math.degrees(math.atan2(velocity[1], velocity[0])) % 360.0
     utc = int(encoder.world.environment[0]["utc"])
     assert datetime.fromtimestamp(utc * 1e-6, UTC) == datetime(2025, 1, 1, tzinfo=UTC)
+    first_fix = 3 if instance == 0 else mavlink.GPS_FIX_TYPE_NO_FIX
     expected = mavlink.MAVLink_hil_gps_message(
-        utc + TIME - 120000, 3, round(math.degrees(latitude) * 1e7), round(math.degrees(longitude) * 1e7),
-        round(height * 1e3), 90, 180, round(speed * 100), *(_signed(v) for v in velocity),
-        min(round(course * 100), 35999), 10, instance, 0,
+        utc + TIME - 120000, first_fix, round(math.degrees(latitude) * 1e7),
+        round(math.degrees(longitude) * 1e7), round(height * 1e3), 90, 180, round(speed * 100),
+        *(_signed(v) for v in velocity), min(round(course * 100), 35999), 10, instance, 0,
     )  # fmt: skip
     assert encoder.bytes() == packed(clock()) + packed(expected, 1)
+    expected.fix_type = 3
+    assert encoder.bytes() == packed(clock(), 2) + packed(expected, 3), (
+        "the second message of each has its fix"
+    )
 
 
 def _signed(velocity: float) -> int:

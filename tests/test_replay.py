@@ -135,7 +135,7 @@ def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
 def test_a_flight_stack_that_follows_one_lost_in_the_air_begins_at_the_start(
     tmp_path: Path, worker_ports: Iterator[int], wait_for: Callable[..., None]
 ) -> None:
-    frame, errors = load_airframe("iris"), ErrorLog()
+    frame, errors = load_airframe("iris_full"), ErrorLog()
     simulation = Simulation(World(), [VehicleSetup(frame.vehicle(), frame.sensor_records())], seed=5)
     start = simulation.states.copy()
     directory = RunDirectory(tmp_path, "restarted")

@@ -22,6 +22,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation import scheduled_events
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.event_specification import EventSpecification, StackEvent
+from sitl_bridge.link.hil.link_state import LINK
 from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
 from sitl_bridge.link.hil.recorded_samples import PAYLOAD_NAMES
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, DelegatedCommand, SetWind
@@ -104,6 +105,8 @@ def replay_run(run: RecordedRun) -> RunReplay:
             return _result(run, n, done, _difference(run, simulation, arrays, done, vehicle, why))
         if entry is not None:
             _apply(entry, rebuilt)
+            if entry["kind"] == "restart":
+                arrays.links[entry["vehicle"]] = np.zeros((), LINK)  # of another flight stack
     return _result(run, n, done, None)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.sensors.axes import to_world
+from sitl_bridge.core.sensors.gps import FIX_NONE
 from sitl_bridge.core.sensors.records import (
     AIRSPEED,
     BAROMETER,
@@ -164,6 +165,10 @@ def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, l
     """HIL_GPS in degE7, mm, cm, cm/s and centidegrees; ``time_usec`` is the UTC of the fix.
 
     PX4 takes it for UTC (SimulatorMavlink.cpp), and stamps the fix with the time of its arrival.
+
+    The first message of each receiver but that with ID 0 has no fix.  PX4 v1.18 reports its GPS as unhealthy
+    once fewer receivers have a fix than before (gnssRedundancyCheck.cpp), and counts only those with a device
+    ID, which SimulatorMavlink.cpp gives to the first message of each alone: two would soon count as lost.
     """
     values = memory.values
     p.time_usec = utc + memory.time
@@ -181,7 +186,9 @@ def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, l
     if course < 0.0:
         course += 36000.0
     p.cog = np.uint16(bounded(course, 0.0, 35999.0))
-    p.fix_type = np.uint8(values[8])
+    known = instance == 0 or link.receivers & (1 << instance) != 0
+    p.fix_type = np.uint8(values[8] if known else FIX_NONE)
+    link.receivers |= 1 << instance
     p.satellites_visible = np.uint8(values[9])
     p.id = np.uint8(instance)
     p.yaw = np.uint16(0)

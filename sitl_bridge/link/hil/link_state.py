@@ -102,6 +102,7 @@ LINK = np.dtype(
         ("sent_bytes", "i8"),  # in all
         ("sent_frames", "i8"),  # steps in all
         ("sent_time", "i8"),  # us, time_usec of the last primary sensor frame
+        ("receivers", "i8"),  # bit by ID: satellite receivers that have sent
         # --- what the flight stack asked for
         ("truth_interval", "i8"),  # us between HIL_STATE_QUATERNION, 0: none
         ("truth_next", "i8"),  # us
