@@ -1,4 +1,4 @@
-"""Runs every `sitl-bridge` line that README and docs/ show, in a directory with the files of its page.
+"""Runs every `sitl-bridge` line of README and docs/, page by page in a directory with the files of the page.
 
     scripts/docs-check                        # with the built-in flight stack
     scripts/docs-check --px4 ~/PX4-Autopilot  # with PX4
@@ -63,21 +63,19 @@ def main() -> None:
     )
     parser.add_argument("--only", default="", help="text of a page's name or of a line")
     options = parser.parse_args()
-    lines = [
-        (name, page, line)
-        for name, page in zip(NAMES, PAGES, strict=True)
-        for line in dict.fromkeys(command_lines(page))
-        if options.only in name or options.only in line
-    ]
     counts = {"ok": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="docs-check-") as place:
         base = Path(place) / "base"
         prepare(base, options.px4)
-        for name, page, line in lines:
+        for name, page in zip(NAMES, PAGES, strict=True):
+            lines = [line for line in command_lines(page) if options.only in name or options.only in line]
+            if not lines:
+                continue
             with page_directory(base, page) as directory:
-                outcome, words = run_line(line, directory, options.px4)
-            counts[outcome] += 1
-            print(f"{outcome:8}{name}: {line}{': ' + words if words else ''}", flush=True)
+                for line in dict.fromkeys(lines):
+                    outcome, words = run_line(line, directory, options.px4)
+                    counts[outcome] += 1
+                    print(f"{outcome:8}{name}: {line}{': ' + words if words else ''}", flush=True)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     sys.exit(1 if counts["failed"] else 0)
 
