@@ -48,7 +48,6 @@ SKIPPED = {
     "udpin://0.0.0.0:14540": "flies the containers (tests/test_docker_engine.py)",
     "--install-completion": "changes the shell's start-up files",
     "mavsdk3": "needs an environment with MAVSDK 3",
-    "campaign reproduce": "the number of a run is the reader's",
 }
 """Parts of lines that cannot run here, and why."""
 
@@ -133,8 +132,12 @@ def run_line(line: str, directory: Path, px4: Path | None) -> tuple[str, str]:
     if ("px4" in line or "ekf2" in line) and px4 is None:
         return "skipped", "names PX4; give --px4"
     line = re.sub(r"\bRUN\b", "runs/latest", line)
+    if "campaign reproduce" in line:
+        *before, campaign, _ = line.split()
+        table = (directory / campaign / "results.csv").read_text(encoding="utf-8")
+        line = " ".join([*before, campaign, table.splitlines()[1].split(",")[0]])
     if px4 is not None:
-        line = line.replace("~/PX4-Autopilot", shlex.quote(str(px4.resolve())))
+        line = re.sub(r"~/PX4-Autopilot|(?<=--px4 )DIR\b", shlex.quote(str(px4.resolve())), line)
     words = [part for word in shlex.split(line, comments=True) for part in expanded(word)]
     if words[1] == "fly" and "--speed" not in words:
         words[2:2] = ["--speed", "max"]
