@@ -48,6 +48,7 @@ SKIPPED = {
     "udpin://0.0.0.0:14540": "flies the containers (tests/test_docker_engine.py)",
     "--install-completion": "changes the shell's start-up files",
     "mavsdk3": "needs an environment with MAVSDK 3",
+    "esc_status_log.ulg": "needs the log of a real flight (tests/test_real_log.py)",
 }
 """Parts of lines that cannot run here, and why."""
 
@@ -96,7 +97,7 @@ def prepare(base: Path, px4: Path | None) -> None:
     for name in ("my_script.py", "mission.py"):
         shutil.copy(ROOT / "missions" / "hover.py", base / name)
     for name in ("my_prior.yaml", "mine.yaml"):
-        (base / name).write_text("base: iris\n", encoding="utf-8")
+        (base / name).write_text("base: iris\nname: mine\ndescription: An iris\n", encoding="utf-8")
     shutil.copy(ROOT / "missions" / "fleet_hover.yaml", base / "fleet.yaml")
     shutil.copy(ROOT / "missions" / "fleet_hover.py", base / "fleet_hover.py")
     flight = [*stack("fly", px4), "missions/square.plan", "--speed", "max", "--headless"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
+from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.single_vehicle import FlightSettings
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 LQR = f"{AIRFRAMES / 'controllers' / 'lqr.py'}:Lqr"
@@ -116,6 +120,23 @@ def test_options_reach_the_class_and_a_choice_outdoes_the_airframe(
     assert user_controller(airframe, World(), "lee") is None
     assert controller_record(airframe, World(), "lee")["kind"] == LEE
     assert controller_record(load_airframe("firefly"), World())["kind"] == HECTOR_PID
+
+
+def test_a_file_named_from_anywhere_is_found_by_the_stack_in_its_own_directory(
+    airframe_with: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    airframe_with("controller: mine.py:Pusher")
+    vehicle = "{airframe: iris, controller: 'mine.py:Pusher', mission: hover.py}"
+    (tmp_path / "alone.yaml").write_text(f"vehicles: [{vehicle}]\n")
+    shutil.copy(AIRFRAMES.parent / "missions" / "hover.py", tmp_path)
+    expected = f"{tmp_path.resolve() / 'mine.py'}:Pusher"
+    monkeypatch.chdir(tmp_path)
+    assert load_airframe("mine.yaml").controller.kind == expected
+    (alone,) = FlightSettings(None, load_airframe("iris"), controller="mine.py:Pusher").fleet.vehicles
+    assert alone.controller == expected
+    monkeypatch.chdir(tmp_path.parent)
+    settings = scenario_settings(Path(tmp_path.name) / "alone.yaml", Choices(autopilot="builtin"))
+    assert settings.vehicles[0].controller == expected
 
 
 def test_an_airframe_takes_the_controller_of_its_base(

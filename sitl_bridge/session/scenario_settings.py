@@ -8,6 +8,7 @@ from pathlib import Path
 from sitl_bridge.analysis.report.measures import checked_limits
 from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.base.system.interpreter import find_interpreter
+from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.session.autopilot_choice import choose_autopilot
 from sitl_bridge.session.event_support import refuse_events
@@ -114,7 +115,7 @@ def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[S
                 fault_line(scenario.document, ("vehicles", i, "mission"), fault) for fault in faults_of(error)
             ]
     for vehicle in {vehicle.group: vehicle for vehicle in scenario.vehicles}.values():
-        law = vehicle.specification.controller
+        law = _law(vehicle, file)
         for fault in [] if law is None else controller_faults(law, vehicle.airframe):
             faults.append(fault_line(scenario.document, ("vehicles", vehicle.group, "controller"), fault))
     if faults:
@@ -134,12 +135,18 @@ def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, choices: Choi
         yaw=vehicle.yaw,
         instance=instance,
         autopilot=group.autopilot if choices.autopilot == "auto" else choices.autopilot,
-        controller=group.controller,
+        controller=_law(vehicle, file),
         parameters=group.parameters,
         mission=None if group.mission is None else mission_of_scenario(file, group.mission),
         arguments=group.arguments,
         python=_python_of(group, file, choices),
     )
+
+
+def _law(vehicle: ScenarioVehicle, file: Path) -> str | None:
+    """The controller of a vehicle; a file of the user's own is relative to the scenario."""
+    law = vehicle.specification.controller
+    return None if law is None else beside(law, file.parent.resolve())
 
 
 def _refuse_python(file: Path, choices: Choices) -> None:

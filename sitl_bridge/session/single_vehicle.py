@@ -14,6 +14,7 @@ from sitl_bridge.analysis.report.flight_record import FlightRecord
 from sitl_bridge.analysis.report.summary import Outcome
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.link_status import ServerStatus
@@ -54,7 +55,7 @@ class FlightSettings(Choices):
             self.airframe,
             instance=self.instance,
             autopilot=self.autopilot,
-            controller=self.controller,
+            controller=None if self.controller is None else beside(self.controller, Path.cwd()),
             mission=self.mission,
             arguments=self.arguments,
             python=self.python,

@@ -56,12 +56,12 @@ def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
         else sensor
         for sensor in airframe.sensors
     )
-    kind = beside(airframe.controller.kind, directory)
+    # Absolute paths: the built-in stack, a process in another directory, loads these as well.
+    kind = beside(airframe.controller.kind, directory.resolve())
     controller = airframe.controller.model_copy(update={"kind": kind})
     changed: dict[str, Any] = {"sensors": placed, "controller": controller}
     rotor = airframe.rotor_model
     if isinstance(rotor, CustomRotor) and rotor.file is not None:
-        # An absolute path: the built-in stack, a process in another directory, loads it as well.
         changed["rotor_model"] = rotor.model_copy(update={"file": directory.resolve() / rotor.file})
     return airframe.model_copy(update=changed).loaded()
 
