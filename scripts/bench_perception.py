@@ -6,7 +6,6 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from sitl_bridge.core.world.geometry import TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import MeshObject, OctreeObject, SceneSpecification
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.perception.embree_meshes import EmbreeMeshes, meshes_of
 from sitl_bridge.perception.scene_caster import SceneCaster
 
 WORLDS = Path(__file__).resolve().parent.parent / "missions" / "worlds"
@@ -83,20 +81,6 @@ def processor_time(action: Callable[[], object], repeats: int) -> float:
     return statistics.median(times) * 1e3
 
 
-def open3d_scene(scene: Scene) -> Any:
-    """The mesh in Open3D's caster (Embree as well); None where it is not installed."""
-    try:
-        import open3d  # type: ignore[import-not-found]
-    except ImportError:
-        return None
-    from sitl_bridge.core.world.scene import world_triangles
-
-    corners = world_triangles(scene.shapes[0]).reshape(-1, 3).astype(np.float32)
-    caster = open3d.t.geometry.RaycastingScene(nthreads=1)
-    caster.add_triangles(corners, np.arange(len(corners), dtype=np.uint32).reshape(-1, 3))
-    return caster
-
-
 def sensors_in_worlds(measure: Callable[[str, Callable[[], object]], None]) -> None:
     """A sample of a depth camera and a turn of a lidar, 2 m above the origin of every shipped world."""
     camera = DepthCameraSpecification(kind="depth_camera", rate=15.0)
@@ -107,7 +91,7 @@ def sensors_in_worlds(measure: Callable[[str, Callable[[], object]], None]) -> N
     for name, scene in scenes.items():
         if name != "level ground" and not scene:
             continue
-        caster = SceneCaster(scene, 0, NOBODY, meshes_of(scene))
+        caster = SceneCaster(scene, 0, NOBODY)
         view = View(caster, poses, 0, np.random.default_rng(1))
         measure(f"{name}: 640 x 480 depth camera, a sample", lambda view=view: camera.measure(view))
         measure(f"{name}: 16 x 1024 lidar, a turn", lambda view=view: laser.measure(view))
@@ -124,22 +108,9 @@ def perception(repeats: int, say: Callable[[str], None]) -> dict[str, float]:
     turn, rays = lidar(), image_rays(CAMERA)
     meshes, voxels = mesh_scene(), voxel_scene()
     own = SceneCaster(meshes, 0, NOBODY)
-    measure("100,000 triangles, lidar, embedded caster", lambda: own.cast(PLACE, turn, LIMIT))
+    measure("100,000 triangles, lidar", lambda: own.cast(PLACE, turn, LIMIT))
     measure("100,000 triangles, depth, ray by ray", lambda: own.cast(PLACE, rays, LIMIT))
     measure("100,000 triangles, depth image", lambda: own.draw(PLACE[0], np.eye(3), LIMIT, CAMERA))
-    try:
-        embree = SceneCaster(meshes, 0, NOBODY, EmbreeMeshes(meshes))
-    except ImportError:
-        say("  embreex is not installed: left out")
-    else:
-        measure("100,000 triangles, lidar, Embree", lambda: embree.cast(PLACE, turn, LIMIT))
-        measure("100,000 triangles, depth, ray by ray, Embree", lambda: embree.cast(PLACE, rays, LIMIT))
-    peer = open3d_scene(meshes)
-    if peer is None:
-        say("  open3d is not installed: left out")
-    else:
-        joined = np.hstack([np.broadcast_to(PLACE, turn.shape), turn]).astype(np.float32)
-        measure("100,000 triangles, lidar, Open3D", lambda: peer.cast_rays(joined))
     cells = SceneCaster(voxels, 0, NOBODY)
     measure("1,000,000 voxels, lidar", lambda: cells.cast(PLACE, turn, LIMIT))
     measure("1,000,000 voxels, depth image", lambda: cells.draw(PLACE[0], np.eye(3), LIMIT, CAMERA))

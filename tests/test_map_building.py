@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
-from sitl_bridge.core.world.octree_file import load_octree
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
 from sitl_bridge.perception.mapping.clearance import SceneObstacles
 
@@ -66,7 +65,7 @@ def test_one_seed_builds_one_map_and_reading_it_changes_nothing() -> None:
     assert read[-1].time == first.time
 
 
-def test_the_run_directory_has_the_map_in_flight_and_as_an_octree_afterwards(tmp_path: Path) -> None:
+def test_the_run_directory_has_the_map_in_flight_and_afterwards(tmp_path: Path) -> None:
     with sb.Fleet(carrying("lidar"), world=world(), logs=tmp_path) as fleet:
         fleet.run(1.5)
         file = next((tmp_path / "maps").glob("*.npz"))
@@ -78,8 +77,6 @@ def test_the_run_directory_has_the_map_in_flight_and_as_an_octree_afterwards(tmp
     saved = sb.OccupancyMap.load(file)
     assert saved.time == built.time
     assert saved.log_odds.tobytes() == built.log_odds.tobytes()
-    octree = load_octree(file.with_suffix(".bt"), "z_up")
-    assert octree.size == pytest.approx(0.25)
 
 
 def test_pyoctomap_reads_every_cell_of_the_octree(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from sitl_bridge.core.world.mesh_paint import place_in_triangle
 from sitl_bridge.core.world.records import TRIANGLE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import MeshObject, SceneSpecification, TextureSpecification
-from sitl_bridge.perception.embree_meshes import EmbreeMeshes
 from sitl_bridge.perception.scene_caster import SceneCaster
 
 trimesh: Any = pytest.importorskip("trimesh")
@@ -42,7 +41,7 @@ def wall(uv: NDArray[np.float64] = CORNERS_UV, **fields: Any) -> MeshObject:
     return thing
 
 
-def seen_by(thing: MeshObject, *, embree: bool = False, **fields: Any) -> NDArray[np.float64]:
+def seen_by(thing: MeshObject, **fields: Any) -> NDArray[np.float64]:
     """(height, width, 3) picture of an object, 0 to 1, in even light without noise."""
     camera = CameraSpecification.model_validate(
         {
@@ -51,7 +50,7 @@ def seen_by(thing: MeshObject, *, embree: bool = False, **fields: Any) -> NDArra
         }
     )  # fmt: skip
     scene = Scene(SceneSpecification(ground=False, objects=(thing,)))
-    caster = SceneCaster(scene, 0, NOBODY, EmbreeMeshes(scene) if embree else None)
+    caster = SceneCaster(scene, 0, NOBODY)
     time = np.array([0, 100_000])
     poses = Poses(time, np.tile(PLACE, (2, 1)), np.tile([1.0, 0, 0, 0], (2, 1)))
     view = View(caster, poses, 100_000, np.random.default_rng(1))
@@ -78,12 +77,9 @@ def expected(repeat: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.bool_
     [
         {},  # drawn by the depth buffer
         {"row_time": 1e-4},  # ray by ray
-        {"row_time": 1e-4, "embree": True},
     ],
 )
 def test_each_cell_of_a_picture_is_where_the_projection_puts_it(fields: dict[str, Any]) -> None:
-    if fields.get("embree"):
-        pytest.importorskip("embreex")
     cells, clear = expected()
     assert clear.sum() > 5000
     np.testing.assert_allclose(seen_by(wall(), **fields)[clear], cells[clear], atol=0.003)

@@ -111,6 +111,7 @@ def test_a_map_is_read_as_it_was_saved(seen: OccupancyMap, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("suffix", ["bt", "ot"])
 def test_an_octree_holds_the_same_occupied_cells(suffix: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyoctomap")
     made = OccupancyMap(0.5)
     made.insert([0.3, 0.2, -3.2], [[4.3, 1.2, -0.2], [-3.3, 2.2, -5.2], [0.2, -7.1, -1.1]])
     grid = load_octree(made.save(tmp_path / f"map.{suffix}"), "z_up")

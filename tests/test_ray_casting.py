@@ -1,15 +1,18 @@
-"""Rays into scenes: against closed forms, against brute force, and Embree against the embedded caster."""
+"""Rays into scenes: against closed forms and against brute force."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 import numpy as np
 import pytest
-from scenes import everything, mesh_object, scene_of, terrain, tetrahedra, voxels
+from numpy.typing import NDArray
+from scenes import everything, scene_of, terrain, tetrahedra, voxels
 
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.core.world.scene import Scene, rotation_matrix, world_triangles
+from sitl_bridge.core.world.records import TRIANGLE
+from sitl_bridge.core.world.scene import Scene, rotation_matrix
 from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     CylinderObject,
@@ -17,7 +20,6 @@ from sitl_bridge.core.world.scene_specification import (
     SceneSpecification,
     SphereObject,
 )
-from sitl_bridge.perception.embree_meshes import EmbreeMeshes
 from sitl_bridge.perception.scene_caster import SceneCaster
 
 NOBODY = np.zeros((0, 4))
@@ -32,6 +34,16 @@ def random_rays(count: int, seed: int, reach: float = 25.0) -> tuple[Array, Arra
     random = np.random.default_rng(seed)
     origins = random.uniform(-reach, reach, (count, 3)) * [1, 1, 0.4] - [0, 0, 6]
     return origins, unit(random.normal(size=(count, 3)))
+
+
+def world_triangles(shape: NDArray[np.void]) -> Array:
+    """Corners (t, 3, 3) in m NED of the triangles of a SHAPE () of kind MESH."""
+    count = int(shape["triangle_count"])
+    memory = (ctypes.c_char * (count * TRIANGLE.itemsize)).from_address(int(shape["triangles"]))
+    triangles: NDArray[np.void] = np.ndarray(count, TRIANGLE, memoryview(memory))
+    corners = np.repeat(triangles["corner"].astype(float)[:, None], 3, axis=1)
+    corners[:, 1:] += triangles["edge"]
+    return np.asarray(corners @ shape["rotation"].T + shape["position"])
 
 
 def brute_force(corners: Array, origins: Array, directions: Array) -> Array:
@@ -165,27 +177,3 @@ def test_ground_and_nothing_are_told_apart() -> None:
     hits = caster.cast(np.array([[0.0, 0, -4]]), down_and_up, 100.0)
     assert hits.shape.tolist() == [GROUND, NOTHING]
     assert hits.distance.tolist() == [4.0, math.inf]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_embree_meets_what_the_embedded_caster_meets(seed: int) -> None:
-    pytest.importorskip("embreex")
-    square = mesh_object([[0.0, 0, 0], [4, 0, 0], [4, 4, 0], [0, 4, 0]], [[0, 1, 2], [0, 2, 3]], solid=False)
-    square = square.model_copy(update={"position": (5.0, 5.0, -9.0)})
-    things = [*everything(seed), square]
-    moving = tetrahedra(5, 9).model_copy(
-        update={"path": PathSpecification(points=((0, 0, -5), (5, 5, -5)), speed=1.0)}
-    )
-    scene = scene_of(*things, moving, ground=True)
-    meshes = EmbreeMeshes(scene)
-    spheres = np.array([[2.0, 3.0, -8.0, 0.7]])
-    origins, directions = random_rays(4000, seed)
-    own = SceneCaster(scene, 1_500_000, spheres).cast(origins, directions, 60.0)
-    embree = SceneCaster(scene, 1_500_000, spheres, meshes).cast(origins, directions, 60.0)
-    same = np.isclose(own.distance, embree.distance, rtol=1e-9, atol=1e-9) | (
-        np.isinf(own.distance) & np.isinf(embree.distance)
-    )
-    assert (~same).sum() <= 1  # a ray along an edge
-    same &= own.distance > 0.0  # within several solids, any of them may be named
-    assert (own.shape[same] == embree.shape[same]).all()
-    assert own.normal[same] == pytest.approx(embree.normal[same], abs=1e-9)

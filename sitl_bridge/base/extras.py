@@ -8,6 +8,8 @@ PERCEPTION = "perception"
 """Extra of this package that reads scenes."""
 EXPORT = "export"
 """Extra of this package that writes MCAP and Parquet files."""
+PLANNING = "planning"
+"""Extra of this package that plans by sampling and writes octrees."""
 VIEW = "view"
 """Extra of this package that shows runs in three dimensions."""
 

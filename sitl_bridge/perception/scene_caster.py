@@ -1,7 +1,4 @@
-"""Casts rays into a scene as it is at one time.
-
-Static meshes are cast at by Embree where embreex is installed, all else by the embedded compiled caster.
-"""
+"""Casts rays into a scene as it is at one time, and draws it."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from sitl_bridge.core.world.mesh_paint import MESH_PAINT
 from sitl_bridge.core.world.ray_casting import cast_rays
 from sitl_bridge.core.world.records import SHAPE, SPHERE
 from sitl_bridge.core.world.scene import Scene, place_moving_shapes
-from sitl_bridge.perception.embree_meshes import EmbreeMeshes
 
 
 class SceneCaster:
@@ -25,22 +21,14 @@ class SceneCaster:
         scene: static shapes are shared with it, the others copied.
         time: us of simulated time.
         spheres: (k, 4) m, centre NED and radius, of the other vehicles' bodies and rotors.
-        meshes: the scene's static meshes in Embree; None casts at them by the embedded caster.
 
     Attributes:
         shapes: (k,) SHAPE; the spheres stand last.
         paints: (k,) MESH_PAINT of the shapes.
     """
 
-    def __init__(
-        self,
-        scene: Scene,
-        time: int,
-        spheres: NDArray[np.float64],
-        meshes: EmbreeMeshes | None = None,
-    ) -> None:
+    def __init__(self, scene: Scene, time: int, spheres: NDArray[np.float64]) -> None:
         self._scene = scene  # keeps alive what the shapes point to
-        self._meshes = meshes
         self.record, shapes = scene.copy_of_shapes()
         place_moving_shapes(self.record[0], time * 1e-6)
         bodies = np.zeros(len(spheres), SHAPE)
@@ -52,25 +40,18 @@ class SceneCaster:
         self.paints: NDArray[np.void] = np.concatenate([scene.paints, np.zeros(len(spheres), MESH_PAINT)])
         self.record[0]["shape_count"] = len(self.shapes)
         self.record[0]["shapes"] = self.shapes.ctypes.data
-        self._cast_record, self._index = self.record, np.arange(len(self.shapes))
-        if meshes is not None:
-            self._index = np.concatenate([meshes.rest, np.arange(len(shapes), len(self.shapes))])
-            self._rest = self.shapes[self._index]
-            self._cast_record = meshes.record.copy()
-            self._cast_record[0]["shape_count"] = len(self._rest)
-            self._cast_record[0]["shapes"] = self._rest.ctypes.data
 
     def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
         """The nearest surface along each ray; see ``Caster``."""
         n = len(directions)
         hits = Hits(np.empty(n), np.empty((n, 3)), np.empty(n, np.int64), np.full(n, -1, np.int32))
-        origins = np.ascontiguousarray(origins, float)
-        directions = np.ascontiguousarray(directions, float)
-        cast_rays(self._cast_record[0], origins, directions, limit, *hits[:3])
-        if self._meshes is not None:
-            met = hits.shape >= 0
-            hits.shape[met] = self._index[hits.shape[met]]
-            self._meshes.cast(origins, directions, limit, hits)
+        cast_rays(
+            self.record[0],
+            np.ascontiguousarray(origins, float),
+            np.ascontiguousarray(directions, float),
+            limit,
+            *hits[:3],
+        )
         return hits
 
     def draw(

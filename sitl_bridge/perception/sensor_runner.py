@@ -22,7 +22,6 @@ from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
-from sitl_bridge.perception.embree_meshes import meshes_of
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import SampleRecording
 from sitl_bridge.perception.sample_ring import SampleRing
@@ -110,7 +109,6 @@ class SensorRunner:
             simulation.seed, name or simulation.names[vehicle], "seeing", specification.name
         ).tolist()
         self._count = 0
-        self._meshes = meshes_of(simulation.world.scene)
         kept = specification.exposure if recording is None else 1.0 / specification.rate
         simulation.remember_poses(vehicle, max(kept, specification.exposure))
         example = self._try_out()
@@ -194,7 +192,6 @@ class SensorRunner:
             simulation.world.scene,
             time,
             spheres_beside(simulation.hulls, simulation.states, self.vehicle),
-            self._meshes,
         )
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self._seed, self._count])))
         self._count += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -324,17 +323,3 @@ def mesh_tree(
     triangles["corner"], triangles["edge"] = corners[order, 0], edges[order]
     triangles["color"] = color if mesh.colors is None else np.asarray(mesh.colors)[good][order]
     return triangles, nodes, np.flatnonzero(good)[order]
-
-
-def world_triangles(shape: NDArray[np.void]) -> NDArray[np.float64]:
-    """Corners (t, 3, 3) in m NED of a mesh's triangles.
-
-    Args:
-        shape: () SHAPE of kind MESH.
-    """
-    count = int(shape["triangle_count"])
-    memory = (ctypes.c_char * (count * TRIANGLE.itemsize)).from_address(int(shape["triangles"]))
-    triangles: NDArray[np.void] = np.ndarray(count, TRIANGLE, memoryview(memory))
-    corners = np.repeat(triangles["corner"].astype(float)[:, None], 3, axis=1)
-    corners[:, 1:] += triangles["edge"]
-    return np.asarray(corners @ shape["rotation"].T + shape["position"])

@@ -30,7 +30,7 @@ CLAMPING = 0.35, 0.85
 """One hit makes a free cell occupied, and five passes free an occupied one: a map of 5 scans a second has to
 show what moves by a cell every 0.4 s."""
 FOLDER = "maps"
-"""In the run directory: ``NAME.npz``, at most half a second old in flight, and ``NAME.bt`` afterwards."""
+"""In the run directory: ``NAME.npz``, at most half a second old in flight."""
 
 
 class MapBuilder:
@@ -38,7 +38,7 @@ class MapBuilder:
 
     Args:
         cell: m, edge of a cell.
-        file: for the map, ``.npz``; beside it the octree is written at the end.  None: in memory.
+        file: for the map, ``.npz``.  None: in memory.
         report: takes one sentence when the map ends early.
 
     Attributes:
@@ -78,7 +78,7 @@ class MapBuilder:
         return self._map.copy()
 
     def close(self) -> None:
-        """Insert what is under way, and write the files; safe to call twice."""
+        """Insert what is under way, and write the file; safe to call twice."""
         self._finish()
         self._executor.shutdown()
         if self.file is None or self._saved or not self._map.log_odds.size:
@@ -86,7 +86,6 @@ class MapBuilder:
         self._saved = True
         try:
             self._map.save(self.file)
-            self._map.save(self.file.with_suffix(".bt"))
         except UserError as error:
             self._report(str(error))
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.extras import PLANNING, missing
 from sitl_bridge.base.output_file import write_arrays, write_whole
-from sitl_bridge.perception.mapping.octree_export import write_full_octree, write_octree
 from sitl_bridge.perception.mapping.ray_insertion import insert_scan
 
 HIT_PROBABILITY, MISS_PROBABILITY = 0.7, 0.4
@@ -24,6 +24,8 @@ LEAST_PROBABILITY, GREATEST_PROBABILITY = 0.12, 0.97
 """OctoMap's, section 5.2 of the paper: sensor model and clamping."""
 MAX_CELLS = 200_000_000
 """5 bytes each."""
+_LEAST = 1e-6
+"""Least probability of an octree's cell."""
 _GROWTH = 32
 """Cells by which the grid grows at least."""
 
@@ -217,21 +219,42 @@ class OccupancyMap:
         ``.ot`` has the log-odds, ``.bt`` whether a cell is free or occupied.
 
         Raises:
-            UserError: for another suffix, an empty map, one too large for an octree, or a full disk.
+            UserError: for another suffix, an empty map, one too large for an octree, without the package
+                pyoctomap for an octree, or for a full disk.
         """
         file = Path(path)
         if not self.log_odds.size:
             raise UserError(f"{file}: the map is empty; insert a scan before it is saved")
         if file.suffix == ".npz":
             return write_arrays(file, self._arrays(np.float32))
-        if file.suffix == ".bt":
-            free, occupied = (np.argwhere(cells) + self._first for cells in (self.free, self.occupied))
-            return write_octree(file, self.cell, free, occupied)
-        if file.suffix == ".ot":
-            known = np.argwhere(~self.unknown)
-            values = self.log_odds[tuple(known.T)]
-            return write_full_octree(file, self.cell, known + self._first, values)
-        raise UserError(f"{file}: a map is saved as .npz, .bt or .ot")
+        if file.suffix not in {".bt", ".ot"}:
+            raise UserError(f"{file}: a map is saved as .npz, .bt or .ot")
+        tree = self._octree(file)
+        return write_whole(file, tree.writeBinary() if file.suffix == ".bt" else tree.write())
+
+    def _octree(self, file: Path) -> Any:
+        """The known cells as pyoctomap's OcTree, x east, y north, z up."""
+        try:
+            from pyoctomap import OcTree
+        except ImportError as error:
+            raise missing("pyoctomap", "octree maps", PLANNING) from error
+        known = np.argwhere(~self.unknown)
+        values = self.log_odds[tuple(known.T)]
+        north, east, down = (known + self._first + 0.5).T * self.cell
+        places = np.stack([east, north, -down], axis=1)
+        tree = OcTree(self.cell)
+        reach = 2 ** (tree.getTreeDepth() - 1) * self.cell
+        if np.abs(places).max(initial=0.0) > reach:
+            raise UserError(
+                f"{file}: an octree with cells of {self.cell:g} m reaches {reach:g} m from the origin"
+            )
+        # A tree limits what it is given; the map has done so by limits of its own.
+        tree.setClampingThresMin(_LEAST)
+        tree.setClampingThresMax(1.0 - _LEAST)
+        for value in np.unique(values):
+            tree.updateNodes(places[values == value], float(value), lazy_eval=True)
+        tree.updateInnerOccupancy()
+        return tree
 
     def publish(self, path: Path) -> None:
         """Write the map fast, for a program that reads it in flight by ``load``; log-odds to 0.2 percent.
