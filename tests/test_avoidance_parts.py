@@ -27,8 +27,6 @@ from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification, check_scenario
-from sitl_bridge.swarm.avoidance.classical_methods import METHODS
-from sitl_bridge.swarm.avoidance.comparison import compare
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, ControlLimits
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.full_dynamics import quaternion
@@ -437,57 +435,3 @@ def test_a_bad_file_is_refused_with_line_and_place(tmp_path: Path, text: str, me
 def test_limits_without_hover_are_refused() -> None:
     with pytest.raises(ValueError, match="hover"):
         ControlLimits(thrust_min=10.0)
-
-
-# --- methods
-def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(UserError, match="repelling velocity"):
-        compare([scenario()], ["magic"])
-
-
-def test_reciprocal_velocity_obstacles_share_the_change() -> None:
-    settings = ControllerSettings()
-
-    class Pilot:
-        speed = 2.0
-
-    pilot: Any = Pilot()
-    pilot.settings = settings
-    law = METHODS["reciprocal velocity obstacles"]
-    gap = np.array([4.0, 0.0, 0.0])
-    v = np.array([1.0, 0.0, 0.0])
-    one = law(pilot, np.zeros(3), v, v, np.array([gap]), np.array([-v]))
-    other = law(pilot, gap, -v, -v, np.array([np.zeros(3)]), np.array([v]))
-    np.testing.assert_allclose(one, -other, atol=1e-9)
-    # The relative velocity is now outside: within 2 s they pass at 0.9 m.
-    relative = one - other
-    closest = min(np.linalg.norm(gap - relative * t) for t in np.linspace(0.0, 2.0, 201))
-    assert closest == pytest.approx(0.9, abs=0.01)
-
-
-def test_voronoi_cells_leave_half_the_gap_to_each() -> None:
-    class Pilot:
-        speed = 2.0
-        settings = ControllerSettings()
-
-    pilot: Any = Pilot()
-    law = METHODS["buffered Voronoi cells"]
-    towards = np.array([2.0, 0.0, 0.0])
-    found = law(pilot, np.zeros(3), towards, towards, np.array([[3.0, 0.0, 0.0]]), np.zeros((1, 3)))
-    assert found[0] == pytest.approx(0.5 * (3.0 - 0.9), abs=1e-3)
-
-
-def test_the_repelling_velocity_pushes_both_apart_sideways() -> None:
-    class Pilot:
-        speed = 5.0
-
-    pilot: Any = Pilot()
-    law = METHODS["repelling velocity"]
-    a, b = np.zeros(3), np.array([0.75, 0.0, 0.0])
-    none = np.zeros(3)
-    one = law(pilot, a, none, none, np.array([b]), np.zeros((1, 3)))
-    other = law(pilot, b, none, none, np.array([a]), np.zeros((1, 3)))
-    np.testing.assert_allclose(one, -other)
-    # Halfway within 1.5 m, with a gain of 2 m/s: 1 m/s, across the line between them.
-    assert np.linalg.norm(one) == pytest.approx(1.0)
-    assert one[0] == 0.0

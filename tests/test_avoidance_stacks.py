@@ -28,8 +28,7 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
 )
 from sitl_bridge.swarm.avoidance.avoidance_specification import goal as goal_of
 from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, commanded_acceleration, rehearse
-from sitl_bridge.swarm.avoidance.closed_loop import Flight
-from sitl_bridge.swarm.avoidance.comparison import succeeded
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.formation.patterns import closest_pair

@@ -34,11 +34,11 @@ def test_a_formation_leaves_tracks_picture_and_summary(tmp_path: Path) -> None:
 
 def test_an_avoidance_scenario_leaves_figures_and_a_table(tmp_path: Path) -> None:
     missions = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "approach")]
-    code, output = run(*missions, "--method", "nmpc", "--runs-dir", str(tmp_path))
+    code, output = run(*missions, "--runs-dir", str(tmp_path))
     assert code == 0, output
     assert "attitude model unless the scenario sets one: iris" in output
     assert (tmp_path / "latest" / "table.txt").read_text().count("1/1") == 2
-    figures = sorted(file.name for file in (tmp_path / "latest" / "nmpc").glob("*.png"))
+    figures = sorted(file.name for file in (tmp_path / "latest").glob("*.png"))
     assert figures == [
         "approach_distances.png",
         "approach_paths.png",
@@ -55,8 +55,6 @@ def test_what_cannot_be_flown_is_refused_before_a_run_directory_is_made(tmp_path
     both = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "formation_cube")]
     with pytest.raises(UserError, match="one at a time"):
         run(*both, "--runs-dir", str(tmp_path / "runs"))
-    with pytest.raises(UserError, match="no method is called"):
-        run(str(MISSIONS / "crossing_pair.yaml"), "--method", "luck", "--runs-dir", str(tmp_path / "runs"))
     broken = tmp_path / "broken.yaml"
     broken.write_text("name: broken\nduration: -1\n")
     with pytest.raises(ConfigurationError):

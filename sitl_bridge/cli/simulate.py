@@ -51,9 +51,6 @@ def simulate(
     airframe: Annotated[
         str | None, typer.Option(help="name or file of the airframe of all vehicles, replaces the scenario's")
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="method of avoidance: nmpc, a classical one, several with commas, or all")
-    ] = "nmpc",
     seed: Annotated[
         int | None, typer.Option(min=0, help="seed of all random streams, replaces the scenario's")
     ] = None,
@@ -86,7 +83,7 @@ def simulate(
     if loaded[0].formation is not None:
         reason, errors, directory = _formation(loaded[0], on, airframe, runs_dir, terminal)
     else:
-        reason, directory = _avoidance(loaded, on, airframe, method, seeds, runs_dir, terminal)
+        reason, directory = _avoidance(loaded, on, airframe, seeds, runs_dir, terminal)
         errors = ()
     verdict = _judge(directory, reason, errors)
     console.print(Text.assemble(f"{loaded[0].name}: ", verdict_text(verdict)))
@@ -239,7 +236,6 @@ def _avoidance(
     loaded: list[LoadedScenario],
     on: On,
     airframe: str | None,
-    method: str,
     seeds: int,
     runs: Path,
     terminal: Terminal,
@@ -247,12 +243,7 @@ def _avoidance(
     """Fly scenarios with avoidance; returns what failed, and the run directory."""
     from sitl_bridge.analysis.report.avoidance_tracks import write_tracks
     from sitl_bridge.analysis.report.plot_avoidance import save_figures
-    from sitl_bridge.swarm.avoidance.classical_methods import METHODS
-    from sitl_bridge.swarm.avoidance.closed_loop import fly
-    from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE, pilots, row, succeeded, table
-
-    methods = [PREDICTIVE, *METHODS] if method == "all" else method.split(",")
-    makers = {name: pilots(name) for name in methods}
+    from sitl_bridge.swarm.avoidance.closed_loop import fly, row, succeeded, table
 
     console = terminal.console
     directory = RunDirectory(runs, loaded[0].name)
@@ -262,18 +253,17 @@ def _avoidance(
         for scenario in loaded:
             frame = _without_custom_sensors(_airframes(scenario, airframe), on, console)[0]
             specification = _with_attitude_model(scenario, airframe, console)
-            for name, make in makers.items():
-                flights = []
-                for seed in range(scenario.seed, scenario.seed + seeds):
-                    plant = None if on == "quick" else _full_dynamics(scenario, frame, seed, console)
-                    with terminal.step(f"{scenario.name}, {name}, seed {seed}"):
-                        flights.append(fly(specification, seed=seed, method=name, pilots=make, plant=plant))
-                rows.append(row(scenario.name, name, flights))
-                bad = sum(not succeeded(flight) for flight in flights)
-                if name == PREDICTIVE and bad:
-                    failed.append(f"{scenario.name}: {bad} of {len(flights)} flights failed")
-                save_figures(flights[0], directory.path / name)
-                write_tracks(flights[0], directory.path)
+            flights = []
+            for seed in range(scenario.seed, scenario.seed + seeds):
+                plant = None if on == "quick" else _full_dynamics(scenario, frame, seed, console)
+                with terminal.step(f"{scenario.name}, seed {seed}"):
+                    flights.append(fly(specification, seed=seed, plant=plant))
+            rows.append(row(scenario.name, flights))
+            bad = sum(not succeeded(flight) for flight in flights)
+            if bad:
+                failed.append(f"{scenario.name}: {bad} of {len(flights)} flights failed")
+            save_figures(flights[0], directory.path)
+            write_tracks(flights[0], directory.path)
         text = table(rows)
         write_whole(directory.path / "table.txt", text + "\n")
         directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})

@@ -27,7 +27,7 @@ def distance_figure(flight: Flight) -> Figure:
         over_time.axhline(value, color="tab:red", linestyle=style, label=f"{label} = {value} m")
         histogram.axvline(value, color="tab:red", linestyle=style)
     over_time.set(xlabel="time (s)", ylabel="distance of the closest pair (m)", ylim=(0.0, None))
-    over_time.set_title(f"{flight.scenario.name}, {flight.method}, seed {flight.seed}")
+    over_time.set_title(f"{flight.scenario.name}, seed {flight.seed}")
     over_time.legend()
     histogram.set(xlabel="distance (m)", ylabel="ticks", xlim=(0.0, None))
     return figure
@@ -54,7 +54,7 @@ def path_figure(flight: Flight, radius: float = 0.3) -> Figure:
         else:
             axes.add_patch(_circle(east, north, entity.radius, "0.5"))
     axes.set(xlabel="east (m)", ylabel="north (m)", aspect="equal")
-    axes.set_title(f"{flight.scenario.name}, {flight.method}, seed {flight.seed}")
+    axes.set_title(f"{flight.scenario.name}, seed {flight.seed}")
     if len(flight.names) <= 10:
         axes.legend(fontsize="small")
     return figure

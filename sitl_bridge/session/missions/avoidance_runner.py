@@ -38,8 +38,7 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
     goal,
 )
 from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, rehearse
-from sitl_bridge.swarm.avoidance.closed_loop import Flight
-from sitl_bridge.swarm.avoidance.comparison import succeeded
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.interface import Setpoints, States

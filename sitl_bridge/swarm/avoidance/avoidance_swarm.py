@@ -18,7 +18,6 @@ from sitl_bridge.swarm.avoidance.agent import ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 from sitl_bridge.swarm.avoidance.broadcast_network import BroadcastNetwork
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, make_agents
-from sitl_bridge.swarm.avoidance.comparison import PREDICTIVE
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
@@ -124,7 +123,6 @@ class Swarm:
         plans = self.scenario.plans()
         return Flight(
             self.scenario,
-            PREDICTIVE,
             self._seed,
             tuple(plan.name for plan in plans),
             seconds,

@@ -1,7 +1,6 @@
-"""Whole scenarios in closed loop, without a flight stack: vehicles, their errors, and the radio between them.
+"""Flies whole scenarios in closed loop, without a flight stack, and tabulates how the flights went.
 
-What flies is a ``Plant``, here the prediction model itself; what steers is anything with an agent's ``tick``
-and ``broadcast``.
+What flies is a ``Plant``, here the prediction model itself.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import gc
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,7 +26,7 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
 )
 from sitl_bridge.swarm.avoidance.broadcast_network import BroadcastNetwork
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel, ControllerSettings
-from sitl_bridge.swarm.avoidance.neighbours import Broadcast, obstacle_entities
+from sitl_bridge.swarm.avoidance.neighbours import obstacle_entities
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, STATES
 from sitl_bridge.swarm.avoidance.separation import separation
@@ -47,20 +46,6 @@ class Plant(Protocol):
 
     def advance(self, commands: Sequence[ControlCommand], seconds: float) -> None:
         """Fly on for ``seconds`` with commands held."""
-        ...
-
-
-class AvoidanceController(Protocol):
-    """A controller of one vehicle: a command each tick, and a broadcast to the others."""
-
-    name: str
-
-    def tick(self, now: int, own: OwnState, neighbours: Iterable[Broadcast]) -> ControlCommand:
-        """Command for the time from ``now`` (us) on."""
-        ...
-
-    def broadcast(self) -> Broadcast:
-        """What to tell others."""
         ...
 
 
@@ -112,7 +97,6 @@ class Flight:
 
     Attributes:
         scenario: what was to be flown.
-        method: who steered.
         seed: of errors and radio.
         names: of the vehicles.
         time: (t,) s.
@@ -121,13 +105,12 @@ class Flight:
         command: (t, n, 3) roll, pitch, thrust.
         solve_cpu, solve_wall: (t, n) s that each tick took, CPU of the thread and wall; no part of what is
             repeatable.
-        active: (t, n) distance constraints a plan rests on; zero for other methods.
+        active: (t, n) distance constraints a plan rests on.
         slack: (t, n) m.
         statuses: of all ticks.
     """
 
     scenario: AvoidanceSpecification
-    method: str
     seed: int
     names: tuple[str, ...]
     time: Floats
@@ -211,8 +194,6 @@ def fly(
     scenario: AvoidanceSpecification,
     *,
     seed: int = 0,
-    method: str = "nmpc",
-    pilots: Callable[[AvoidanceSpecification], Sequence[AvoidanceController]] = make_agents,
     plant: Plant | None = None,
 ) -> Flight:
     """Fly a scenario.
@@ -220,8 +201,6 @@ def fly(
     Args:
         scenario: is checked first.
         seed: of the vehicles' errors and of the radio's losses.
-        method: for the record.
-        pilots: makes what steers.
         plant: the vehicles; without: the prediction model, on which the steady wind acts by its drag.
 
     Raises:
@@ -229,7 +208,7 @@ def fly(
     """
     check_scenario(scenario)
     plans = scenario.plans()
-    steering = list(pilots(scenario))
+    agents = make_agents(scenario)
     if plant is None:
         model = scenario.controller.model
         force = [model.drag * 9.80665 * w for w in (*scenario.wind()[:2], 0.0)]
@@ -250,21 +229,20 @@ def fly(
             state[k] = plant.state()
             commands = []
             received = network.receive(now, on_air)
-            for i, pilot in enumerate(steering):
+            for i, agent in enumerate(agents):
                 own = errors[i].believe(state[k, i])
                 cpu_before, wall_before = time.thread_time(), time.perf_counter()
-                commands.append(pilot.tick(now, own, received[i]))
+                commands.append(agent.tick(now, own, received[i]))
                 wall[k, i], cpu[k, i] = time.perf_counter() - wall_before, time.thread_time() - cpu_before
                 command[k, i] = commands[-1].roll, commands[-1].pitch, commands[-1].thrust
                 statuses[commands[-1].status] += 1
-                if isinstance(pilot, Agent):
-                    active[k, i], slack[k, i] = pilot.solver.active, pilot.solver.slack
-            network.send(now, state[k, :, :3], on_air, lambda i: steering[i].broadcast())
+                active[k, i], slack[k, i] = agent.solver.active, agent.solver.slack
+            network.send(now, state[k, :, :3], on_air, lambda i: agents[i].broadcast())
             plant.advance(commands, tick * 1e-6)
     reference = np.stack([plan.reference().sample(seconds)[:, :3] for plan in plans], axis=1)
     names = tuple(plan.name for plan in plans)
     return Flight(
-        scenario, method, seed, names, seconds, state, reference, command, cpu, wall, active, slack, statuses
+        scenario, seed, names, seconds, state, reference, command, cpu, wall, active, slack, statuses
     )
 
 
@@ -296,3 +274,99 @@ class _Errors:
             velocity_deviation=(float(self._told[3]),) * 3,
             attitude_deviation=max(self._attitude, 0.002),
         )
+
+
+@dataclass(frozen=True)
+class Row:
+    """The flights of one scenario, over all seeds.
+
+    Attributes:
+        scenario: its name.
+        flights: number of seeds.
+        successes: flights in which all arrived and no distance was ever below its minimum.
+        minimum_distance: m, least of all flights; inf for a single vehicle.
+        minimum_clearance: m from an obstacle's surface, least of all flights; inf without obstacles.
+        path_length: m, mean of all vehicles.
+        time: s until the last vehicle arrived, mean of the flights in which all did; nan: none.
+        effort: m^2/s^3, mean of all vehicles: integral of the squared deviation from hover's acceleration.
+        ticks: of all vehicles and flights.
+        slack: ticks whose plan cannot keep some distance.
+        unsolved: ticks without a plan of their own; the one before went on.
+        cpu_mean, cpu_worst: ms of the thread's processor time a vehicle and tick.
+        wall_mean, wall_worst: ms of wall time, which on a busy machine is mostly others'.
+    """
+
+    scenario: str
+    flights: int
+    successes: int
+    minimum_distance: float
+    minimum_clearance: float
+    path_length: float
+    time: float
+    effort: float
+    ticks: int
+    slack: int
+    unsolved: int
+    cpu_mean: float
+    cpu_worst: float
+    wall_mean: float
+    wall_worst: float
+
+
+def succeeded(flight: Flight) -> bool:
+    """Whether all arrived, and no distance was ever below its minimum."""
+    distances = flight.scenario.controller.distances
+    return bool(
+        np.isfinite(flight.arrival()).all()
+        and flight.distances().min() >= distances.minimum
+        and flight.clearances().min() >= distances.obstacle_minimum
+    )
+
+
+def row(scenario: str, flights: Sequence[Flight]) -> Row:
+    """How the flights of a scenario went."""
+    times = [float(flight.arrival().max()) for flight in flights]
+    arrived = [time for time in times if math.isfinite(time)]
+    cpu, wall = (
+        1e3 * np.concatenate([getattr(flight, name).ravel() for flight in flights])
+        for name in ("solve_cpu", "solve_wall")
+    )
+    statuses = sum((flight.statuses for flight in flights), Counter[PlanStatus]())
+    return Row(
+        scenario=scenario,
+        flights=len(flights),
+        successes=sum(succeeded(flight) for flight in flights),
+        minimum_distance=float(min(flight.distances().min() for flight in flights)),
+        minimum_clearance=float(min(flight.clearances().min() for flight in flights)),
+        path_length=float(np.mean([flight.path_lengths().mean() for flight in flights])),
+        time=float(np.mean(arrived)) if arrived else math.nan,
+        effort=float(np.mean([flight.effort().mean() for flight in flights])),
+        ticks=statuses.total(),
+        slack=statuses[PlanStatus.SLACK],
+        unsolved=statuses.total() - statuses[PlanStatus.SOLVED] - statuses[PlanStatus.SLACK],
+        cpu_mean=float(cpu.mean()),
+        cpu_worst=float(cpu.max()),
+        wall_mean=float(wall.mean()),
+        wall_worst=float(wall.max()),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as text in columns, and what became of plans that were not solved without slack."""
+    lines = [
+        f"{'scenario':16s} {'success':>8s} {'min d':>6s} {'clear':>6s} {'path':>6s} "
+        f"{'time':>6s} {'effort':>7s} {'cpu ms':>6s} {'worst':>6s} {'wall':>6s} {'worst':>7s}"
+    ]
+    for r in rows:
+        lines.append(
+            f"{r.scenario:16s} {f'{r.successes}/{r.flights}':>8s} {r.minimum_distance:6.2f} "
+            f"{r.minimum_clearance:6.2f} {r.path_length:6.1f} {r.time:6.1f} {r.effort:7.1f} "
+            f"{r.cpu_mean:6.2f} {r.cpu_worst:6.2f} {r.wall_mean:6.2f} {r.wall_worst:7.2f}"
+        )
+    for r in rows:
+        if r.slack or r.unsolved:
+            lines.append(
+                f"{r.scenario}: of {r.ticks} plans, {r.slack} cannot keep some distance; "
+                f"{r.unsolved} were not solved and the one before went on"
+            )
+    return "\n".join(lines)
