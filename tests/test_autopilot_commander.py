@@ -20,7 +20,8 @@ from autopilot_point import (
     place,
 )
 
-from sitl_bridge.autopilot import records, vehicle_commands
+from sitl_bridge.autopilot import records
+from sitl_bridge.autopilot.commander import HANDLERS
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.safety import arming_checks
@@ -755,9 +756,7 @@ def test_malformed_commands_are_answered_and_break_nothing() -> None:
     point = Point().airborne()
     point.commander.set_mission([item(0, 16, 20.0), item(1, 16, 20.0, 20.0)])
     for _ in range(1500):
-        command = (
-            int(random.choice(sorted({*vehicle_commands.HANDLERS, 16, 999}))) if random.random() < 0.9 else -1
-        )
+        command = int(random.choice(sorted({*HANDLERS, 16, 999}))) if random.random() < 0.9 else -1
         params = [float(random.choice(strange)) for _ in range(7)]
         assert point.commander.command(command, params, point.now) in results
         point.step()

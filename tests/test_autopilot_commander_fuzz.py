@@ -10,7 +10,7 @@ from autopilot_point import ALTITUDE, LATITUDE, LONGITUDE, Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitl_bridge.autopilot import vehicle_commands
+from sitl_bridge.autopilot.commander import HANDLERS
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
@@ -31,7 +31,7 @@ vectors = st.tuples(numbers, numbers, numbers)
 
 orders = st.tuples(
     st.just("command"),
-    st.one_of(st.sampled_from(sorted(vehicle_commands.HANDLERS)), st.integers(0, 65535)),
+    st.one_of(st.sampled_from(sorted(HANDLERS)), st.integers(0, 65535)),
     st.tuples(numbers, numbers, numbers, numbers, latitudes, longitudes, heights),
 )
 items = st.builds(

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from mavlink_vehicle import Station, source
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION
 from sitl_bridge.autopilot.mavlink.mission_protocol import decode_item, encode_item
-from sitl_bridge.autopilot.mavlink.parameter_protocol import parameter_hash
+from sitl_bridge.autopilot.mavlink.parameter_protocol import GROUND_STATION, parameter_hash
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.stack_parameters import Parameters

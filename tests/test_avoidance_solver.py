@@ -9,13 +9,17 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Weights
+from sitl_bridge.swarm.avoidance.controller_settings import (
+    ControllerSettings,
+    Weights,
+    hover_model,
+    terminal_hessian,
+)
 from sitl_bridge.swarm.avoidance.optimal_control_problem import collision
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY, predict
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, INPUTS, SPHERE, STATES, VEHICLE
 from sitl_bridge.swarm.avoidance.separation import expected_motion, largest_eigenvalue, separation
 from sitl_bridge.swarm.avoidance.solver import SLACK_CURVATURE, PlanStatus, Solver
-from sitl_bridge.swarm.avoidance.terminal_cost import hover_model, terminal_hessian
 
 Floats = NDArray[np.float64]
 X = np.array([1.0, -2.0, 3.0, 1.5, -0.7, 0.4, 0.15, -0.2])

@@ -34,7 +34,7 @@ from sitl_bridge.swarm.formation.trajectory import (
     path_through,
     stationary,
 )
-from sitl_bridge.swarm.offsets_file import load_offsets
+from sitl_bridge.swarm.formation_file import load_offsets
 from sitl_bridge.swarm.trajectory_file import COLUMNS, read_csv, write_csv
 
 Array = NDArray[np.float64]

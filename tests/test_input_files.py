@@ -28,7 +28,7 @@ from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.mission_process import check_mission
 from sitl_bridge.session.scenario import load_avoidance, load_formation
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.swarm.offsets_file import load_offsets
+from sitl_bridge.swarm.formation_file import load_offsets
 from sitl_bridge.swarm.trajectory_file import read_csv
 
 ROOT = Path(__file__).parent.parent

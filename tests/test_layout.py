@@ -46,7 +46,6 @@ PARTS = {
     "autopilot": (
         (
             "records",
-            "packed_fields",
             "estimate",
             "commander_data",
             "setpoint_output",
@@ -56,10 +55,8 @@ PARTS = {
         ("estimation", "control"),
         ("modes",),
         ("safety",),
-        ("vehicle_commands",),
         ("commander",),
         ("topic_log",),
-        ("estimate_log",),
         ("mavlink", "flight_log"),
         ("stack",),
         ("pilot",),

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.packed_fields import packed_fields
+from sitl_bridge.autopilot.estimate import EstimatedState, packed_fields
 from sitl_bridge.autopilot.records import ESTIMATE, GLOBAL
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.mavlink.payload_messages import payload_messages
+from sitl_bridge.autopilot.mavlink.telemetry import payload_messages
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.mavlink import common as mavlink

@@ -12,7 +12,6 @@ import pytest
 from px4_flights import land_on_the_marker
 
 from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.landing_target import LandingTarget
 from sitl_bridge.autopilot.modes.mission_items import LAND, TAKEOFF, WAYPOINT, MissionItem
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, PositionTarget
 from sitl_bridge.autopilot.modes.precision_landing import (
@@ -24,6 +23,7 @@ from sitl_bridge.autopilot.modes.precision_landing import (
     SEARCH,
     START,
     TOUCH_DOWN,
+    LandingTarget,
     PrecisionLanding,
 )
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle

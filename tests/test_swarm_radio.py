@@ -13,7 +13,7 @@ from sitl_bridge.swarm.avoidance.avoidance_specification import (
     check_scenario,
 )
 from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm
-from sitl_bridge.swarm.avoidance.broadcast_network import BroadcastNetwork
+from sitl_bridge.swarm.avoidance.closed_loop import BroadcastNetwork
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast
 from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.neighbour_graph import Topology

@@ -9,7 +9,7 @@ import pytest
 from px4_flights import follow_terrain
 
 from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.tasks.terrain_hold import TerrainHold
+from sitl_bridge.autopilot.modes.tasks.sticks import TerrainHold
 from sitl_bridge.autopilot.stack_parameters import Parameters
 
 HEIGHT = 5.0

@@ -6,18 +6,327 @@ The log names the stack that flew: ``sys_name`` is not PX4.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sitl_bridge.autopilot.control.records import USER
-from sitl_bridge.autopilot.estimate_log import INERTIAL, EstimateLog
 from sitl_bridge.autopilot.modes.position_target import IDLE
 from sitl_bridge.autopilot.records import (
+    ABOVE_GROUND,
+    ATTITUDE,
+    BARO_HEIGHT,
+    FLOW_VELOCITY,
+    GLOBAL,
+    GPS_POSITION,
+    GPS_VELOCITY,
+    HEADING,
+    HEIGHT,
     LEVEL_ATTITUDE,
     LEVEL_RATES,
+    MAGNETIC_HEADING,
+    POSITION,
+    RANGE_HEIGHT,
     TRAJECTORY,
+    VELOCITY,
 )
 from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
+from sitl_bridge.core.world.earth import ecef, ned_to_ecef_rotation
 from sitl_bridge.record.topic_memory import TopicMemory
+
+GAUSS = 1e4
+"""One tesla."""
+
+INERTIAL, _MAGNETOMETER, _BAROMETER, _RECEIVER, _RANGE_FINDER = 1310988, 197388, 6620172, 11468804, 1
+"""Device ids, those of PX4's simulated sensors."""
+
+_SEA_LEVEL, _LAPSE, _EXPONENT = 288.15, 0.0065, 5.255
+"""K, K/m and 1 of the pressure altitude (ISO 2533), over 101325 Pa."""
+
+
+class TangentPlane:
+    """The plane that touches the Earth at a point: deg, deg, m."""
+
+    def __init__(self, latitude: float, longitude: float, altitude: float) -> None:
+        self.latitude, self.longitude, self.altitude = latitude, longitude, altitude
+        self._rotation = ned_to_ecef_rotation(math.radians(latitude), math.radians(longitude))
+        self._origin = ecef(math.radians(latitude), math.radians(longitude), altitude)
+
+    def position(self, latitude: float, longitude: float, altitude: float) -> list[float]:
+        """(3,) m NED of a place."""
+        place = ecef(math.radians(latitude), math.radians(longitude), altitude)
+        return [float(x) for x in self._rotation.T @ (place - self._origin)]
+
+
+class EstimateLog:
+    """Logs one vehicle's estimate, its sensors and the truth.
+
+    Args:
+        log: the file's topics.
+        sources: what is logged.
+    """
+
+    def __init__(self, log: TopicLog, sources: LogSources) -> None:
+        self._put = log.put
+        self._sensors = log.keeps(
+            "sensor_combined",
+            "vehicle_acceleration",
+            "sensor_baro",
+            "vehicle_air_data",
+            "vehicle_magnetometer",
+            "distance_sensor",
+            "sensor_gps",
+            "vehicle_gps_position",
+        )
+        self._places = log.keeps("vehicle_global_position")
+        self._innovations = log.keeps("estimator_innovations", "estimator_innovation_variances")
+        self._sources = sources
+        self._rejected: list[int] = []
+        self._gps_time = 0
+        self._truth_time = 0
+        self._truth_frame: TangentPlane | None = None
+
+    def write(self, now: int) -> None:
+        """One sample of everything at ``now`` (us)."""
+        self._write_motion(now)
+        if self._sensors:
+            self._write_sensors(now)
+        self._write_estimator(now)
+        self._write_truth(now)
+
+    def _write_motion(self, now: int) -> None:
+        estimate = self._sources.estimate
+        valid = int(estimate["valid"])
+        latitude, longitude, altitude = estimate["origin"].tolist()
+        known = bool(valid & GLOBAL)
+        q = estimate["attitude"].tolist()
+        position, velocity = estimate["position"].tolist(), estimate["velocity"].tolist()
+        acceleration = estimate["acceleration"].tolist()
+        north, east, down = estimate["position_deviation"].tolist()
+        v_north, v_east, v_down = estimate["velocity_deviation"].tolist()
+        ground = bool(valid & ABOVE_GROUND)
+        horizontal, height = bool(valid & POSITION), bool(valid & HEIGHT)
+        eph = math.hypot(north, east)
+        self._put(
+            "vehicle_local_position",
+            now,
+            **named(("x", "y", "z"), position),
+            **named(("vx", "vy", "vz"), velocity),
+            **named(("ax", "ay", "az"), acceleration),
+            z_deriv=velocity[2],
+            heading=_heading(q),
+            heading_good_for_control=bool(valid & HEADING),
+            ref_lat=math.degrees(latitude) if known else math.nan,
+            ref_lon=math.degrees(longitude) if known else math.nan,
+            ref_alt=altitude if known else math.nan,
+            ref_timestamp=now if known else 0,
+            dist_bottom=float(estimate["height_above_ground"]),
+            dist_bottom_valid=ground,
+            xy_valid=horizontal,
+            z_valid=height,
+            v_xy_valid=bool(valid & VELOCITY),
+            v_z_valid=height,
+            xy_global=known,
+            z_global=known,
+            eph=eph,
+            epv=down,
+            evh=math.hypot(v_north, v_east),
+            evv=v_down,
+        )
+        self._put("vehicle_attitude", now, q=q)
+        self._put("vehicle_angular_velocity", now, xyz=estimate["angular_velocity"].tolist())
+        projection = self._sources.commander.state.projection
+        if known and projection is not None and self._places:
+            here = projection.point(position[0], position[1])
+            self._put(
+                "vehicle_global_position",
+                now,
+                lat=here[0],
+                lon=here[1],
+                alt=projection.altitude(position[2]),
+                lat_lon_valid=horizontal,
+                alt_valid=height,
+                eph=eph,
+                epv=down,
+            )
+
+    def _write_sensors(self, now: int) -> None:
+        m = self._sources.reader["measurement"]
+        bias = self._sources.estimate["accelerometer_bias"].tolist()
+        force = m["accelerometer"].tolist()
+        self._put(
+            "sensor_combined",
+            now,
+            gyro_rad=m["gyroscope"].tolist(),
+            accelerometer_m_s2=force,
+        )
+        self._put("vehicle_acceleration", now, xyz=[f - b for f, b in zip(force, bias, strict=True)])
+        pressure = float(m["pressure"])
+        if pressure > 0.0:
+            height = _SEA_LEVEL / _LAPSE * (1.0 - (pressure / 101_325.0) ** (1.0 / _EXPONENT))
+            self._put("sensor_baro", now, device_id=_BAROMETER, pressure=pressure)
+            self._put(
+                "vehicle_air_data",
+                now,
+                baro_device_id=_BAROMETER,
+                baro_alt_meter=height,
+                baro_pressure_pa=pressure,
+            )
+        field = [GAUSS * x for x in m["magnetometer"].tolist()]
+        if any(field):
+            self._put("vehicle_magnetometer", now, device_id=_MAGNETOMETER, magnetometer_ga=field)
+        if math.isfinite(float(m["range"])) and self._sources.commander.facts.has_range_finder:
+            self._put(
+                "distance_sensor",
+                now,
+                device_id=_RANGE_FINDER,
+                current_distance=float(m["range"]),
+                orientation=25,
+                signal_quality=-1,
+            )
+        if int(m["gps_time"]) != self._gps_time:
+            self._gps_time = int(m["gps_time"])
+            self._write_gps(now, m)
+
+    def _write_gps(self, now: int, m: Any) -> None:
+        north, east, down = m["gps_velocity"].tolist()
+        eph, epv = float(m["eph"]), float(m["epv"])
+        for topic in ("sensor_gps", "vehicle_gps_position"):
+            self._put(
+                topic,
+                now,
+                device_id=_RECEIVER,
+                latitude_deg=math.degrees(float(m["latitude"])),
+                longitude_deg=math.degrees(float(m["longitude"])),
+                altitude_msl_m=float(m["altitude"]),
+                altitude_ellipsoid_m=float(m["altitude"]),
+                fix_type=int(m["fix"]),
+                eph=eph,
+                epv=epv,
+                hdop=eph,
+                vdop=epv,
+                vel_m_s=math.hypot(north, east),
+                vel_n_m_s=north,
+                vel_e_m_s=east,
+                vel_d_m_s=down,
+                cog_rad=math.atan2(east, north),
+                vel_ned_valid=True,
+                satellites_used=int(m["satellites"]),
+            )
+
+    # ------------------------------------------------------------------ the estimator
+
+    def _write_estimator(self, now: int) -> None:
+        estimate = self._sources.estimate
+        ratio = [math.sqrt(max(x, 0.0)) for x in estimate["test_ratio"].tolist()]
+        north, east, down = estimate["position_deviation"].tolist()
+        self._put(
+            "estimator_status",
+            now,
+            hdg_test_ratio=ratio[MAGNETIC_HEADING],
+            vel_test_ratio=ratio[GPS_VELOCITY],
+            pos_test_ratio=ratio[GPS_POSITION],
+            hgt_test_ratio=ratio[BARO_HEIGHT],
+            tas_test_ratio=0.0,
+            hagl_test_ratio=ratio[RANGE_HEIGHT],
+            beta_test_ratio=0.0,
+            pos_horiz_accuracy=math.hypot(north, east),
+            pos_vert_accuracy=down,
+            output_tracking_error=(0.0, 0.0, 0.0),
+            accel_device_id=INERTIAL,
+            gyro_device_id=INERTIAL,
+            baro_device_id=_BAROMETER,
+            mag_device_id=_MAGNETOMETER,
+        )
+        self._write_flags(now, estimate)
+        if self._innovations:
+            self._put("estimator_innovations", now, **_by_source(estimate["innovation"].tolist()))
+            variances = _by_source(estimate["innovation_variance"].tolist())
+            self._put("estimator_innovation_variances", now, **variances)
+        states = estimate["attitude"].tolist() + estimate["velocity"].tolist() + estimate["position"].tolist()
+        states += estimate["gyroscope_bias"].tolist() + estimate["accelerometer_bias"].tolist()
+        states += [0.0] * (
+            25 - len(states)
+        )  # the Earth's field and the magnetometer's bias are not estimated
+        self._put("estimator_states", now, states=states, n_states=16)
+
+    def _write_flags(self, now: int, estimate: Any) -> None:
+        valid = int(estimate["valid"])
+        fused = [count > 0 for count in estimate["fused"].tolist()]
+        rejected = estimate["rejected"].tolist()
+        before = self._rejected or rejected
+        fresh = [count > last for count, last in zip(rejected, before, strict=True)]
+        self._rejected = rejected
+        placed = fused[GPS_POSITION] and bool(valid & POSITION)
+        self._put(
+            "estimator_status_flags",
+            now,
+            cs_tilt_align=bool(valid & ATTITUDE),
+            cs_yaw_align=bool(valid & HEADING),
+            cs_gnss_pos=placed,
+            cs_gnss_vel=fused[GPS_VELOCITY] and bool(valid & VELOCITY),
+            cs_gps_hgt=placed,
+            cs_baro_hgt=fused[BARO_HEIGHT],
+            cs_rng_hgt=fused[RANGE_HEIGHT],
+            cs_opt_flow=fused[FLOW_VELOCITY],
+            cs_mag_hdg=fused[MAGNETIC_HEADING],
+            cs_mag=fused[MAGNETIC_HEADING],
+            cs_in_air=self._sources.commander.landed_state != 1,
+            reject_hor_vel=fresh[GPS_VELOCITY],
+            reject_ver_vel=fresh[GPS_VELOCITY],
+            reject_hor_pos=fresh[GPS_POSITION],
+            reject_ver_pos=fresh[BARO_HEIGHT],
+            reject_yaw=fresh[MAGNETIC_HEADING],
+            reject_hagl=fresh[RANGE_HEIGHT],
+            reject_optflow_x=fresh[FLOW_VELOCITY],
+            reject_optflow_y=fresh[FLOW_VELOCITY],
+        )
+
+    # ------------------------------------------------------------------ the truth
+
+    def _write_truth(self, now: int) -> None:
+        reader = self._sources.reader
+        time = int(reader["truth_time"])
+        if time == self._truth_time:
+            return
+        self._truth_time = time
+        place = reader["truth_position"].tolist()
+        if self._truth_frame is None:
+            self._truth_frame = TangentPlane(*place)
+        frame = self._truth_frame
+        self._put(
+            "vehicle_local_position_groundtruth",
+            now,
+            ref_lat=frame.latitude,
+            ref_lon=frame.longitude,
+            ref_alt=frame.altitude,
+            ref_timestamp=1,
+            **named(("x", "y", "z"), frame.position(*place)),
+            **named(("vx", "vy", "vz"), reader["truth_velocity"].tolist()),
+        )
+        self._put("vehicle_global_position_groundtruth", now, **named(("lat", "lon", "alt"), place))
+
+
+def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
+    """Innovations or their variances, by PX4's fields."""
+    position, velocity = table[GPS_POSITION], table[GPS_VELOCITY]
+    return {
+        "gps_hpos": position[:2],
+        "gps_vpos": position[2],
+        "gps_hvel": velocity[:2],
+        "gps_vvel": velocity[2],
+        "baro_vpos": table[BARO_HEIGHT][0],
+        "rng_vpos": table[RANGE_HEIGHT][0],
+        "hagl": table[RANGE_HEIGHT][0],
+        "heading": table[MAGNETIC_HEADING][0],
+        "flow": table[FLOW_VELOCITY][:2],
+    }
+
+
+def _heading(q: Sequence[float]) -> float:
+    w, x, y, z = q
+    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
 
 NAME = "sitl-bridge built-in flight stack"
 

@@ -19,7 +19,7 @@ from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.estimation import measurement
 from sitl_bridge.autopilot.flight_log import StackLog
-from sitl_bridge.autopilot.mavlink.ground_station import GROUND_STATION, vehicle_type
+from sitl_bridge.autopilot.mavlink.parameter_protocol import GROUND_STATION, vehicle_type
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.autopilot.topic_log import LogSources

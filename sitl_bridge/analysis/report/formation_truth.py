@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.swarm.formation.slot_errors import true_slot_errors
+from sitl_bridge.swarm.formation.formation import true_slot_errors
 
 Array = NDArray[np.float64]
 SUMMARY, TRACKS = "summary.json", "tracks.npz"

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
-from sitl_bridge.autopilot.mavlink.vehicle_messages import heartbeat
+from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.link.hil.ports import GROUND_STATION_PORT, STACK_PORTS, offboard_port

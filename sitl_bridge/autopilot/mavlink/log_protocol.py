@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sitl_bridge.autopilot.mavlink.served_files import ServedFile, ServedFiles
+from sitl_bridge.autopilot.mavlink.file_protocol import ServedFile, ServedFiles
 from sitl_bridge.link.mavlink import common as mavlink
 
 DATA = 90

@@ -14,17 +14,14 @@ from typing import Any
 
 from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
 from sitl_bridge.autopilot.mavlink.event_protocol import EventLog, EventProtocol
-from sitl_bridge.autopilot.mavlink.file_protocol import FileProtocol
+from sitl_bridge.autopilot.mavlink.file_protocol import FileProtocol, ServedFiles
 from sitl_bridge.autopilot.mavlink.inputs import Inputs
 from sitl_bridge.autopilot.mavlink.log_protocol import LogProtocol
 from sitl_bridge.autopilot.mavlink.metadata import GENERAL, checksum, files
 from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
-from sitl_bridge.autopilot.mavlink.payload_messages import payload_messages
-from sitl_bridge.autopilot.mavlink.served_files import ServedFiles
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
-from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
-from sitl_bridge.autopilot.mavlink.vehicle_messages import available_modes, heartbeat
+from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, available_modes, heartbeat, payload_messages
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, TelemetrySource
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT

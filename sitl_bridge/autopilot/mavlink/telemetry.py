@@ -6,45 +6,573 @@ specification.  The rates are in ``streams.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from sitl_bridge.autopilot.mavlink import (
-    estimate_messages,
-    sensor_messages,
-    setpoint_messages,
-    vehicle_messages,
+from sitl_bridge.autopilot import records
+from sitl_bridge.autopilot.mavlink.parameter_protocol import TYPES
+from sitl_bridge.autopilot.mavlink.vehicle_snapshot import (
+    NAN,
+    UNKNOWN,
+    Snapshot,
+    int16,
+    int32,
+    rounded,
+    uint16,
 )
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.modes.payload_control import REGIONS, PayloadControl
+from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
 
+INTERFACE = (1, 16, 0)
+"""The PX4 release whose MAVLink interface is implemented.  MAVSDK and QGroundControl (which warns below 1.4)
+derive the supported requests from it; VENDOR_MARK and a status text identify this program."""
+
+VENDOR_MARK = b"built"
+"""Replaces the beginning of PX4's git hash, after the version of this program."""
+
+CAPABILITIES = (
+    mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FLOAT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_FLOAT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_COMMAND_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE
+    | mavlink.MAV_PROTOCOL_CAPABILITY_FTP
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_ATTITUDE_TARGET
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_LOCAL_NED
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_GLOBAL_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_FLIGHT_TERMINATION
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MAVLINK2
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FENCE
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_RALLY
+)
+
+
+def heartbeat(s: Snapshot) -> Any:
+    """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, from which partners choose their protocol."""
+    commander = s.commander
+    return mavlink.MAVLink_heartbeat_message(
+        TYPES.get(s.source.rotor_count, mavlink.MAV_TYPE_GENERIC_MULTIROTOR),
+        mavlink.MAV_AUTOPILOT_PX4,
+        commander.mode.base_mode(commander.armed),
+        commander.mode.custom_mode,
+        commander.system_status,
+        3,
+    )
+
+
+def sys_status(s: Snapshot) -> Any:
+    """SYS_STATUS; as in PX4, the prearm check is a health bit."""
+    commander = s.commander
+    bits = commander.health_bits
+    healthy = bits.healthy & ~mavlink.MAV_SYS_STATUS_PREARM_CHECK
+    if not commander.arming_problems:
+        healthy |= mavlink.MAV_SYS_STATUS_PREARM_CHECK
+    battery = commander.battery_state
+    return mavlink.MAVLink_sys_status_message(
+        bits.present,
+        bits.enabled,
+        healthy,
+        0,
+        uint16(battery.voltage * 1e3),
+        rounded(battery.current * 1e2, 0, 32767, -1),
+        rounded(math.ceil(battery.remaining * 1e2) if math.isfinite(battery.remaining) else NAN, 0, 100, -1),
+        *(0,) * 6,
+    )
+
+
+def battery_status(s: Snapshot) -> Any:
+    """BATTERY_STATUS; the first cell holds the whole voltage, as in PX4 for an unknown number of cells."""
+    battery = s.commander.battery_state
+    voltage = uint16(battery.voltage * 1e3)
+    return mavlink.MAVLink_battery_status_message(
+        id=0,
+        battery_function=mavlink.MAV_BATTERY_FUNCTION_ALL,
+        type=mavlink.MAV_BATTERY_TYPE_LIPO,
+        temperature=0x7FFF,
+        voltages=[voltage] + [UNKNOWN] * 9,
+        current_battery=rounded(battery.current * 1e2, 0, 32767, -1),
+        current_consumed=-1,
+        energy_consumed=-1,
+        battery_remaining=rounded(battery.remaining * 1e2, 0, 100, -1),
+        charge_state=battery.warning + mavlink.MAV_BATTERY_CHARGE_STATE_OK if battery.time >= 0 else 0,
+    )
+
+
+def extended_sys_state(s: Snapshot) -> Any:
+    """EXTENDED_SYS_STATE."""
+    return mavlink.MAVLink_extended_sys_state_message(
+        mavlink.MAV_VTOL_STATE_UNDEFINED, int(s.commander.landed_state)
+    )
+
+
+def autopilot_version(s: Snapshot) -> Any:
+    """AUTOPILOT_VERSION.
+
+    QGroundControl and MAVSDK read the three lowest bytes of ``flight_custom_version`` as the vendor's version
+    and the rest as a hash.  They hold this program's version and VENDOR_MARK, never a PX4 hash.
+    """
+    major, minor, patch = s.source.version
+    custom = [patch, minor, major, *VENDOR_MARK]
+    number = INTERFACE[0] << 24 | INTERFACE[1] << 16 | INTERFACE[2] << 8
+    own = major << 24 | minor << 16 | patch << 8
+    return mavlink.MAVLink_autopilot_version_message(
+        capabilities=CAPABILITIES,
+        flight_sw_version=number | mavlink.FIRMWARE_VERSION_TYPE_DEV,
+        middleware_sw_version=own,
+        os_sw_version=0,
+        board_version=0,
+        flight_custom_version=custom,
+        middleware_custom_version=custom,
+        os_custom_version=[0] * 8,
+        vendor_id=0,
+        product_id=0,
+        uid=s.source.system_id,
+        uid2=[s.source.system_id] + [0] * 17,
+    )
+
+
+def protocol_version(_: Snapshot) -> Any:
+    """PROTOCOL_VERSION: MAVLink 2; MAVLink 1 is accepted."""
+    return mavlink.MAVLink_protocol_version_message(200, 100, 200, [0] * 8, [0] * 8)
+
+
+STANDARD_MODES = {
+    flight_modes.POSITION_CONTROL: 1,
+    flight_modes.ORBIT: 2,
+    flight_modes.ALTITUDE_CONTROL: 4,
+    flight_modes.AUTO_RTL: 5,
+    flight_modes.AUTO_MISSION: 6,
+    flight_modes.AUTO_LAND: 7,
+    flight_modes.AUTO_TAKEOFF: 8,
+}
+"""MAV_STANDARD_MODE (development.xml); the other modes have custom names."""
+
+ADVANCED, NOT_SELECTABLE = 1, 2
+"""MAV_MODE_PROPERTY."""
+
+SIMPLE_MODES = frozenset(
+    {
+        flight_modes.ALTITUDE_CONTROL,
+        flight_modes.POSITION_CONTROL,
+        flight_modes.AUTO_LOITER,
+        flight_modes.AUTO_MISSION,
+        flight_modes.AUTO_RTL,
+        flight_modes.AUTO_LAND,
+        flight_modes.AUTO_TAKEOFF,
+    }
+)
+"""Modes that a ground station offers to every user (PX4's modes/ui.hpp)."""
+
+OFFERED_MODES = tuple(
+    mode for mode in flight_modes.MODES if mode not in (flight_modes.DESCEND, flight_modes.TERMINATION)
+)
+"""All modes except those entered only by a failsafe, one of which looks like Land to partners."""
+
+
+def available_modes(which: float) -> list[Any]:
+    """AVAILABLE_MODES: one by its index from 1, all for 0, none for other numbers."""
+    count = len(OFFERED_MODES)
+    if which == 0:
+        wanted = range(1, count + 1)
+    else:
+        wanted = range(int(which), int(which) + 1) if 1 <= which <= count else range(0)
+    return [_available_mode(index, count) for index in wanted]
+
+
+def _available_mode(index: int, count: int) -> Any:
+    mode = OFFERED_MODES[index - 1]
+    standard = STANDARD_MODES.get(mode, 0)
+    selectable = flight_modes.mode_of(mode.main, mode.sub) is mode
+    properties = (0 if mode in SIMPLE_MODES else ADVANCED) | (0 if selectable else NOT_SELECTABLE)
+    return mavlink.MAVLink_available_modes_message(
+        number_modes=count,
+        mode_index=index,
+        standard_mode=standard,
+        custom_mode=mode.custom_mode,
+        properties=properties,
+        mode_name=b"" if standard else mode.name.encode("ascii"),
+    )
+
+
+def current_mode(s: Snapshot) -> Any:
+    """CURRENT_MODE: the active mode and the intended mode."""
+    mode = s.commander.mode
+    return mavlink.MAVLink_current_mode_message(
+        standard_mode=STANDARD_MODES.get(mode, 0),
+        custom_mode=mode.custom_mode,
+        intended_custom_mode=s.commander.intended.custom_mode,
+    )
+
+
+def orbit_execution_status(s: Snapshot) -> Any:
+    """ORBIT_EXECUTION_STATUS; None outside Orbit mode.  A negative radius turns left."""
+    if s.commander.mode is not flight_modes.ORBIT or not s.has(records.GLOBAL):
+        return None
+    circle = s.commander.orbit.circle
+    latitude, longitude, altitude = projection_at(*s.origin).place((circle.x, circle.y, circle.z))
+    return mavlink.MAVLink_orbit_execution_status_message(
+        s.now,
+        math.copysign(circle.radius, circle.speed),
+        mavlink.MAV_FRAME_GLOBAL_INT,
+        int32(latitude * 1e7),
+        int32(longitude * 1e7),
+        altitude,
+    )
+
+
+def system_time(s: Snapshot) -> Any:
+    """SYSTEM_TIME, simulated."""
+    unix = s.source.unix_time
+    return mavlink.MAVLink_system_time_message(unix + s.now if unix else 0, s.boot_ms)
+
+
+def attitude(s: Snapshot) -> Any:
+    """ATTITUDE."""
+    return (
+        mavlink.MAVLink_attitude_message(s.boot_ms, *s.euler, *s.rates) if s.has(records.ATTITUDE) else None
+    )
+
+
+def attitude_quaternion(s: Snapshot) -> Any:
+    """ATTITUDE_QUATERNION."""
+    if not s.has(records.ATTITUDE):
+        return None
+    return mavlink.MAVLink_attitude_quaternion_message(s.boot_ms, *s.attitude, *s.rates)
+
+
+def local_position_ned(s: Snapshot) -> Any:
+    """LOCAL_POSITION_NED; as in PX4, only while position and velocity are both known."""
+    if not s.has(records.POSITION | records.VELOCITY | records.HEIGHT):
+        return None
+    return mavlink.MAVLink_local_position_ned_message(s.boot_ms, *s.position, *s.velocity)
+
+
+def global_position_int(s: Snapshot) -> Any:
+    """GLOBAL_POSITION_INT."""
+    if not s.has(records.GLOBAL | records.POSITION | records.HEIGHT):
+        return None
+    latitude, longitude, altitude = s.geodetic
+    above_home = s.home[2] - s.position[2] if s.home is not None else -s.position[2]
+    return mavlink.MAVLink_global_position_int_message(
+        s.boot_ms,
+        int32(latitude * 1e7),
+        int32(longitude * 1e7),
+        int32(altitude * 1e3),
+        int32(above_home * 1e3),
+        *(int16(v * 1e2) for v in s.velocity),
+        round(s.heading * 1e2) % 36000,
+    )
+
+
+def vfr_hud(s: Snapshot) -> Any:
+    """VFR_HUD; the airspeed is not measured."""
+    controls = s.source.controls[: s.source.rotor_count]
+    throttle = float(controls.mean()) * 100.0 if s.commander.armed and len(controls) else 0.0
+    return mavlink.MAVLink_vfr_hud_message(
+        0.0,
+        math.hypot(s.velocity[0], s.velocity[1]),
+        round(s.heading) % 360,
+        uint16(throttle, 0),
+        s.geodetic[2],
+        -s.velocity[2],
+    )
+
+
+def altitude(s: Snapshot) -> Any:
+    """ALTITUDE."""
+    if not s.has(records.HEIGHT):
+        return None
+    up = -s.position[2]
+    clearance = float(s.source.estimate["height_above_ground"])
+    return mavlink.MAVLink_altitude_message(
+        s.now,
+        pressure_altitude(float(s.source.measurement["pressure"])),
+        s.geodetic[2],
+        up,
+        up + s.home[2] if s.home is not None else up,
+        up - clearance,
+        clearance,
+    )
+
+
+def pressure_altitude(pressure: float) -> float:
+    """Return the height in m in the standard atmosphere (ICAO Doc 7488: 288.15 K, 101325 Pa, 6.5 K/km)."""
+    return 44330.77 * (1.0 - (pressure / 101325.0) ** 0.190263) if pressure > 0.0 else NAN
+
+
+def odometry(s: Snapshot) -> Any:
+    """ODOMETRY: pose and velocity in the local frame, as in PX4."""
+    if not s.has(records.ATTITUDE | records.POSITION | records.HEIGHT):
+        return None
+    estimate = s.source.estimate
+    pose, twist = [NAN] * 21, [NAN] * 21
+    variances = [
+        *estimate["position_deviation"].tolist(),
+        *estimate["attitude_deviation"].tolist(),
+    ]
+    for at, deviation in zip((0, 6, 11, 15, 18, 20), variances, strict=True):
+        pose[at] = deviation * deviation
+    for at, deviation in zip((0, 6, 11), estimate["velocity_deviation"].tolist(), strict=True):
+        twist[at] = deviation * deviation
+    return mavlink.MAVLink_odometry_message(
+        s.now,
+        mavlink.MAV_FRAME_LOCAL_NED,
+        mavlink.MAV_FRAME_LOCAL_NED,
+        *s.position,
+        s.attitude,
+        *s.velocity,
+        *s.rates,
+        pose,
+        twist,
+        int(estimate["resets"]) & 0xFF,
+        mavlink.MAV_ESTIMATOR_TYPE_AUTOPILOT,
+    )
+
+
+def estimator_status(s: Snapshot) -> Any:
+    """ESTIMATOR_STATUS; each ratio is the largest innovation over gate of a source."""
+    estimate = s.source.estimate
+    squared = estimate["test_ratio"].tolist()
+    ratio = [math.sqrt(value) if value > 0.0 else 0.0 for value in squared]
+    flags = 0
+    for bits, flag in _ESTIMATOR_FLAGS:
+        if s.has(bits):
+            flags |= flag
+    deviation = estimate["position_deviation"].tolist()
+    return mavlink.MAVLink_estimator_status_message(
+        s.now,
+        flags,
+        max(ratio[records.GPS_VELOCITY], ratio[records.FLOW_VELOCITY]),
+        ratio[records.GPS_POSITION],
+        ratio[records.BARO_HEIGHT],
+        ratio[records.MAGNETIC_HEADING],
+        ratio[records.RANGE_HEIGHT],
+        0.0,
+        math.hypot(deviation[0], deviation[1]),
+        deviation[2],
+    )
+
+
+_ESTIMATOR_FLAGS = (
+    (records.ATTITUDE, mavlink.ESTIMATOR_ATTITUDE),
+    (records.VELOCITY, mavlink.ESTIMATOR_VELOCITY_HORIZ),
+    (records.HEIGHT, mavlink.ESTIMATOR_VELOCITY_VERT | mavlink.ESTIMATOR_POS_VERT_ABS),
+    (records.POSITION, mavlink.ESTIMATOR_POS_HORIZ_REL | mavlink.ESTIMATOR_PRED_POS_HORIZ_REL),
+    (
+        records.POSITION | records.GLOBAL,
+        mavlink.ESTIMATOR_POS_HORIZ_ABS | mavlink.ESTIMATOR_PRED_POS_HORIZ_ABS,
+    ),
+    (records.ABOVE_GROUND, mavlink.ESTIMATOR_POS_VERT_AGL),
+)
+
+
+def gps_global_origin(s: Snapshot) -> Any:
+    """GPS_GLOBAL_ORIGIN of the local frame."""
+    if not s.has(records.GLOBAL):
+        return None
+    latitude, longitude, height = s.origin
+    return mavlink.MAVLink_gps_global_origin_message(
+        int32(math.degrees(latitude) * 1e7),
+        int32(math.degrees(longitude) * 1e7),
+        int32(height * 1e3),
+        s.now,
+    )
+
+
+def home_position(s: Snapshot) -> Any:
+    """HOME_POSITION; None while home is unknown."""
+    home = s.commander.home
+    if home is None or s.home is None:
+        return None
+    latitude, longitude, height = home
+    return mavlink.MAVLink_home_position_message(
+        int32(latitude * 1e7),
+        int32(longitude * 1e7),
+        int32(height * 1e3),
+        *s.home,
+        [1.0, 0.0, 0.0, 0.0],
+        0.0,
+        0.0,
+        0.0,
+        s.now,
+    )
+
+
+PULSE_AT_REST, PULSE_RANGE = 1000, 1000
+"""Servo pulse at motor command 0 and its increase to command 1, us (PX4's simulated outputs)."""
+
+
+def attitude_target(s: Snapshot) -> Any:
+    """ATTITUDE_TARGET; without attitude at the trajectory level, because the controller computes its own."""
+    setpoint = s.source.setpoint
+    level = int(setpoint["level"])
+    mask = 0 if level == records.LEVEL_RATES else 7
+    mask |= 0 if level == records.LEVEL_ATTITUDE else mavlink.ATTITUDE_TARGET_TYPEMASK_ATTITUDE_IGNORE
+    if level not in (records.LEVEL_ATTITUDE, records.LEVEL_RATES):
+        mask |= mavlink.ATTITUDE_TARGET_TYPEMASK_THROTTLE_IGNORE
+    thrust = float(setpoint["thrust"])
+    return mavlink.MAVLink_attitude_target_message(
+        s.boot_ms,
+        mask,
+        setpoint["attitude"].tolist(),
+        *setpoint["angular_velocity"].tolist(),
+        thrust,
+    )
+
+
+def position_target_local_ned(s: Snapshot) -> Any:
+    """POSITION_TARGET_LOCAL_NED; uncontrolled values are nan and masked, as in PX4."""
+    setpoint = s.source.setpoint
+    if int(setpoint["level"]) != records.TRAJECTORY:
+        return None
+    values = [
+        *setpoint["position"].tolist(),
+        *setpoint["velocity"].tolist(),
+        *setpoint["acceleration"].tolist(),
+        float(setpoint["yaw"]),
+        float(setpoint["yaw_rate"]),
+    ]
+    # bits 0 to 8 position, velocity, acceleration; 9 is "force"; 10 yaw, 11 yaw rate
+    bits = [*range(9), 10, 11]
+    mask = sum(1 << bit for bit, value in zip(bits, values, strict=True) if not math.isfinite(value))
+    return mavlink.MAVLink_position_target_local_ned_message(
+        s.boot_ms, mavlink.MAV_FRAME_LOCAL_NED, mask, *values
+    )
+
+
+def servo_output_raw(s: Snapshot) -> Any:
+    """SERVO_OUTPUT_RAW: motor commands as pulses; 0 for unused outputs."""
+    count = s.source.rotor_count
+    controls = s.source.controls.tolist()[:16]
+    pulses = [uint16(PULSE_AT_REST + PULSE_RANGE * value, 0) for value in controls[:count]]
+    pulses += [0] * (16 - len(pulses))
+    return mavlink.MAVLink_servo_output_raw_message(s.now & 0xFFFFFFFF, 0, *pulses)
+
+
+def gps_raw_int(s: Snapshot) -> Any:
+    """GPS_RAW_INT; eph and epv are unknown, because HIL_GPS has no dilution of precision."""
+    m = s.source.measurement
+    north, east, _ = m["gps_velocity"].tolist()
+    height = int32(float(m["altitude"]) * 1e3)
+    return mavlink.MAVLink_gps_raw_int_message(
+        s.now,
+        int(m["fix"]),
+        int32(math.degrees(float(m["latitude"])) * 1e7),
+        int32(math.degrees(float(m["longitude"])) * 1e7),
+        height,
+        UNKNOWN,
+        UNKNOWN,
+        uint16(math.hypot(north, east) * 1e2),
+        uint16(math.degrees(math.atan2(east, north)) % 360.0 * 1e2 % 36000),
+        rounded(float(m["satellites"]), 0, 254, 255),
+        height,
+        rounded(float(m["eph"]) * 1e3, 0, 2**32 - 1, 0),
+        rounded(float(m["epv"]) * 1e3, 0, 2**32 - 1, 0),
+    )
+
+
+def highres_imu(s: Snapshot) -> Any:
+    """HIGHRES_IMU: accelerometer, gyroscope, magnetometer in gauss, pressure in hPa."""
+    m = s.source.measurement
+    pressure = float(m["pressure"])
+    return mavlink.MAVLink_highres_imu_message(
+        s.now,
+        *m["accelerometer"].tolist(),
+        *m["gyroscope"].tolist(),
+        *(value * 1e4 for value in m["magnetometer"].tolist()),
+        pressure * 1e-2,
+        0.0,
+        pressure_altitude(pressure),
+        NAN,
+        0x3F | 0x1C0 | 0xA00,
+    )
+
+
+def scaled_pressure(s: Snapshot) -> Any:
+    """SCALED_PRESSURE."""
+    pressure = float(s.source.measurement["pressure"])
+    return mavlink.MAVLink_scaled_pressure_message(s.boot_ms, pressure * 1e-2, 0.0, 0)
+
+
+def distance_sensor(s: Snapshot) -> Any:
+    """DISTANCE_SENSOR facing down; None if nothing is in range."""
+    distance = float(s.source.measurement["range"])
+    if not distance > 0.0:
+        return None
+    return mavlink.MAVLink_distance_sensor_message(
+        s.boot_ms,
+        0,
+        0xFFFE,
+        uint16(distance * 1e2),
+        mavlink.MAV_DISTANCE_SENSOR_LASER,
+        0,
+        mavlink.MAV_SENSOR_ROTATION_PITCH_270,
+        255,
+    )
+
+
+def vibration(s: Snapshot) -> Any:
+    """VIBRATION: zero, because it is not measured."""
+    return mavlink.MAVLink_vibration_message(s.now, 0.0, 0.0, 0.0, 0, 0, 0)
+
+
 MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
-    mavlink.MAVLINK_MSG_ID_HEARTBEAT: vehicle_messages.heartbeat,
-    mavlink.MAVLINK_MSG_ID_SYS_STATUS: vehicle_messages.sys_status,
-    mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: vehicle_messages.battery_status,
-    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: vehicle_messages.extended_sys_state,
-    mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: vehicle_messages.autopilot_version,
-    mavlink.MAVLINK_MSG_ID_PROTOCOL_VERSION: vehicle_messages.protocol_version,
-    mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: vehicle_messages.system_time,
-    mavlink.MAVLINK_MSG_ID_CURRENT_MODE: vehicle_messages.current_mode,
-    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: vehicle_messages.orbit_execution_status,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE: estimate_messages.attitude,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: estimate_messages.attitude_quaternion,
-    mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: estimate_messages.local_position_ned,
-    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: estimate_messages.global_position_int,
-    mavlink.MAVLINK_MSG_ID_VFR_HUD: estimate_messages.vfr_hud,
-    mavlink.MAVLINK_MSG_ID_ALTITUDE: estimate_messages.altitude,
-    mavlink.MAVLINK_MSG_ID_ODOMETRY: estimate_messages.odometry,
-    mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: estimate_messages.estimator_status,
-    mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: estimate_messages.gps_global_origin,
-    mavlink.MAVLINK_MSG_ID_HOME_POSITION: estimate_messages.home_position,
-    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: sensor_messages.gps_raw_int,
-    mavlink.MAVLINK_MSG_ID_HIGHRES_IMU: sensor_messages.highres_imu,
-    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: sensor_messages.scaled_pressure,
-    mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: sensor_messages.distance_sensor,
-    mavlink.MAVLINK_MSG_ID_VIBRATION: sensor_messages.vibration,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET: setpoint_messages.attitude_target,
-    mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: setpoint_messages.position_target_local_ned,
-    mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: setpoint_messages.servo_output_raw,
+    mavlink.MAVLINK_MSG_ID_HEARTBEAT: heartbeat,
+    mavlink.MAVLINK_MSG_ID_SYS_STATUS: sys_status,
+    mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: battery_status,
+    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: extended_sys_state,
+    mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: autopilot_version,
+    mavlink.MAVLINK_MSG_ID_PROTOCOL_VERSION: protocol_version,
+    mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: system_time,
+    mavlink.MAVLINK_MSG_ID_CURRENT_MODE: current_mode,
+    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: orbit_execution_status,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE: attitude,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: attitude_quaternion,
+    mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: local_position_ned,
+    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: global_position_int,
+    mavlink.MAVLINK_MSG_ID_VFR_HUD: vfr_hud,
+    mavlink.MAVLINK_MSG_ID_ALTITUDE: altitude,
+    mavlink.MAVLINK_MSG_ID_ODOMETRY: odometry,
+    mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: estimator_status,
+    mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: gps_global_origin,
+    mavlink.MAVLINK_MSG_ID_HOME_POSITION: home_position,
+    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: gps_raw_int,
+    mavlink.MAVLINK_MSG_ID_HIGHRES_IMU: highres_imu,
+    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: scaled_pressure,
+    mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: distance_sensor,
+    mavlink.MAVLINK_MSG_ID_VIBRATION: vibration,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET: attitude_target,
+    mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: position_target_local_ned,
+    mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: servo_output_raw,
 }
 """Messages by id; a function returns None while its values are unknown."""
+
+
+CAMERA_COMMANDS = range(2000, 3000)
+
+
+def payload_messages(payload: PayloadControl, system: int) -> Iterator[Any]:
+    """CAMERA_TRIGGER and commands that are waiting; those with a place as COMMAND_INT.
+
+    Args:
+        payload: emptied.
+        system: MAVLink id of the vehicle.
+    """
+    while payload.triggers:
+        time, number = payload.triggers.popleft()
+        yield mavlink.MAVLink_camera_trigger_message(time, number)
+    while payload.commands:
+        command, params = payload.commands.popleft()
+        component = int(mavlink.MAV_COMP_ID_CAMERA) if command in CAMERA_COMMANDS else 0
+        if command in REGIONS:
+            latitude, longitude = (v if abs(v) <= 180.0 else 0.0 for v in params[4:6])
+            place = (round(latitude * 1e7), round(longitude * 1e7), params[6])
+            frame = mavlink.MAV_FRAME_GLOBAL
+            yield mavlink.MAVLink_command_int_message(
+                system, component, frame, command, 0, 0, *params[:4], *place
+            )
+        else:
+            yield mavlink.MAVLink_command_long_message(system, component, command, 0, *params)

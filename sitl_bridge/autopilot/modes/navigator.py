@@ -14,12 +14,11 @@ from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
-from sitl_bridge.autopilot.modes.landing_target import LandingTarget
 from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
 from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
-from sitl_bridge.autopilot.modes.precision_landing import PrecisionLanding
+from sitl_bridge.autopilot.modes.precision_landing import LandingTarget, PrecisionLanding
 from sitl_bridge.core.world.geography import distance
 
 NAN = math.nan

@@ -6,9 +6,9 @@ failsafe.py and arming_checks.py decide the reaction.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
+from sitl_bridge.autopilot.commander_data import CRITICAL, EMERGENCY, INFO, WARNING
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
@@ -17,6 +17,36 @@ from sitl_bridge.autopilot.modes.tasks.sticks import Sticks
 from sitl_bridge.autopilot.safety.arming_checks import Accuracy, missing_needs
 from sitl_bridge.autopilot.safety.failsafe import FailsafeConditions
 from sitl_bridge.autopilot.safety.geofence import Geofence
+
+LOW, CRITICALLY_LOW, EMPTY = 1, 2, 3
+"""battery_status.warning."""
+
+TEXTS = {
+    LOW: (WARNING, "Low battery level, return advised"),
+    CRITICALLY_LOW: (CRITICAL, "Critical battery level, land now"),
+    EMPTY: (EMERGENCY, "Emergency battery level, land immediately"),
+}
+"""MAV_SEVERITY and text when a level is entered."""
+
+
+def warning_level(remaining: float, before: int, armed: bool, values: Mapping[str, float]) -> int:
+    """Return the battery's warning level; it does not decrease while the vehicle is armed.
+
+    Args:
+        remaining: charge 0..1; nan if unknown.
+        before: previous level.
+        armed: whether the vehicle is armed.
+        values: parameter values.
+    """
+    level = 0
+    if remaining <= values["BAT_EMERGEN_THR"]:
+        level = EMPTY
+    elif remaining <= values["BAT_CRIT_THR"]:
+        level = CRITICALLY_LOW
+    elif remaining <= values["BAT_LOW_THR"]:
+        level = LOW
+    return max(level, before) if armed else level
+
 
 FENCE_PERIOD = 500_000
 """Interval between fence checks, us; PX4's GEOFENCE_CHECK_INTERVAL is 200 ms, but a polygon costs more
