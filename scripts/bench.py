@@ -50,7 +50,7 @@ from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.closed_loop import fly
-from sitl_bridge.swarm.formation.formation_specification import (
+from sitl_bridge.swarm.formation.specification import (
     FormationSpecification,
     LeaderPathSpecification,
     LimitsSpecification,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.stack_process import Configuration, StackProcess
+from sitl_bridge.autopilot.process import Configuration, StackProcess
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -24,8 +24,8 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.link.px4.find import find_px4
 from sitl_bridge.link.px4.px4_process import Px4Process
-from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
+from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.quick_simulation import FormationResult
 
 Array: TypeAlias = NDArray[np.float64]

@@ -33,7 +33,7 @@ from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes.tasks.orbit import Circle
-from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.link.mavlink.decoder import Decoder
 
 ZURICH = (47.397742, 8.545594, 488.0)

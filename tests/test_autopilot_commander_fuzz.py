@@ -14,7 +14,7 @@ from sitl_bridge.autopilot.commander import HANDLERS
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
-from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.base.errors import UserError
 
 RESULTS = range(7)  # MAV_RESULT

@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.api.fleet import Fleet
+from sitl_bridge.autopilot.main import LinkedStack, connect
 from sitl_bridge.autopilot.pilot import Pilot
+from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.autopilot.records import GPS_POSITION, GPS_VELOCITY
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.autopilot.stack_main import LinkedStack, connect
-from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup

@@ -14,8 +14,8 @@ from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import VehicleFacts
 from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.services import Services
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.safety import arming_checks
-from sitl_bridge.autopilot.stack_parameters import Parameters
 
 STEP = 50_000
 SECOND = 1_000_000

@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.mavlink.mission_protocol import decode_item, encode_i
 from sitl_bridge.autopilot.mavlink.parameter_protocol import GROUND_STATION, parameter_hash
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
-from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.autopilot.parameters import Parameters
 
 STEP = 50_000
 SECOND = 1_000_000

@@ -15,15 +15,15 @@ from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly, row, succeeded, table
+from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
+from sitl_bridge.swarm.avoidance.specification import (
     AvoidanceSpecification,
     Noise,
     RouteSpecification,
     SwapCircle,
 )
-from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly, row, succeeded, table
-from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
-from sitl_bridge.swarm.avoidance.solver import PlanStatus
 
 MISSIONS = Path(__file__).parents[1] / "missions"
 

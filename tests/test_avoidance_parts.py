@@ -26,7 +26,6 @@ from sitl_bridge.core.vehicle.airframe_file import find_airframe
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
-from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification, check_scenario
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, ControlLimits
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.full_dynamics import quaternion
@@ -39,6 +38,7 @@ from sitl_bridge.swarm.avoidance.neighbours import (
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.references import Route, Table
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, check_scenario
 
 FLOWN_TOPICS = [
     "vehicle_attitude",

@@ -22,15 +22,15 @@ from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import FleetSession
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
-    AvoidanceSpecification,
-    RouteSpecification,
-)
-from sitl_bridge.swarm.avoidance.avoidance_specification import goal as goal_of
-from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, commanded_acceleration, rehearse
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
+from sitl_bridge.swarm.avoidance.specification import (
+    AvoidanceSpecification,
+    RouteSpecification,
+)
+from sitl_bridge.swarm.avoidance.specification import goal as goal_of
+from sitl_bridge.swarm.avoidance.swarm import Swarm, commanded_acceleration, rehearse
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import States, fly

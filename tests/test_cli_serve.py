@@ -17,8 +17,8 @@ import typer
 from peer import Peer
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot import stack_main
-from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.autopilot import main as stack_main
+from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.autopilot import autopilot
 from sitl_bridge.cli.main import build

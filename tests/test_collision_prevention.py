@@ -14,8 +14,8 @@ from pymavlink.dialects.v20 import common as mavlink
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.collision_prevention import UNKNOWN, CollisionPrevention
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.perception_settings import reach
 from sitl_bridge.core.world.world import World

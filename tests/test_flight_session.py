@@ -19,7 +19,7 @@ import pytest
 from made_up_px4 import make_build
 from mavsdk.plugins.telemetry import FlightMode, LandedState
 
-from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.cli.fly import live_line

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.missions.setpoint import offboard_target
 from sitl_bridge.swarm.formation.choreography import Choreography
-from sitl_bridge.swarm.formation.conduct import Conduct
-from sitl_bridge.swarm.formation.formation import Formation
+from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import (
@@ -99,7 +98,7 @@ def flight(
     leader: Leader | None = None,
     follower: Follower | None = None,
     model: PointMass | None = None,
-    **conduct: Any,
+    **behaviour: Any,
 ) -> Flight:
     path = path or there()
     choreography = Choreography(pattern(start, count, 3.0), Limits(speed=2.0, acceleration=1.5))
@@ -112,7 +111,7 @@ def flight(
         follower or follow(),
         topology=Topology(graph),  # type: ignore[arg-type]
         radio=Radio(count, BEACON, seed=seed, delay=round(delay * 1e6), loss=loss),
-        conduct=Conduct(**conduct),
+        behaviour=FormationBehaviour(**behaviour),
     )
     places = choreography.start + path.at(0.0).position
     return Flight(formation, PointMassFleet(places, model), hook)

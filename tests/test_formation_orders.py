@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.messages import FormationTarget
 from sitl_bridge.session.missions import orders_pipe
-from sitl_bridge.swarm.formation.formation_specification import (
+from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
+from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
+from sitl_bridge.swarm.formation.specification import (
     FormationPlan,
     FormationSpecification,
     LeaderPathSpecification,
@@ -26,8 +28,6 @@ from sitl_bridge.swarm.formation.formation_specification import (
     Waypoint,
     plan_formation,
 )
-from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
-from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.point_mass import PointMassFleet
 

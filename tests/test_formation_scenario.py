@@ -192,7 +192,7 @@ def test_events_in_the_section_of_old_are_refused_with_what_to_write(tmp_path: P
 def test_patience_with_silence_follows_from_the_graph(tmp_path: Path) -> None:
     def timeout(graph: str) -> float:
         file = scenario(tmp_path, ("seed: 3", f"seed: 3\nradio: {graph}"))
-        return load_formation(file).formation().conduct.timeout * 1e-6
+        return load_formation(file).formation().behaviour.timeout * 1e-6
 
     assert timeout("{rate: 20}") == 1.0
     # 12 beacons of 50 ms lost in a row have a probability of 5e-7 at 30 %.

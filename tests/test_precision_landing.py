@@ -26,8 +26,8 @@ from sitl_bridge.autopilot.modes.precision_landing import (
     LandingTarget,
     PrecisionLanding,
 )
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
-from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.geography import Projection

@@ -29,7 +29,7 @@ from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
-from sitl_bridge.swarm.formation.formation_events import FORMATION_KINDS, AnyFormationEvent
+from sitl_bridge.swarm.formation.events import FORMATION_KINDS, AnyFormationEvent
 from sitl_bridge.swarm.in_process import fly_built_in
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -11,10 +11,10 @@ import sitl_bridge as sb
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.session.scenario import load_avoidance, load_scenario
-from sitl_bridge.swarm.avoidance.avoidance_specification import RouteSpecification
 from sitl_bridge.swarm.avoidance.neighbours import Obstacle
 from sitl_bridge.swarm.avoidance.records import BOX
 from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
+from sitl_bridge.swarm.avoidance.specification import RouteSpecification
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 ROUTES = (RouteSpecification(name="a", points=((-5.0, 0.0, -3.0), (5.0, 0.0, -3.0))),)

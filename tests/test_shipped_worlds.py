@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build

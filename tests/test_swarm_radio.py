@@ -7,14 +7,14 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import ConfigurationError
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
+from sitl_bridge.swarm.avoidance.closed_loop import BroadcastNetwork
+from sitl_bridge.swarm.avoidance.neighbours import Broadcast
+from sitl_bridge.swarm.avoidance.specification import (
     AvoidanceSpecification,
     RouteSpecification,
     check_scenario,
 )
-from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm
-from sitl_bridge.swarm.avoidance.closed_loop import BroadcastNetwork
-from sitl_bridge.swarm.avoidance.neighbours import Broadcast
+from sitl_bridge.swarm.avoidance.swarm import Swarm
 from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.neighbour_graph import Topology
 from sitl_bridge.swarm.radio import RadioSpecification

@@ -10,7 +10,7 @@ from px4_flights import follow_terrain
 
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.tasks.sticks import TerrainHold
-from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.autopilot.parameters import Parameters
 
 HEIGHT = 5.0
 """m over the ground at the start, at a down of -20 m."""

@@ -2,6 +2,6 @@
 
 import sys
 
-from sitl_bridge.autopilot.stack_main import main
+from sitl_bridge.autopilot.main import main
 
 sys.exit(main())

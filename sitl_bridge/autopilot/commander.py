@@ -38,12 +38,12 @@ from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes.payload_control import REGIONS, TRIGGERS
 from sitl_bridge.autopilot.modes.tasks.orbit import LEAST_RADIUS, UNCHANGED, Circle
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.safety import arming_checks, failsafe
 from sitl_bridge.autopilot.safety.condition_monitor import TEXTS, ConditionMonitor, warning_level
 from sitl_bridge.autopilot.safety.failsafe import AutoDisarm
 from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.autopilot.safety.plans import Plans
-from sitl_bridge.autopilot.stack_parameters import Parameters
 
 CHECK_PERIOD = 100_000
 """us between arming checks (Commander.cpp runs them at 10 Hz)."""

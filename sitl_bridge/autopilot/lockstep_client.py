@@ -2,7 +2,7 @@
 
 It calls the C library's socket functions by name (Linux), as the simulator's side does (link/hil/loop.py).
 Rare
-or slow work (the commander, a closed connection) makes it return to stack_main.py.
+or slow work (the commander, a closed connection) makes it return to main.py.
 """
 
 from __future__ import annotations

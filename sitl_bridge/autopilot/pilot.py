@@ -20,8 +20,8 @@ from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.estimation import measurement
 from sitl_bridge.autopilot.flight_log import StackLog
 from sitl_bridge.autopilot.mavlink.parameter_protocol import GROUND_STATION, vehicle_type
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays
-from sitl_bridge.autopilot.stack_parameters import Parameters
 from sitl_bridge.autopilot.topic_log import LogSources
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification

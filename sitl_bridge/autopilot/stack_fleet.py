@@ -1,7 +1,7 @@
 """n simulated vehicles and their flight stacks in one process, advanced together.
 
 No sockets, no clock: a flight is a function of its seed and of the commands to the vehicles.  One vehicle at
-the far end of the simulator link is stack_main.py.
+the far end of the simulator link is main.py.
 """
 
 from __future__ import annotations

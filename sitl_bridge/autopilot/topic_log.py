@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.stack_process import LOG_ENDED
+from sitl_bridge.autopilot.process import LOG_ENDED
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_writer import UlogWriter, spread
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.autopilot.stack_main import fly
-from sitl_bridge.autopilot.stack_process import Configuration
+from sitl_bridge.autopilot.main import fly
+from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.system.signals import run
 from sitl_bridge.cli.options import load_settings_world
 from sitl_bridge.core.vehicle.airframe_file import load_airframe

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from sitl_bridge.core.dynamics.proximity import Proximity
     from sitl_bridge.core.simulation.scheduled_events import EventWitness
     from sitl_bridge.session.scenario import LoadedScenario
-    from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
     from sitl_bridge.swarm.avoidance.closed_loop import Plant
+    from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 
 On = Literal["quick", "full"]
 

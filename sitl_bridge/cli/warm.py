@@ -59,8 +59,8 @@ def _prepare_server() -> None:
 
 def _prepare_stack() -> None:
     """Prepare a built-in flight stack that nobody connects to."""
-    from sitl_bridge.autopilot.stack_main import LinkedStack
-    from sitl_bridge.autopilot.stack_process import Configuration
+    from sitl_bridge.autopilot.main import LinkedStack
+    from sitl_bridge.autopilot.process import Configuration
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.core.world.world import WorldSpecification
     from sitl_bridge.session.session import STEP

@@ -9,7 +9,7 @@ from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.event_specification import event_faults
 from sitl_bridge.session.scenario import LoadedScenario, fault_line
-from sitl_bridge.swarm.formation.formation_events import FORMATION_KINDS
+from sitl_bridge.swarm.formation.events import FORMATION_KINDS
 
 FlightKind = Literal["fly", "full formation", "full avoidance", "quick formation", "quick avoidance"]
 """``sitl-bridge fly``; ``simulate --on full`` and ``--on quick``, with a formation and with avoidance."""

@@ -40,20 +40,20 @@ from sitl_bridge.core.world.world_file import (
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.session.old_scenario import old_faults
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
+from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
+from sitl_bridge.swarm.avoidance.specification import (
     MOST_OBSTACLES,
     AvoidanceSettings,
     AvoidanceSpecification,
     all_routes,
     flight_faults,
 )
-from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
-from sitl_bridge.swarm.formation.formation_events import (
+from sitl_bridge.swarm.formation.events import (
     FORMATION_KINDS,
     AnyFormationEvent,
     FormationEvent,
 )
-from sitl_bridge.swarm.formation.formation_specification import FormationPlan, plan_formation
+from sitl_bridge.swarm.formation.specification import FormationPlan, plan_formation
 from sitl_bridge.swarm.formation_file import FormationSection
 from sitl_bridge.swarm.radio import RadioSpecification
 

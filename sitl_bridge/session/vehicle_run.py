@@ -16,7 +16,7 @@ from typing import Any
 from sitl_bridge.analysis.report.flight_record import FlightRecord
 from sitl_bridge.analysis.report.summary import Outcome, summarise
 from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
-from sitl_bridge.autopilot.stack_process import LOG_ENDED, Configuration, StackProcess
+from sitl_bridge.autopilot.process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError, did_you_mean, faults_of
 from sitl_bridge.base.output_file import write_whole

@@ -20,7 +20,8 @@ from sitl_bridge.base.user_file import load_class
 from sitl_bridge.base.yaml_file import load
 from sitl_bridge.plan.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT
 from sitl_bridge.plan.plan_file import load_plan
-from sitl_bridge.swarm.formation.formation_specification import (
+from sitl_bridge.swarm.formation.roles import Follower, Leader
+from sitl_bridge.swarm.formation.specification import (
     MOST_VEHICLES,
     MOST_WAYPOINTS,
     FormationSettings,
@@ -33,7 +34,6 @@ from sitl_bridge.swarm.formation.formation_specification import (
     RolesSpecification,
     Waypoint,
 )
-from sitl_bridge.swarm.formation.roles import Follower, Leader
 from sitl_bridge.swarm.trajectory_file import read_csv
 
 Array: TypeAlias = NDArray[np.float64]

@@ -30,10 +30,10 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.event_specification import ScheduledEvent
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.swarm.formation.events import EventQueue
 from sitl_bridge.swarm.formation.formation import true_slot_errors
-from sitl_bridge.swarm.formation.formation_events import EventQueue
-from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.patterns import closest_pair
+from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.quick_simulation import FormationRecording, FormationResult, play_due
 
@@ -242,7 +242,7 @@ def _flown(plan: FormationPlan, interface: BuiltInFleet) -> Flown:
             true.append(position.copy())
         separation.append(closest_pair(position)[0])
 
-    until = fleet.time + formation.conduct.notice + round(1e6 * plan.duration)
+    until = fleet.time + formation.behaviour.notice + round(1e6 * plan.duration)
     fly(formation, interface, until, SETPOINT_INTERVAL, watch)
     result = recording.result(plan)
     return Flown(

@@ -9,11 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.swarm.formation.conduct import FormationLogEntry
-from sitl_bridge.swarm.formation.formation import Formation
-from sitl_bridge.swarm.formation.formation_events import EventQueue, LeaveEvent, StallEvent
-from sitl_bridge.swarm.formation.formation_specification import FormationPlan
+from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
+from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
 from sitl_bridge.swarm.formation.patterns import closest_pair
+from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.point_mass import PointMassFleet
 
@@ -225,7 +224,7 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
     fleet = PointMassFleet(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
     recording = FormationRecording(formation)
     events = EventQueue(plan.specification.events)
-    until = formation.conduct.notice + round(1e6 * plan.duration)
+    until = formation.behaviour.notice + round(1e6 * plan.duration)
 
     def watch(states: States, setpoints: Setpoints) -> None:
         if not formation.started_at:

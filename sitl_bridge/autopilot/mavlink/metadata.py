@@ -13,7 +13,7 @@ import zlib
 from typing import Any
 
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.autopilot.stack_parameters import Parameters
+from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 
 GENERAL = "general.json"

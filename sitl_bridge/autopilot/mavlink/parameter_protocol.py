@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import Any
 
-from sitl_bridge.autopilot.stack_parameters import ParameterInfo, Parameters
+from sitl_bridge.autopilot.parameters import ParameterInfo, Parameters
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import ParameterValue, parameter_bytes

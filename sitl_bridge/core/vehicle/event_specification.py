@@ -1,7 +1,7 @@
 """Scheduled faults and changes of a flight, as data: motors, sensors, payloads, wind, flight stacks.
 
 Their effects on a simulation are in scheduled_events.py.  Events of a formation, such as a vehicle that
-leaves it, are in swarm/formation/formation_events.py; a scenario file has one list of all.
+leaves it, are in swarm/formation/events.py; a scenario file has one list of all.
 """
 
 from __future__ import annotations

@@ -31,16 +31,16 @@ from sitl_bridge.session.missions.swarm_script import Place, clear_to_land, pars
 from sitl_bridge.session.missions.swarm_vehicle import Say
 from sitl_bridge.session.missions.time_gate import time_gate
 from sitl_bridge.session.scenario import load_scenario
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
+from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
+from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
+from sitl_bridge.swarm.avoidance.solver import PlanStatus
+from sitl_bridge.swarm.avoidance.specification import (
     AvoidanceSpecification,
     RouteSpecification,
     check_scenario,
     goal,
 )
-from sitl_bridge.swarm.avoidance.avoidance_swarm import Swarm, rehearse
-from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
-from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
-from sitl_bridge.swarm.avoidance.solver import PlanStatus
+from sitl_bridge.swarm.avoidance.swarm import Swarm, rehearse
 from sitl_bridge.swarm.interface import Setpoints, States
 
 RATE = 25.0

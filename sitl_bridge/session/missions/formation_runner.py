@@ -31,11 +31,11 @@ from sitl_bridge.session.missions.swarm_flight import finish, in_the_air, until_
 from sitl_bridge.session.missions.swarm_script import clear_to_land, parse, swarm_command_line
 from sitl_bridge.session.missions.swarm_vehicle import Place, Say
 from sitl_bridge.session.scenario import load_formation
-from sitl_bridge.swarm.formation.formation_events import EventQueue, LeaveEvent
-from sitl_bridge.swarm.formation.formation_specification import FormationPlan
+from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import pattern
+from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States, fly_async
 from sitl_bridge.swarm.quick_simulation import SETTLING_TIME, FormationRecording, FormationResult
 
@@ -119,7 +119,7 @@ class _Flight:
 
     async def fly(self) -> FormationResult:
         formation, fleet = self.formation, self.fleet
-        notice = formation.conduct.notice
+        notice = formation.behaviour.notice
         self._planned_end = round(fleet.time * 1e6) + notice + round(1e6 * self.plan.duration)
         await fleet.steer(formation, self._end, self._watch)
         self._phase = "lands"

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.swarm.avoidance.agent import Agent, ControlCommand, OwnState
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
-    AvoidanceSpecification,
-    RouteSpecification,
-    check_scenario,
-)
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel, ControllerSettings
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, obstacle_entities
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, STATES
 from sitl_bridge.swarm.avoidance.separation import separation
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
+from sitl_bridge.swarm.avoidance.specification import (
+    AvoidanceSpecification,
+    RouteSpecification,
+    check_scenario,
+)
 from sitl_bridge.swarm.radio import RadioSpecification
 
 Array: TypeAlias = NDArray[np.float64]

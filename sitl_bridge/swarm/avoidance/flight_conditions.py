@@ -14,7 +14,7 @@ import numpy as np
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
+from sitl_bridge.swarm.avoidance.specification import (
     AvoidanceSpecification,
     RouteSpecification,
     goal,

@@ -18,7 +18,7 @@ from sitl_bridge.core.world.records import BOX, CYLINDER, HEIGHT_MAP, MESH, SPHE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.swarm.avoidance.avoidance_specification import (
+from sitl_bridge.swarm.avoidance.specification import (
     MOST_OBSTACLES,
     BoxPlan,
     CylinderPlan,

@@ -7,8 +7,8 @@ of a vehicle is known to all at once, as from its neighbours' radios.  Time is t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
-from sitl_bridge.swarm.formation.conduct import Conduct, FormationLogEntry
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
 from sitl_bridge.swarm.formation.patterns import pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON, REFERENCE
@@ -33,6 +32,49 @@ from sitl_bridge.swarm.interface import Setpoints, States
 from sitl_bridge.swarm.neighbour_graph import Topology
 from sitl_bridge.swarm.radio import Radio
 
+LeaderLoss: TypeAlias = Literal["next", "hold", "return"]
+
+
+@dataclass(frozen=True)
+class FormationBehaviour:
+    """Behaviour of the vehicles of a formation.
+
+    Attributes:
+        beacon_period: us between two beacons of a vehicle.
+        notice: us from the announcement of a start or a move to its begin: long enough for several beacons
+            over all links, so that losses have no effect.
+        leader_loss: ``next``: the next vehicle in line leads; ``hold``: all come to rest in their slots;
+            ``return``: and then fly to their start positions.
+        timeout: us without a message of the leader after which it counts as lost.
+        stagger: us of additional time-out for each further vehicle in line.
+        line: of succession; by number if empty.
+        braking: m/s^2 of deceleration without a leader.
+    """
+
+    beacon_period: int = 50_000
+    notice: int = 1_500_000
+    leader_loss: LeaderLoss = "next"
+    timeout: int = 1_000_000
+    stagger: int = 300_000
+    line: tuple[int, ...] = ()
+    braking: float = 2.0
+
+    @property
+    def coast(self) -> float:
+        """Time in s without a message of the leader for which the centre keeps its velocity."""
+        wait = 3 * self.stagger if self.leader_loss == "next" else 0
+        return (self.timeout + wait) * 1e-6
+
+
+@dataclass(frozen=True)
+class FormationLogEntry:
+    """An event: us, vehicle (-1 for all), and text."""
+
+    time: int
+    vehicle: int
+    text: str
+
+
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -47,7 +89,7 @@ class Formation:
         follower: control law of the other vehicles.
         topology: links of the radio.
         radio: carries the beacons.
-        conduct: the other settings.
+        behaviour: the other settings.
 
     Attributes:
         events: events in order.
@@ -62,17 +104,17 @@ class Formation:
         *,
         topology: Topology | None = None,
         radio: Radio | None = None,
-        conduct: Conduct | None = None,
+        behaviour: FormationBehaviour | None = None,
     ) -> None:
         count = choreography.count
         self.choreography, self.leader, self.follower = choreography, leader, follower
         self.topology = topology or Topology()
         self.radio = radio or Radio(count, BEACON, seed=0)
-        self.conduct = conduct or Conduct()
+        self.behaviour = behaviour or FormationBehaviour()
         self.events: list[FormationLogEntry] = []
         self.started_at = 0
         self.present = np.ones(count, dtype=np.bool_)
-        self._place = _places(self.conduct.line, count)
+        self._place = _places(self.behaviour.line, count)
         # --- knowledge of each vehicle
         self._claim = np.full(count, count - 1 - self._place[0], dtype=np.int64)
         self._leader = np.zeros(count, dtype=np.int64)
@@ -117,7 +159,7 @@ class Formation:
         """
         if self.started_at:
             raise UserError("the formation has been started already")
-        self.started_at = self._time + self.conduct.notice
+        self.started_at = self._time + self.behaviour.notice
         for i in self.leaders:
             self._start[i] = self.started_at
         self._note(-1, f"start at {self.started_at * 1e-6:.2f} s")
@@ -143,7 +185,7 @@ class Formation:
         members = self.members
         if slots is None:
             slots = pattern(name, int(members.sum()), spacing)
-        at = self._time - self.started_at + max(round(1e6 * after), self.conduct.notice)
+        at = self._time - self.started_at + max(round(1e6 * after), self.behaviour.notice)
         move = self.choreography.add(name, slots, at, members=members, leader=leaders[0])
         for i in leaders:
             self._epoch[i] = len(self.choreography.moves) - 1
@@ -171,7 +213,7 @@ class Formation:
         leaders = self.leaders
         if not (leaders and self.started_at):
             raise UserError("the formation has no leader now, so it cannot change its slots")
-        at = self._time - self.started_at + self.conduct.notice
+        at = self._time - self.started_at + self.behaviour.notice
         trial, members = self.choreography.up_to(at), self.members
         kept = len(trial.moves)
         move = trial.add(name, slots(trial, members, leaders[0]), at, members=members, leader=leaders[0])
@@ -198,7 +240,7 @@ class Formation:
         self.present[vehicle] = False
         self._leaving[vehicle] = leave(
             action, self._time, self._states.position[vehicle], self._states.velocity[vehicle],
-            self._home[vehicle], speed=self.choreography.limits.speed, braking=self.conduct.braking,
+            self._home[vehicle], speed=self.choreography.limits.speed, braking=self.behaviour.braking,
         )  # fmt: skip
         self._note(vehicle, f"aborts: {action}")
 
@@ -286,18 +328,20 @@ class Formation:
         followers = on_air & (self._leader != np.arange(len(on_air))) & (self._start > 0)
         followers &= self._centre["stamp"] > 0
         silence = self._time - self._centre["stamp"]
-        if not (followers & (silence > self.conduct.timeout)).any():
+        if not (followers & (silence > self.behaviour.timeout)).any():
             return
-        if self.conduct.leader_loss == "next":
+        if self.behaviour.leader_loss == "next":
             known = np.maximum(self._leader, 0)
             rank = self._place - ((self._place[known] < self._place) & (self._leader >= 0))
-            heirs = np.flatnonzero(followers & (silence > self.conduct.timeout + self.conduct.stagger * rank))
+            heirs = np.flatnonzero(
+                followers & (silence > self.behaviour.timeout + self.behaviour.stagger * rank)
+            )
             for i in heirs.tolist():
                 count = len(on_air)
                 self._claim[i] = (self._claim[i] // count + 1) * count + count - 1 - self._place[i]
                 self._leader[i] = i
                 self._note(i, "leads now")
-        elif self.conduct.leader_loss == "return" and not self._returning:
+        elif self.behaviour.leader_loss == "return" and not self._returning:
             self._plan_return(followers)
 
     def _plan_return(self, followers: Mask) -> None:
@@ -305,10 +349,10 @@ class Formation:
         who = np.flatnonzero(followers)
         places = self._home[~np.isnan(self._home_yaw)]
         rest = extrapolated(
-            self._centre[who[:1]], self._time + 10**9, self.conduct.coast, self.conduct.braking
+            self._centre[who[:1]], self._time + 10**9, self.behaviour.coast, self.behaviour.braking
         )
         speed = float(np.linalg.norm(self._centre["velocity"][who[0]]))
-        begin_at = self._time + round(1e6 * (speed / self.conduct.braking + 1.0))
+        begin_at = self._time + round(1e6 * (speed / self.behaviour.braking + 1.0))
         heading = np.full(len(self.present), float(rest["heading"][0]))
         offsets = self.choreography.offsets(self._epoch, begin_at - int(self._start[who[0]]))
         begin = rest["position"] + in_world(offsets, heading, np.zeros(len(heading)))[0][who]
@@ -330,7 +374,9 @@ class Formation:
     def _rejoin(self, vehicle: int) -> None:
         """Plan the path of a returned vehicle to its slot, around the slots of the others."""
         self._lost_way.discard(vehicle)
-        centre = extrapolated(self._centre[[vehicle]], self._time, self.conduct.coast, self.conduct.braking)
+        centre = extrapolated(
+            self._centre[[vehicle]], self._time, self.behaviour.coast, self.behaviour.braking
+        )
         slots = self.choreography.offsets(self._epoch, self._time - int(self._start[vehicle]))[0]
         apart = self._states.position[vehicle] - centre["position"][0]
         place = rotation(float(centre["heading"][0])).T @ apart
@@ -396,7 +442,7 @@ class Formation:
             return
         view = self._view(states, offsets, who)
         setpoints.put(who, self.follower.steer(view))
-        silent = view.age > self.conduct.coast
+        silent = view.age > self.behaviour.coast
         if silent.any():
             rest = Setpoints(
                 view.slot.position[silent], view.slot.velocity[silent],
@@ -405,7 +451,7 @@ class Formation:
             setpoints.put(who[silent], rest)
 
     def _view(self, states: States, offsets: tuple[Array, Array, Array], who: Index) -> FormationView:
-        centre = extrapolated(self._centre, self._time, self.conduct.coast, self.conduct.braking)
+        centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
         world = in_world(offsets, centre["heading"], centre["turn_rate"])
         age = (self._time - self._centre["stamp"]) * 1e-6
         return FormationView(
@@ -422,7 +468,7 @@ class Formation:
         row[who] = np.arange(len(who))
         edges, heard = self.radio.edges, self.radio.heard
         age = self._time - heard["stamp"]
-        use = (heard["stamp"] > 0) & (age <= self.conduct.timeout) & (row[edges[:, 1]] >= 0)
+        use = (heard["stamp"] > 0) & (age <= self.behaviour.timeout) & (row[edges[:, 1]] >= 0)
         sender, receiver, heard, age = edges[use, 0], edges[use, 1], heard[use], age[use] * 1e-6
         slots = (offsets[0][sender], offsets[1][sender], offsets[2][sender])
         place, rate, _ = in_world(slots, centre["heading"][receiver], centre["turn_rate"][receiver])
@@ -434,7 +480,7 @@ class Formation:
     def _send(self, states: States, on_air: Mask) -> None:
         if states.time < self._next_beacon:
             return
-        self._next_beacon = states.time + self.conduct.beacon_period
+        self._next_beacon = states.time + self.behaviour.beacon_period
         beacons = np.zeros(len(on_air), BEACON)
         beacons["stamp"] = states.time
         beacons["position"], beacons["velocity"] = states.position, states.velocity
@@ -453,7 +499,7 @@ class Formation:
         leaders = self.leaders
         time = self._time - self.started_at if self.started_at else 0
         offsets = self.choreography.offsets(self._epoch, time)
-        centre = extrapolated(self._centre, self._time, self.conduct.coast, self.conduct.braking)
+        centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
         place = in_world(offsets, centre["heading"], centre["turn_rate"])[0]
         if leaders:
             first = leaders[0]
@@ -485,9 +531,6 @@ def _places(line: tuple[int, ...], count: int) -> Index:
 
 def _put(setpoints: Setpoints, vehicle: int, way: Sequence[Array]) -> None:
     setpoints.position[vehicle], setpoints.velocity[vehicle], setpoints.acceleration[vehicle] = way
-
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 def true_slot_errors(tracks: Mapping[str, Any], true: Array) -> Array:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.choreography import Choreography, Move
 from sitl_bridge.swarm.formation.formation import Formation
-from sitl_bridge.swarm.formation.formation_specification import FormationPlan
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.patterns import pattern
+from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.formation.trajectory import ROW_PERIOD, UnsafeShowError, single_violations
 from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.quick_simulation import SETTLING_TIME

@@ -19,9 +19,8 @@ from sitl_bridge.base.errors import FieldError, UserError, about
 from sitl_bridge.base.quantities import Degrees, Positive, Seconds
 from sitl_bridge.core.vehicle.event_specification import concerned
 from sitl_bridge.swarm.formation.choreography import Choreography
-from sitl_bridge.swarm.formation.conduct import Conduct, LeaderLoss
-from sitl_bridge.swarm.formation.formation import Formation
-from sitl_bridge.swarm.formation.formation_events import AnyFormationEvent, FormationEventSpecification
+from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
+from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
 from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import SCHEMES, FlownLeader, Follower, Leader
@@ -286,15 +285,15 @@ class FormationPlan:
             follower,
             topology=self.radio.topology(GRAPH),
             radio=self.radio.radio(made.count, BEACON, self.seed),
-            conduct=self._conduct(),
+            behaviour=self._behaviour(),
         )
 
-    def _conduct(self) -> Conduct:
+    def _behaviour(self) -> FormationBehaviour:
         made = self.specification
         period = 1.0 / self.radio.rate
         wait = _leader_timeout(self.radio, self.choreography)
         loss = made.leader_loss
-        return Conduct(
+        return FormationBehaviour(
             beacon_period=round(1e6 * period),
             notice=round(1e6 * (wait + 0.5)),
             leader_loss=loss.policy,

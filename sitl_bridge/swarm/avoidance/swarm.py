@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.swarm.avoidance.agent import ControlCommand, OwnState
-from sitl_bridge.swarm.avoidance.avoidance_specification import AvoidanceSpecification
 from sitl_bridge.swarm.avoidance.closed_loop import BroadcastNetwork, Flight, make_agents
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
 from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 from sitl_bridge.swarm.interface import Setpoints, States
 
 Floats = NDArray[np.float64]

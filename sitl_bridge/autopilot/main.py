@@ -1,7 +1,7 @@
 """The built-in flight stack as a process on the simulator link, where PX4 would be.
 
 It flies one vehicle: it connects to the simulator as PX4 does, answers every inertial frame, and serves
-MAVLink on PX4's ports.  Users start it with ``sitl-bridge autopilot``; stack_process.py starts it with
+MAVLink on PX4's ports.  Users start it with ``sitl-bridge autopilot``; process.py starts it with
 ``python -m sitl_bridge.autopilot CONFIGURATION.json``.
 """
 
@@ -24,8 +24,8 @@ from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.vehicle_snapshot import TelemetrySource
 from sitl_bridge.autopilot.pilot import Pilot
+from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.autopilot.stack import TICK, StackArrays
-from sitl_bridge.autopilot.stack_process import Configuration
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.core.world.world import World

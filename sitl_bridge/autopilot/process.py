@@ -1,6 +1,6 @@
 """Starting the built-in flight stack as a process of its own, and its configuration.
 
-What runs in that process is stack_main.py.
+What runs in that process is main.py.
 """
 
 from __future__ import annotations
