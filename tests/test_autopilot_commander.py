@@ -763,50 +763,11 @@ def test_malformed_commands_are_answered_and_break_nothing() -> None:
         assert np.isfinite(point.position).all()
 
 
-def test_heading_follows_its_parameter() -> None:
-    away = {5: place(0.0, 80.0)[0], 6: place(0.0, 80.0)[1]}
-    for mode, wanted in ((0, 90.0), (1, -90.0), (2, 90.0), (3, 90.0)):
-        point = Point(MPC_YAW_MODE=mode).airborne()
-        point.do(REPOSITION, math.nan, 1.0, at=away)
-        point.run(12.0)
-        assert math.degrees(point.yaw) == pytest.approx(wanted, abs=3.0)
-    point = Point(MPC_YAW_MODE=5).airborne()
-    before = point.yaw
-    point.do(REPOSITION, math.nan, 1.0, at=away)
+def test_the_nose_turns_to_where_it_flies() -> None:
+    point = Point().airborne()
+    point.do(REPOSITION, math.nan, 1.0, at={5: place(0.0, 80.0)[0], 6: place(0.0, 80.0)[1]})
     point.run(12.0)
-    assert point.yaw == pytest.approx(before)
-
-
-def test_it_turns_first_where_it_is_told_to() -> None:
-    point = Point(MPC_YAW_MODE=4).airborne()
-    point.do(REPOSITION, math.nan, 1.0, at={5: place(-50.0, 0.0)[0], 6: place(-50.0, 0.0)[1]})
-    point.run(2.0)
-    assert abs(point.position[0]) < 0.1
-    point.run(8.0)
-    assert point.position[0] < -10.0
-
-
-def test_a_mission_may_follow_a_take_off() -> None:
-    point = Point(COM_TAKEOFF_ACT=1).ready()
-    point.run(0.2)
-    point.commander.set_mission([item(0, 16, 20.0)])
-    point.do(TAKEOFF)
-    point.do(ARM, 1.0)
-    point.until(lambda: point.commander.mode is flight_modes.AUTO_MISSION, 30.0)
-
-
-def test_home_is_set_in_the_air_where_that_is_allowed() -> None:
-    for allowed in (0, 1):
-        point = Point(COM_HOME_IN_AIR=allowed)
-        point.valid &= ~records.GLOBAL
-        point.run(1.0)
-        offboard(point, OffboardTarget(velocity=(0.0, 0.0, -1.0), yaw=0.0))
-        assert point.do(ARM, 1.0) == ACCEPTED
-        stream(point, OffboardTarget(velocity=(0.0, 0.0, -1.0), yaw=0.0), 8.0)
-        assert point.commander.home is None
-        point.valid |= records.GLOBAL
-        stream(point, OffboardTarget(velocity=(0.0, 0.0, 0.0), yaw=0.0), 1.0)
-        assert (point.commander.home is not None) == bool(allowed)
+    assert math.degrees(point.yaw) == pytest.approx(90.0, abs=3.0)
 
 
 def test_sticks_are_ignored_where_they_are_turned_off() -> None:

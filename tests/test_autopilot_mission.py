@@ -17,7 +17,7 @@ from sitl_bridge.session.missions import plan_runner
 
 UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID = 2, 3, 4, 5  # MAV_MISSION_RESULT
 WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31
-DELAY, JUMP, SPEED, HOME, LAND_START, GATE = 93, 177, 178, 179, 189, 4501
+DELAY, JUMP, SPEED, HOME, LAND_START = 93, 177, 178, 179, 189
 MISSIONS = Path(__file__).parent.parent / "missions"
 
 
@@ -65,7 +65,6 @@ def passed(point: Point, north: float, east: float) -> float:
         (item(1, 84, 5.0), UNSUPPORTED, "VTOL"),
         (item(1, TAKEOFF, 5.0), INVALID, "takeoff not first waypoint item"),
         (act(1, JUMP, 7.0, 1.0), INVALID, "jump to item 8 of 2"),
-        (item(1, GATE, 0.0), INVALID, "waypoint and gate too close"),
     ],
 )
 def test_bad_items_are_refused_with_number_and_reason(bad: MissionItem, result: int, words: str) -> None:
@@ -96,25 +95,6 @@ def test_more_items_than_can_be_stored_are_refused() -> None:
     fault = Point().ready().commander.set_mission([item(k, WAYPOINT, 0.1 * k) for k in range(501)])
     assert fault is not None
     assert fault.result == NO_SPACE
-
-
-@pytest.mark.parametrize(
-    ("required", "commands", "words"),
-    [
-        (1, (WAYPOINT,), "Takeoff waypoint required"),
-        (2, (TAKEOFF, WAYPOINT), "Landing waypoint/pattern required"),
-        (3, (TAKEOFF, WAYPOINT), "Landing waypoint/pattern required"),
-        (4, (TAKEOFF, WAYPOINT), "Add Landing item or remove Takeoff"),
-        (4, (WAYPOINT, LAND), "Add Takeoff item or remove Landing"),
-        (4, (TAKEOFF, LAND), ""),
-        (0, (WAYPOINT,), ""),
-    ],
-)
-def test_take_off_and_landing_may_be_required(required: int, commands: tuple[int, ...], words: str) -> None:
-    point = Point(MIS_TKO_LAND_REQ=required).ready()
-    fault = point.commander.set_mission([item(k, command) for k, command in enumerate(commands)])
-    assert (fault.reason if fault else "").endswith(words)
-    assert (fault is None) == (words == "")
 
 
 def test_a_first_waypoint_far_away_is_only_warned_of() -> None:
@@ -297,20 +277,6 @@ def test_a_delay_stops_at_the_waypoint_before() -> None:
     point.until(lambda: point.commander.mission_current == 2, 60.0)
     assert point.until(lambda: point.commander.mission_current == 3, 20.0) == pytest.approx(6.0, abs=0.1)
     assert point.position[0] == pytest.approx(30.0, abs=0.5)
-
-
-def test_a_gate_is_passed_on_the_way_to_what_follows() -> None:
-    point = start(
-        item(0, TAKEOFF),
-        item(1, WAYPOINT, 5.0),
-        item(2, GATE, 20.0),
-        act(3, SPEED, 1.0, 3.0),
-        item(4, WAYPOINT, 60.0),
-    )
-    point.until(lambda: point.commander.mission_current == 4, 60.0)
-    assert point.position[0] == pytest.approx(20.0, abs=0.5)
-    assert point.reached[-1] == 3
-    finish(point)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.swarm.formation.assignment import CROSSING, assign, assign_wide, closest_approach
+from sitl_bridge.swarm.formation.assignment import assign, assign_wide, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, in_world
 from sitl_bridge.swarm.formation.patterns import (
     NAMES,
@@ -155,7 +155,8 @@ def test_assignment_is_the_best_of_all_permutations(seed: int, count: int) -> No
 def test_straight_ways_of_an_assignment_do_not_cross(seed: int, count: int) -> None:
     begin, slots = points(seed, count), points(seed + 1, count)
     end = slots[assign(begin, slots)]
-    bound = CROSSING * min(closest_pair(begin)[0], closest_pair(end)[0])
+    # CAPT, theorem 4.1, of an optimal assignment
+    bound = math.sqrt(0.5) * min(closest_pair(begin)[0], closest_pair(end)[0])
     assert closest_approach(begin, end)[0] >= bound - 1e-9
 
 

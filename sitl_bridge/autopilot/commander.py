@@ -310,8 +310,7 @@ class Commander:
         self.armed = True
         self._auto_disarm.begin()
         self.send_text(INFO, f"Armed by {reason}")
-        if self._values["COM_HOME_EN"]:
-            self.set_home_here()
+        self.set_home_here()
         return True
 
     def disarm(self, reason: str, forced: bool = False) -> bool:
@@ -409,8 +408,7 @@ class Commander:
         self._auto_disarm.has_flown = True
         if self._takeoff_time < 0:
             self._takeoff_time = self._now
-        if self._values["COM_HOME_EN"]:
-            self.set_home_here()
+        self.set_home_here()
 
     def _update_troubles(self, dt: float) -> None:
         monitor, conditions = self._monitor, self._monitor.conditions
@@ -487,12 +485,6 @@ class Commander:
         if requested_mode is flight_modes.AUTO_RTL:
             if self.change_mode(requested_mode):
                 self.send_text(INFO, "Returning to launch")
-        elif (
-            self.mode is flight_modes.AUTO_TAKEOFF
-            and self._values["COM_TAKEOFF_ACT"] == 1
-            and self._plans.mission_valid
-        ):
-            self.change_mode(flight_modes.AUTO_MISSION)
         else:
             self.change_mode(requested_mode)
         self._asked = asked
@@ -738,8 +730,6 @@ def _change_speed(commander: Commander, params: Params, _now: int) -> int:
 
 
 def _set_home(commander: Commander, params: Params, _now: int) -> int:
-    if not commander.parameters.values["COM_HOME_EN"]:
-        return DENIED
     if params[0] > 0.5:
         return ACCEPTED if commander.set_home_here(forced=True) else TEMPORARILY_REJECTED
     latitude, longitude, altitude = params[4:7]

@@ -58,10 +58,7 @@ COMMANDER = _table(
         ("COM_DISARM_PRFLT", 10.0, -1, 1000, "s", "Disarms when not taken off this long after arming"),
         ("COM_SPOOLUP_TIME", 1.0, 0, 30, "s", "Time between arming and the first move"),
         ("COM_LKDOWN_TKO", 3.0, -1, 5, "s", "After take-off, an attitude failure disarms for this long"),
-        ("COM_HOME_EN", 1, 0, 1, "", "Sets the home position by itself when arming"),
-        ("COM_HOME_IN_AIR", 0, 0, 1, "", "May set the home position in the air"),
         ("COM_ARM_BAT_MIN", -1.0, -1, 0.9, "norm", "Battery level needed for arming; BAT_CRIT_THR below 0"),
-        ("COM_TAKEOFF_ACT", 0, 0, 1, "", "After take-off: 0 hold, 1 mission"),
         ("COM_OF_LOSS_T", 1.0, 0, 60, "s", "Offboard setpoints missing this long are lost"),
         (
             "COM_OBL_RC_ACT",
@@ -130,20 +127,11 @@ NAVIGATOR = _table(
     [
         ("MIS_TAKEOFF_ALT", 2.5, 0, 10000, "m", "Height of a take-off that names none"),
         ("MIS_DIST_1WP", 10000.0, -1, 100000, "m", "Warns when the first waypoint is farther from home"),
-        ("MIS_TKO_LAND_REQ", 0, 0, 5, "", "Mission needs 1 take-off, 2 landing, 3 both, 4-5 both or none"),
         ("MIS_YAW_ERR", 12.0, 0, 90, "deg", "Heading error at which a waypoint's heading is reached"),
         ("MIS_YAW_TMT", -1.0, -1, 20, "s", "Above 0, waypoints do not wait for their heading"),
         ("NAV_ACC_RAD", 2.0, 0.05, 200, "m", "Distance at which a waypoint is reached"),
         ("NAV_LOITER_RAD", 80.0, 25, 1000, "m", "Distance at which LOITER_TO_ALT begins to change height"),
         ("NAV_MC_ALT_RAD", 0.8, 0.05, 200, "m", "Height error at which a waypoint is reached"),
-        (
-            "MPC_YAW_MODE",
-            0,
-            0,
-            5,
-            "",
-            "Nose 0 to the waypoint, 1 to home, 2 from home, 3 along, 4 as 0 first, 5 fixed",
-        ),
         (
             "RTL_TYPE",
             0,

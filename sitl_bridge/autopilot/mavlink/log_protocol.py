@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from sitl_bridge.autopilot.mavlink.file_protocol import ServedFile, ServedFiles
@@ -30,12 +29,10 @@ class LogProtocol:
 
     Args:
         files: files of the vehicle, including the logs.
-        own: the log being written, which is not erased; None if there is none.
     """
 
-    def __init__(self, files: ServedFiles, own: Path | None = None) -> None:
+    def __init__(self, files: ServedFiles) -> None:
         self._files = files
-        self._own = own.resolve() if own is not None else None
         self._listed: list[_Log] = []
         self._entries: list[Any] = []
         self._sending: int | None = None
@@ -45,7 +42,6 @@ class LogProtocol:
             "LOG_REQUEST_LIST": self._on_list,
             "LOG_REQUEST_DATA": self._on_data,
             "LOG_REQUEST_END": self._on_end,
-            "LOG_ERASE": self._on_erase,
         }
 
     def handle(self, message: Any) -> None:
@@ -112,10 +108,3 @@ class LogProtocol:
     def _on_end(self, _message: Any) -> None:
         self._sending = None
         self._entries = []
-
-    def _on_erase(self, _message: Any) -> None:
-        self._on_end(_message)
-        self._listed = []
-        for path in self._files.logs():
-            if path.resolve() != self._own:
-                path.unlink(missing_ok=True)

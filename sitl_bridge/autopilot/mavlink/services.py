@@ -60,7 +60,7 @@ class Link:
         self.missions = MissionProtocol(services.missions)
         self.events = EventProtocol(services.events)
         self.files = FileProtocol(services.files)
-        self.logs = LogProtocol(services.files, source.log)
+        self.logs = LogProtocol(services.files)
         self.commands = CommandProtocol(
             source.commander,
             source.system_id,

@@ -41,7 +41,6 @@ NORMAL = {
     mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: 50.0,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: 1.0,
     mavlink.MAVLINK_MSG_ID_VFR_HUD: 4.0,
-    mavlink.MAVLINK_MSG_ID_VIBRATION: 0.1,
 }
 """Hz on the ground station's link (mavlink_main.cpp, MAVLINK_MODE_NORMAL, and px4-rc.mavlink of SITL)."""
 
@@ -69,7 +68,6 @@ ONBOARD = {
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: 5.0,
     mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: 1.0,
     mavlink.MAVLINK_MSG_ID_VFR_HUD: 10.0,
-    mavlink.MAVLINK_MSG_ID_VIBRATION: 0.5,
 }
 """Hz on the offboard and payload links (MAVLINK_MODE_ONBOARD)."""
 

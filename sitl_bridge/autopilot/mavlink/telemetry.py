@@ -514,11 +514,6 @@ def distance_sensor(s: Snapshot) -> Any:
     )
 
 
-def vibration(s: Snapshot) -> Any:
-    """VIBRATION: zero, because it is not measured."""
-    return mavlink.MAVLink_vibration_message(s.now, 0.0, 0.0, 0.0, 0, 0, 0)
-
-
 MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
     mavlink.MAVLINK_MSG_ID_HEARTBEAT: heartbeat,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: sys_status,
@@ -543,7 +538,6 @@ MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
     mavlink.MAVLINK_MSG_ID_HIGHRES_IMU: highres_imu,
     mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: scaled_pressure,
     mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: distance_sensor,
-    mavlink.MAVLINK_MSG_ID_VIBRATION: vibration,
     mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET: attitude_target,
     mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: position_target_local_ned,
     mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: servo_output_raw,

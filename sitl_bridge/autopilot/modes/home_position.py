@@ -70,14 +70,12 @@ class HomePosition:
             self.set_at(item.x, item.y, item.z)
 
     def update(self, known: bool, on_ground: bool) -> None:
-        """Move home with a vehicle that is on the ground and disarmed; in the air, set a missing home.
+        """Move home with a vehicle that is on the ground and disarmed.
 
         Args:
             known: as for :meth:`set_here`.
             on_ground: landed and disarmed.
         """
-        if not self._values["COM_HOME_EN"]:
-            return
         if on_ground:
             home, state = self.local(), self._state
             limit = max(2.0 * state.eph, HOME_MOVED)
@@ -87,5 +85,3 @@ class HomePosition:
                 or abs(home[2] - state.z) > limit
             ):
                 self.set_here(known)
-        elif self.place is None and self._values["COM_HOME_IN_AIR"]:
-            self.set_here(known)

@@ -13,7 +13,6 @@ from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_items import (
-    CONDITION_GATE,
     DELAY,
     DO_CHANGE_SPEED,
     DO_JUMP,
@@ -101,7 +100,6 @@ class MissionFlight:
         self._begun = False
         self._disarmed = False
         self._arrived = -1  # us
-        self._gate: tuple[float, float] | None = None
         self._interest: tuple[float, float] | None = None  # deg, region of interest
         self._resume_speed = math.nan
 
@@ -231,7 +229,6 @@ class MissionFlight:
             item = self.items[self.current]
             self._arrived = -1
             self._work = ITEM
-            self._gate = None
             if item.command == DO_JUMP:  # set as current by a command
                 following = self._next_index(self.current - 1, self._jumps)
                 if following is None:
@@ -242,9 +239,6 @@ class MissionFlight:
             if item.is_destination:
                 if not (climb_first and self._start_climb(item)):
                     self._go_to(item, ITEM, now)
-                return
-            if item.command == CONDITION_GATE:
-                self._pass_gate(item)
                 return
             if item.command == DELAY:
                 self._arrived = now
@@ -370,18 +364,6 @@ class MissionFlight:
                 return None
         return None
 
-    def _pass_gate(self, gate: MissionItem) -> None:
-        """Continue to the destination after a gate."""
-        self._gate = self._position_of(gate)[:2]
-        beyond = next((item for item in self._remaining_items() if item.is_destination), None)
-        if beyond is None:
-            return
-        target = self._target
-        before = (target.x, target.y, target.z)
-        target.x, target.y, target.z = self._position_of(beyond)
-        target.kind = GO
-        target.before, target.after = before, None
-
     def _point_at_interest(self, item: MissionItem) -> None:
         projection = self._state.projection
         if self._interest is None or projection is None or item.command in (TAKEOFF, LAND):
@@ -395,8 +377,6 @@ class MissionFlight:
     def _is_done(self, item: MissionItem, now: int) -> bool:
         if item.command == DELAY:
             return now - self._arrived >= _seconds(item) * 1e6
-        if self._gate is not None:
-            return self._is_past_gate(self._gate)
         if not item.is_destination:
             return False  # already executed; without autocontinue the mission waits here
         if item.command == LAND and self._work == ITEM:
@@ -425,11 +405,6 @@ class MissionFlight:
             return state.z < target.z + margin
         away = math.hypot(target.x - state.x, target.y - state.y)
         return away <= target.acceptance and abs(target.z - state.z) <= margin
-
-    def _is_past_gate(self, gate: tuple[float, float]) -> bool:
-        target, state = self._target, self._state
-        forward = (target.x - gate[0], target.y - gate[1])
-        return (state.x - gate[0]) * forward[0] + (state.y - gate[1]) * forward[1] >= 0.0
 
     def _has_heading(self, item: MissionItem) -> bool:
         yaw = self._target.yaw

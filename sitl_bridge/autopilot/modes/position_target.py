@@ -16,7 +16,7 @@ class PositionTarget:
         x: m north, ``y`` east, ``z`` down.
         before: start of the leg; None for a straight line from the present position.
         after: end of the next leg; None to stop at the target.
-        yaw: rad; nan leaves the heading to MPC_YAW_MODE.
+        yaw: rad; nan turns the nose to the target.
         acceptance: acceptance radius, m.
         speed: horizontal speed, m/s; nan for MPC_XY_CRUISE.
     """

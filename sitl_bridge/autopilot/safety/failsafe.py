@@ -38,9 +38,6 @@ WHEN_CLEARED, ON_MODE_CHANGE, NEVER = range(3)
 # --- who may take over
 ALWAYS, BY_MODE_SWITCH, NOBODY = range(3)
 
-DELAYED = (TO_POSITION, TO_ALTITUDE, TO_STABILIZED, RETURN, LAND, DESCEND)
-"""Actions that are delayed by a hold."""
-
 MODES = {
     TO_POSITION: flight_modes.POSITION_CONTROL,
     TO_ALTITUDE: flight_modes.ALTITUDE_CONTROL,

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from sitl_bridge.autopilot.modes.mission_items import (
     CONDITION_DELAY,
     CONDITION_DISTANCE,
-    CONDITION_GATE,
     DO_JUMP,
     INVALID,
     LAND,
@@ -27,10 +26,6 @@ from sitl_bridge.autopilot.modes.mission_items import (
 )
 from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.core.world.geography import distance
-
-GATE_DISTANCE = 0.05
-"""Smallest distance between a gate and its neighbours that defines a direction, m
-(FeasibilityChecker.cpp)."""
 
 
 @dataclass(slots=True)
@@ -65,11 +60,7 @@ def check_mission(
         values: parameter values.
     """
     verdict = Verdict()
-    verdict.fault = (
-        _check_items(items, landed)
-        or _check_order(items, home)
-        or _check_takeoff_and_land(items, landed, int(values["MIS_TKO_LAND_REQ"]))
-    )
+    verdict.fault = _check_items(items, landed) or _check_order(items, home)
     if verdict.fault is not None:
         return verdict
     relative = any(item.is_destination and item.frame in RELATIVE_FRAMES for item in items)
@@ -103,9 +94,8 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
 def _check_order(
     items: Sequence[MissionItem], home: tuple[float, float, float] | None
 ) -> MissionFault | None:
-    """Check that take-off precedes all other positions and is above home, and the distances of gates."""
+    """Check that take-off precedes all other positions and is above home."""
     flown = False
-    last: MissionItem | None = None
     for item in items:
         if item.command == TAKEOFF:
             height = item.z if item.frame in RELATIVE_FRAMES else item.z - home[2] if home else 1.0
@@ -113,28 +103,7 @@ def _check_order(
                 return _rejected(item, INVALID, "Takeoff altitude below home altitude!")
             if flown:
                 return _rejected(item, INVALID, "takeoff not first waypoint item")
-        flown |= item.is_destination or item.command == CONDITION_GATE
-        if not (item.is_destination or item.command == CONDITION_GATE):
-            continue
-        if last is not None and CONDITION_GATE in (item.command, last.command):
-            apart = distance(last.x, last.y, item.x, item.y)
-            if apart < GATE_DISTANCE:
-                return _rejected(item, INVALID, f"waypoint and gate too close: {apart:.3f} m")
-        last = item
-    return None
-
-
-def _check_takeoff_and_land(items: Sequence[MissionItem], landed: bool, required: int) -> MissionFault | None:
-    """Check the take-off and landing items required by MIS_TKO_LAND_REQ."""
-    takes_off = any(item.command == TAKEOFF for item in items)
-    lands = any(item.command == LAND for item in items)
-    if required in (1, 3) and not takes_off:
-        return _rejected(items[0], INVALID, "Takeoff waypoint required")
-    if (required in (2, 3) or (required == 5 and not landed)) and not lands:
-        return _rejected(items[-1], INVALID, "Landing waypoint/pattern required")
-    if (required == 4 or (required == 5 and landed)) and takes_off != lands:
-        wanted = "Add Landing item or remove Takeoff" if takes_off else "Add Takeoff item or remove Landing"
-        return _rejected(items[-1], INVALID, wanted)
+        flown |= item.is_destination
     return None
 
 

@@ -25,10 +25,6 @@ WIDEN_UP_TO = 100
 
 WIDEN_TRIES = 60
 
-CROSSING = 1.0 / math.sqrt(2.0)
-"""Smallest distance on the way over smallest distance at its ends, in an optimal assignment (CAPT, theorem
-4.1)."""
-
 
 def assign(
     positions: Array,

@@ -26,9 +26,6 @@ TURNING_COSINE = 0.98
 TAKEOFF_CLIMB = 0.3
 """Commanded climb that requests a take-off, m/s (FlightTaskAuto.cpp)."""
 
-MIN_HEADING_SPEED = 1.0
-"""Minimum speed for a heading along the motion, m/s."""
-
 CONTINUATION_DISTANCE = 1.0
 """Largest distance to the previous setpoint for continuing from it, m."""
 
@@ -117,7 +114,7 @@ class AutomaticTask:
             self.hold_here()
             output.clear(IDLE)
             return
-        self._turn(target, home, dt)
+        self._turn(target, dt)
         if target.kind == GROUND:
             self._descend(target, home, dt)
         else:
@@ -140,8 +137,6 @@ class AutomaticTask:
         if ramping:
             trajectory.z = self._state.z
             return
-        if values["MPC_YAW_MODE"] == 4 and not self._is_aligned():
-            ux = uy = uz = 0.0
         dt *= self._time_rate()
         jerk = values["MPC_JERK_AUTO"]
         trajectory.steer(ux, uy, dt, values["MPC_ACC_HOR"], jerk)
@@ -270,11 +265,11 @@ class AutomaticTask:
 
     # ------------------------------------------------------------------ heading
 
-    def _turn(self, target: PositionTarget, home: tuple[float, float, float] | None, dt: float) -> None:
+    def _turn(self, target: PositionTarget, dt: float) -> None:
         values, state = self._values, self._state
         wanted = target.yaw
         if not math.isfinite(wanted):
-            wanted = self._yaw_by_mode(target, home, int(values["MPC_YAW_MODE"]))
+            wanted = self._yaw_to(target)
         if not math.isfinite(wanted):
             wanted = self._wanted_yaw if math.isfinite(self._wanted_yaw) else self.heading.yaw
         self._wanted_yaw = wanted
@@ -286,31 +281,12 @@ class AutomaticTask:
             wanted, dt, math.radians(values["MPC_YAWRAUTO_MAX"]), math.radians(values["MPC_YAWRAUTO_ACC"])
         )
 
-    def _yaw_by_mode(
-        self, target: PositionTarget, home: tuple[float, float, float] | None, mode: int
-    ) -> float:
-        """Return the heading for MPC_YAW_MODE; nan to keep the last."""
-        state, trajectory = self._state, self.trajectory
-        if target.kind == GROUND or mode == 5:
+    def _yaw_to(self, target: PositionTarget) -> float:
+        """Return the heading to the target; nan to keep the last."""
+        dx, dy = target.x - self._state.x, target.y - self._state.y
+        if target.kind == GROUND or math.hypot(dx, dy) <= target.acceptance:
             return math.nan
-        if mode == 3:
-            moving = math.hypot(trajectory.vx, trajectory.vy) > MIN_HEADING_SPEED
-            return math.atan2(trajectory.vy, trajectory.vx) if moving else math.nan
-        if mode in (1, 2):
-            if home is None:
-                return math.nan
-            dx, dy = home[0] - state.x, home[1] - state.y
-            if mode == 2:
-                dx, dy = -dx, -dy
-        else:
-            dx, dy = target.x - state.x, target.y - state.y
-        return math.atan2(dy, dx) if math.hypot(dx, dy) > target.acceptance else math.nan
-
-    def _is_aligned(self) -> bool:
-        if not math.isfinite(self._wanted_yaw):
-            return True
-        error = abs(math.remainder(self._wanted_yaw - self.heading.yaw, 2.0 * math.pi))
-        return error < math.radians(self._values["MIS_YAW_ERR"])
+        return math.atan2(dy, dx)
 
     # ------------------------------------------------------------------ output
 
