@@ -19,12 +19,11 @@ from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import VEHICLE
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor
 from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads, thrust_and_torque
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, Rotor
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.atmosphere import air_at_height
-from sitl_bridge.core.world.earth import gravity
-from sitl_bridge.core.world.magnetic import magnetic_field
+from sitl_bridge.core.world.earth import gravity, magnetic_field
 from sitl_bridge.core.world.turbulence import dryden_scales
 from sitl_bridge.swarm.formation.patterns import pattern
 

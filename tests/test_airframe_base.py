@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sitl_bridge.base.errors import ConfigurationError
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import inheritance, load_airframe
 from sitl_bridge.core.vehicle.propellers import propellers_of_size

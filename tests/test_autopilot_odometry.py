@@ -21,6 +21,7 @@ from sitl_bridge.autopilot.records import ODOMETRY_POSITION, ODOMETRY_VELOCITY
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.stack_fleet_step import hand_over
+from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -39,7 +40,7 @@ def measured(message: Any) -> Any:
     airframe = load_airframe("iris_vio")
     stacks = StackArrays.of([airframe], World(WorldSpecification()), 0, [None])
     frame = message.pack(mavlink.MAVLink(None, srcSystem=1, srcComponent=51))
-    hand_over(np.frombuffer(frame, np.uint8).copy(), stacks.handles(), 0, np.zeros(16))
+    hand_over(np.frombuffer(frame, np.uint8).copy(), handles_of(stacks), 0, np.zeros(16))
     assert stacks.readers[0]["garbage"] == 0
     return stacks.readers[0]["measurement"]
 

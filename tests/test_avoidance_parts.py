@@ -20,7 +20,9 @@ from sitl_bridge.analysis.report.attitude_identification import (
     simulate_response,
 )
 from sitl_bridge.analysis.report.recorded_flight import read_flight
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import find_airframe
 from sitl_bridge.record.ulog_writer import UlogWriter
@@ -28,14 +30,12 @@ from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, ControlLimits
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
-from sitl_bridge.swarm.avoidance.full_dynamics import quaternion
 from sitl_bridge.swarm.avoidance.neighbours import (
     Broadcast,
     Neighbourhood,
     full_graph,
     priority_graph,
 )
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.references import Route, Table
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, check_scenario
@@ -90,7 +90,7 @@ def test_a_vehicle_is_expected_to_stay_silent_for_as_long_as_it_was_on_average()
     assert b["age"] == pytest.approx(0.1)
     # 3 sigma are level flight at the largest attitude: g tan(0.78 x 25 deg) for the firefly.
     assert settings.distances.spread * b["acceleration"] == pytest.approx(
-        GRAVITY * math.tan(0.78 * 0.43633), rel=1e-4
+        STANDARD_GRAVITY * math.tan(0.78 * 0.43633), rel=1e-4
     )
 
 
@@ -133,12 +133,12 @@ def test_the_observer_finds_a_steady_force_and_a_crooked_rest() -> None:
     x, dt = np.zeros(8), 0.01
     random = np.random.default_rng(2)
     for k in range(1500):
-        u = np.array([0.1 * math.sin(0.02 * k), 0.1 * math.cos(0.03 * k), GRAVITY])
+        u = np.array([0.1 * math.sin(0.02 * k), 0.1 * math.cos(0.03 * k), STANDARD_GRAVITY])
         noise = np.concatenate([0.02 * random.standard_normal(6), 0.005 * random.standard_normal(2)])
         observer.update(x + noise, np.square([0.02] * 6 + [0.005] * 2), u, 0.0, dt)
         z = np.array([np.sin(x[7]) * np.cos(x[6]), -np.sin(x[6]), np.cos(x[7]) * np.cos(x[6])])
-        drag = 0.01 * GRAVITY * (x[3:6] - z * (z @ x[3:6]))
-        acceleration = np.array([0.0, 0.0, GRAVITY]) - GRAVITY * z - drag + force
+        drag = 0.01 * STANDARD_GRAVITY * (x[3:6] - z * (z @ x[3:6]))
+        acceleration = np.array([0.0, 0.0, STANDARD_GRAVITY]) - STANDARD_GRAVITY * z - drag + force
         x[:3] += dt * x[3:6] + 0.5 * dt**2 * acceleration
         x[3:6] += dt * acceleration
         x[6:] += (1.0 - np.exp(-dt / tau)) * (gain * u[:2] + rest - x[6:])
@@ -232,7 +232,7 @@ def test_identification_refuses_what_tells_nothing() -> None:
 def test_a_flights_model_is_identified_stored_and_read_again(tmp_path: Path) -> None:
     time = np.arange(0.0, 15.0, 0.01)
     truth, commands = np.zeros((len(time), 9)), np.zeros((len(time), 3))
-    commands[:, 0], commands[:, 1], commands[:, 2] = doublets(time), doublets(time + 0.6), GRAVITY
+    commands[:, 0], commands[:, 1], commands[:, 2] = doublets(time), doublets(time + 0.6), STANDARD_GRAVITY
     truth[:, 6] = simulate_response(time, commands[:, 0], 0.9, 0.15, 0.0)
     truth[:, 7] = simulate_response(time, commands[:, 1], 1.1, 0.2, 0.0)
     found = identify(time, truth, commands, airframe="iris", stack="test")
@@ -269,12 +269,12 @@ def write_flight(path: Path, roll: tuple[float, float], setpoint_every: float) -
     next_setpoint = 0.0
     for k, t in enumerate(time):
         now = round(t * 1e6)
-        log.write("vehicle_attitude", now, *quaternion(angles[0][k], angles[1][k], 0.0))
+        log.write("vehicle_attitude", now, *quaternion_from_euler(angles[0][k], angles[1][k], 0.0))
         log.write("vehicle_local_position", now, *[0.0] * 6)
         if t >= next_setpoint:
             next_setpoint += setpoint_every
             wanted = (float(doublets(t)), float(doublets(t + 0.6)), 0.0)
-            log.write("vehicle_attitude_setpoint", now, *quaternion(*wanted), 0.0, 0.0, -0.5)
+            log.write("vehicle_attitude_setpoint", now, *quaternion_from_euler(*wanted), 0.0, 0.0, -0.5)
     for now, landed in ((0, False), (round(20e6), True)):
         log.write("vehicle_land_detected", now, landed)
     log.close()
@@ -344,8 +344,8 @@ def test_models_of_both_stacks_are_kept_beside_the_airframe() -> None:
         assert known.model.roll_gain == pytest.approx(1.0, abs=0.02)  # both reach what they are told
         assert 0.1 < known.model.roll_time_constant < 0.2
         # Four rotors of drag 1.75e-4 that turn at sqrt(m g / 4 / 5.84e-6), over m g.
-        speed = math.sqrt(1.55 * GRAVITY / 4 / 5.84e-6)
-        assert known.model.drag == pytest.approx(4 * 1.75e-4 * speed / (1.55 * GRAVITY), rel=0.05)
+        speed = math.sqrt(1.55 * STANDARD_GRAVITY / 4 / 5.84e-6)
+        assert known.model.drag == pytest.approx(4 * 1.75e-4 * speed / (1.55 * STANDARD_GRAVITY), rel=0.05)
     assert identified_model("hector", "px4") is None
     assert identified_model("iris_rtk", "builtin") == known  # the iris but for a sensor
     plain = scenario()
@@ -359,10 +359,12 @@ def test_drag_is_found_from_accelerations() -> None:
     random = np.random.default_rng(5)
     truth = np.zeros((200, 9))
     truth[:, 3:6] = 3.0 * random.standard_normal((200, 3))
-    thrust = np.full(200, GRAVITY)
+    thrust = np.full(200, STANDARD_GRAVITY)
     z = np.array([0.0, 0.0, 1.0])
     v = truth[:, 3:6]
-    acceleration = -0.03 * GRAVITY * (v - np.outer(v @ z, z)) + 0.05 * random.standard_normal((200, 3))
+    acceleration = -0.03 * STANDARD_GRAVITY * (v - np.outer(v @ z, z)) + 0.05 * random.standard_normal(
+        (200, 3)
+    )
     assert fit_drag(truth, acceleration, thrust) == pytest.approx(0.03, abs=0.002)
 
 

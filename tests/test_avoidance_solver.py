@@ -9,6 +9,7 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance.controller_settings import (
     ControllerSettings,
     Weights,
@@ -16,7 +17,7 @@ from sitl_bridge.swarm.avoidance.controller_settings import (
     terminal_hessian,
 )
 from sitl_bridge.swarm.avoidance.optimal_control_problem import collision
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY, predict
+from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, INPUTS, SPHERE, STATES, VEHICLE
 from sitl_bridge.swarm.avoidance.separation import expected_motion, largest_eigenvalue, separation
 from sitl_bridge.swarm.avoidance.solver import SLACK_CURVATURE, PlanStatus, Solver
@@ -101,7 +102,7 @@ def test_the_integrator_is_of_fourth_order(record: Any) -> None:
 
 
 def test_hover_stays_and_a_tilt_accelerates_as_newton_has_it(record: Any) -> None:
-    x, u = np.zeros(STATES), np.array([0.0, 0.0, GRAVITY])
+    x, u = np.zeros(STATES), np.array([0.0, 0.0, STANDARD_GRAVITY])
     after, a, b = np.zeros(STATES), np.zeros((STATES, STATES)), np.zeros((STATES, INPUTS))
     predict(record[0], x, u, 0.0, np.zeros(5), 0.1, 1, after, a, b, np.zeros((6, STATES, STATES + 1)))
     np.testing.assert_allclose(after, 0.0, atol=1e-12)
@@ -217,7 +218,7 @@ def test_near_its_reference_the_controller_is_the_linear_quadratic_regulator(rec
     rest = (np.zeros((STATES, STATES)), np.full(N + 1, yaw), np.zeros(5), np.zeros((N + 1, 11)))
     for _ in range(300):  # damped steps
         solver.step(x, *rest, np.zeros(0, ENTITY), 0.0)
-    expected = np.array([0.0, 0.0, GRAVITY]) - gain @ (turn @ x)
+    expected = np.array([0.0, 0.0, STANDARD_GRAVITY]) - gain @ (turn @ x)
     np.testing.assert_allclose(solver.plan_u[0], expected, atol=1e-8)
 
 
@@ -313,7 +314,7 @@ def test_a_program_out_of_iterations_leaves_the_shifted_plan_until_it_is_used_up
     statuses = [case.step(1.0) for _ in range(N)]
     assert statuses[:-1] == [PlanStatus.TIMED_OUT] * (N - 1)
     assert statuses[-1] is PlanStatus.EXHAUSTED
-    assert tuple(case.solver.plan_u[0]) == (0.0, 0.0, GRAVITY)
+    assert tuple(case.solver.plan_u[0]) == (0.0, 0.0, STANDARD_GRAVITY)
     assert case.solver.counts[PlanStatus.TIMED_OUT] == N
     assert case.solver.failures[-4] == N + 1
     case.solver._limit = 400

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.base.kernels.compiler import Kernel
+from sitl_bridge.base.kernels.compiled import Kernel
 from sitl_bridge.base.kernels.kernel_cache import PACKAGE, cache_directory
 from sitl_bridge.base.system.signals import SIGNALS
 from sitl_bridge.cli import demo, doctor

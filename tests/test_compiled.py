@@ -201,7 +201,7 @@ def _small_package(root: Path, lift: float) -> None:
     kernels = base / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
     source = Path(module.__file__).parent
-    for name in ("compiled.py", "compiler.py", "kernel_cache.py"):
+    for name in ("compiled.py", "kernel_cache.py"):
         shutil.copy(source / name, kernels)
     for name in ("errors.py", "error_log.py"):
         shutil.copy(source.parent / name, base)
@@ -223,7 +223,7 @@ def _fly(root: Path, first: str = "") -> str:
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stderr.count("Warning") == (1 if "0.99" in first else 0), ran.stderr
+    assert "Warning" not in ran.stderr, ran.stderr
     return ran.stdout
 
 
@@ -315,13 +315,6 @@ def test_damaged_code_is_compiled_again(tmp_path: Path, kind: str) -> None:
         assert "compiled code cannot be read: " in error
         assert error.count("\n") == 1
     assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
-
-
-def test_a_numba_that_is_not_known_compiles_kernels_by_themselves(tmp_path: Path) -> None:
-    _small_package(tmp_path, 2.0)
-    (tmp_path / "sitl_bridge" / "base" / "kernels" / "compiler.py").write_text("raise ImportError\n")
-    assert _fly(tmp_path, 'numba.__version__ = "0.99.1rc1"') == "4.0 2.0 True\n"
-    assert len(list((tmp_path / "cache" / "sitl-bridge").rglob("*.nbc"))) == 2
 
 
 def _reached(tree: ast.Module) -> Iterator[ast.Name]:

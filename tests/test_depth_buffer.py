@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scenes import everything, mesh_object, scene_of, terrain
 
+from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.core.world.scene import rotation_matrix
 from sitl_bridge.core.world.scene_specification import AnyObject, CylinderObject, SphereObject
 from sitl_bridge.perception.scene_caster import SceneCaster
 
@@ -35,7 +35,7 @@ def test_an_image_is_that_of_a_ray_for_every_pixel(seed: int) -> None:
     different = other = seen = 0
     for _ in range(4):
         place = random.uniform(-10, 10, 3) * [1, 1, 0.3] - [0, 0, 12]
-        turn = rotation_matrix(*random.uniform([-0.5, -0.9, -3.0], [0.5, -0.2, 3.0]))
+        turn = matrix_from_euler(*random.uniform([-0.5, -0.9, -3.0], [0.5, -0.2, 3.0]))
         image = caster.draw(place, turn, 50.0, CAMERA)
         hits = caster.cast(place[None], (rays / lengths[:, None]) @ turn.T, 200.0)
         depth = hits.distance / lengths
@@ -74,7 +74,7 @@ def test_spheres_and_cylinders_around_a_camera_are_drawn_as_rays_meet_them(seed:
     for _ in range(4):
         place = random.uniform(-3.0, 3.0, 3) - [0.0, 0.0, 10.0]
         angles = random.uniform([-0.5, -1.5, -3.0], [0.5, 1.5, 3.0])
-        turn = rotation_matrix(*(angles if seed else (0.0, 0.0, 0.0)))  # level: rays along the caps
+        turn = matrix_from_euler(*(angles if seed else (0.0, 0.0, 0.0)))  # level: rays along the caps
         hits = caster.cast(place[None], (rays / lengths[:, None]) @ turn.T, 200.0)
         if (hits.distance == 0.0).any():
             continue  # the camera is in a solid
@@ -105,7 +105,7 @@ def test_terrain_of_many_blocks_is_drawn_as_rays_meet_it() -> None:
     rays = pixel_directions(CAMERA)
     lengths = np.linalg.norm(rays, axis=1)
     for angles in ((0.0, -0.3, 0.5), (0.2, -0.1, 2.5), (0.0, -1.5, 0.0)):
-        turn, place = rotation_matrix(*angles), np.array([3.0, 5.0, -9.0])
+        turn, place = matrix_from_euler(*angles), np.array([3.0, 5.0, -9.0])
         hits = caster.cast(place[None], (rays / lengths[:, None]) @ turn.T, 100.0)
         image = caster.draw(place, turn, 40.0, CAMERA)
         depth = hits.distance / lengths

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.simulation.fleet_step import advance_fleet, fleet_of
+from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import parse_wind
@@ -33,7 +34,7 @@ def _replay(
     stream: Any, arming: Any, time: int, step: int, which: int,
 ) -> int:  # fmt: skip
     """Feed the recorded commands to every vehicle; returns the length of the frames of vehicle ``which``."""
-    fleet = fleet_of(handles)
+    fleet = arrays_of(handles, FleetArrays)
     states, environment, memories = fleet.states, fleet.environment, fleet.sensor_states
     length = 0
     for k in range(stream.shape[0]):

@@ -20,8 +20,7 @@ from dynamics_vehicles import (
     start,
 )
 
-from sitl_bridge.core.dynamics.battery import discharge, open_circuit_voltage, source_voltage
-from sitl_bridge.core.dynamics.battery_specification import Battery
+from sitl_bridge.core.dynamics.battery import Battery, discharge, open_circuit_voltage, source_voltage
 from sitl_bridge.core.dynamics.motor import dc_current
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe

@@ -11,9 +11,8 @@ from dynamics_vehicles import SEA_LEVEL_DENSITY, add_rotors, body, environment, 
 
 from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor, induced_velocity
 from sitl_bridge.core.dynamics.records import TABLE_LAW, VEHICLE
-from sitl_bridge.core.dynamics.rotor import table_coefficients
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor, table_coefficients
 from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, thrust_and_torque
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, Rotor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.dynamics.flapping import disc_push, disc_tilt
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 

@@ -18,8 +18,8 @@ from sitl_bridge.core.dynamics.induced_flow import (
 )
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import VEHICLE
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor
 from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, Rotor
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe

@@ -83,9 +83,7 @@ KNOWN_ARROWS: set[str] = {
     "analysis.replay.run_replay -> live.bus.messages",
     "analysis.replay.run_replay -> live.bus.simulation_commands",
 }
-KNOWN_CYCLES: set[tuple[str, ...]] = {
-    ("base.kernels.compiled", "base.kernels.compiler"),
-}
+KNOWN_CYCLES: set[tuple[str, ...]] = set()
 KNOWN_KNOWLEDGE: set[str] = set()
 """Imports and file access in rooms that should do without."""
 

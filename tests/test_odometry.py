@@ -29,8 +29,8 @@ from sitl_bridge.analysis.report.sensor_run import (
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import resource_use
 from sitl_bridge.cli.main import build
-from sitl_bridge.core.odometry.deskew import deskewed
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
+from sitl_bridge.core.odometry.lidar import deskewed
 from sitl_bridge.core.odometry.samples import LidarTurn, StereoImages
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification

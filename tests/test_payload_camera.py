@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sitl_bridge.core.sensors.perception.gimbal import Gimbal, GimbalSpecification, heading_of, rotation
+from sitl_bridge.base.rotations import matrix_from_euler
+from sitl_bridge.core.sensors.perception.gimbal import Gimbal, GimbalSpecification, heading_of
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -249,19 +250,19 @@ def test_a_gimbal_holds_the_horizon_while_the_body_tilts() -> None:
     for _ in range(100):
         gimbal.advance(0.02)
     for roll, pitch, yaw in ((0.0, 0.0, 0.0), (0.4, -0.3, 1.0), (-0.5, 0.2, -2.5)):
-        body = rotation(roll, pitch, yaw)
+        body = matrix_from_euler(roll, pitch, yaw)
         # With the heading of the body's x axis, which is that of the rotation.
-        assert gimbal.pose(body) == pytest.approx(rotation(0.0, -0.5, yaw + 0.3), abs=1e-9)
+        assert gimbal.pose(body) == pytest.approx(matrix_from_euler(0.0, -0.5, yaw + 0.3), abs=1e-9)
 
 
 def test_a_gimbal_with_two_axes_turns_with_the_body() -> None:
     gimbal = Gimbal(GimbalSpecification(yaw=None))
-    body = rotation(0.3, 0.2, 1.0)
-    assert gimbal.pose(body) == pytest.approx(rotation(0.0, 0.0, 1.0), abs=1e-9)
+    body = matrix_from_euler(0.3, 0.2, 1.0)
+    assert gimbal.pose(body) == pytest.approx(matrix_from_euler(0.0, 0.0, 1.0), abs=1e-9)
     gimbal.point((0.0, 0.0, 0.8), (NOTHING,) * 3, False, 1.0)
     for _ in range(100):
         gimbal.advance(0.02)
-    assert heading_of(gimbal.pose(rotation(0.0, 0.0, 1.0))) == pytest.approx(1.0)
+    assert heading_of(gimbal.pose(matrix_from_euler(0.0, 0.0, 1.0))) == pytest.approx(1.0)
 
 
 def test_a_gimbal_turns_at_its_rate_and_stops_at_its_limit() -> None:
@@ -281,7 +282,7 @@ def test_a_locked_gimbal_keeps_its_direction_while_the_vehicle_turns() -> None:
     for _ in range(100):
         gimbal.advance(0.02)
     for yaw in (0.0, 1.5, -2.0):
-        assert heading_of(gimbal.pose(rotation(0.1, 0.1, yaw))) == pytest.approx(1.0)
+        assert heading_of(gimbal.pose(matrix_from_euler(0.1, 0.1, yaw))) == pytest.approx(1.0)
 
 
 def test_the_gimbals_manager_points_the_camera_and_photos_show_it(tmp_path: Path) -> None:
@@ -303,7 +304,7 @@ def test_the_gimbals_manager_points_the_camera_and_photos_show_it(tmp_path: Path
     run(core, runner, 20)
     runner.close()
     (row,) = table(tmp_path)
-    expected = rotation(0.0, math.radians(-30.0), 1.0 + math.radians(20.0))
+    expected = matrix_from_euler(0.0, math.radians(-30.0), 1.0 + math.radians(20.0))
     w, x, y, z = (float(row[f"true_q{k}"]) for k in "wxyz")
     axis = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
     assert axis == pytest.approx(expected[:, 0].tolist(), abs=5e-3)
@@ -324,7 +325,7 @@ def test_the_gimbal_looks_at_a_place() -> None:
     expected = (0.0, math.atan2(5.0, math.hypot(10.0, 10.0)), math.pi / 4)
     w, x, y, z = status.q
     axis = np.array([1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)])
-    assert axis == pytest.approx(rotation(*expected)[:, 0], abs=0.01)
+    assert axis == pytest.approx(matrix_from_euler(*expected)[:, 0], abs=0.01)
     runner.close()
 
 

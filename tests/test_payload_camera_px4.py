@@ -11,7 +11,7 @@ import pytest
 from px4_flights import MISSIONS, fly
 from pyulog import ULog
 
-from sitl_bridge.core.sensors.perception.view import rotations
+from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.world.geography import Projection
 
 pytestmark = pytest.mark.px4
@@ -44,7 +44,7 @@ def test_mavsdk_points_the_gimbal_and_takes_photos(tmp_path: Path) -> None:
     outcome, _, session = fly(MISSIONS / "payload" / "look_around.py", tmp_path, "iris_gimbal", speed=3.0)
     assert outcome.succeeded, outcome.reason
     rows = photos(session.directory.path)
-    attitudes = rotations(np.array([[float(row[f"true_q{k}"]) for k in "wxyz"] for row in rows]))
+    attitudes = matrix_from_quaternion(np.array([[float(row[f"true_q{k}"]) for k in "wxyz"] for row in rows]))
     assert attitudes[0, :, 0] == pytest.approx([0.0, 0.0, 1.0], abs=0.03)
     for attitude, yaw in zip(attitudes[1:], (0.0, 90.0, 180.0, -90.0), strict=True):
         level, down = math.cos(math.radians(20.0)), math.sin(math.radians(20.0))

@@ -11,14 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.dynamics.battery_specification import Battery
-from sitl_bridge.core.dynamics.body_specification import Contact, Drag, Inertia
-from sitl_bridge.core.dynamics.esc_specification import SpeedControllers
-from sitl_bridge.core.dynamics.motor_specification import DcMotor, FirstOrderMotor
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, PropellerTable, Rotor, RotorChange
+from sitl_bridge.core.dynamics.aerodynamics import Drag
+from sitl_bridge.core.dynamics.battery import Battery
+from sitl_bridge.core.dynamics.contact import Contact
+from sitl_bridge.core.dynamics.motor import DcMotor, FirstOrderMotor, SpeedControllers
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor, PropellerTable, Rotor, RotorChange
 from sitl_bridge.core.dynamics.stability import check_stability
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe import Airframe, Inertia
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
 

@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scenes import everything, scene_of, terrain, tetrahedra, voxels
 
+from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.core.world.records import TRIANGLE
-from sitl_bridge.core.world.scene import Scene, rotation_matrix
+from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     CylinderObject,
@@ -141,7 +142,7 @@ def test_voxels_are_met_as_boxes_are() -> None:
     thing = voxels((7, 6, 5), 0.2, 8, 0.5, position=(1.0, 2.0, -3.0), rotation=(10.0, 20.0, 30.0))
     grid = thing._voxels
     assert grid is not None
-    turn = rotation_matrix(*np.radians((10.0, 20.0, 30.0)))
+    turn = matrix_from_euler(*np.radians((10.0, 20.0, 30.0)))
     boxes = []
     for cell in np.argwhere(grid.occupied):
         x, y, z = (float(v) for v in turn @ ((cell + 0.5) * 0.5) + [1.0, 2.0, -3.0])

@@ -14,8 +14,8 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor
 from sitl_bridge.core.dynamics.rotor_laws import LAWS, rotor_loads
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe

@@ -12,17 +12,17 @@ import yaml
 from PIL import Image
 from test_perception import last, simulation
 
+from sitl_bridge.base.rotations import matrix_from_euler, quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import VisualInertialSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
-from sitl_bridge.core.world.scene import rotation_matrix
 from sitl_bridge.perception import recording as recording_module
 from sitl_bridge.perception.cloud_folder import POINT
 from sitl_bridge.perception.recording import SampleRecording, recording_of
-from sitl_bridge.perception.sample_files import OPTICAL, quaternion
+from sitl_bridge.perception.sample_files import OPTICAL
 from sitl_bridge.perception.sensor_runner import SensorRunner
 
 POSES = Poses(
@@ -120,8 +120,8 @@ def test_a_lidar_is_recorded_as_binary_clouds_without_the_lost_beams(tmp_path: P
 def test_quaternions_of_rotations_turn_back_into_them() -> None:
     rng = np.random.default_rng(4)
     for angles in [*rng.uniform(-np.pi, np.pi, (200, 3)), (np.pi, 0, 0), (0, np.pi, 0), (0, 0, np.pi)]:
-        rotation = rotation_matrix(*angles) @ OPTICAL
-        q = quaternion(rotation)
+        rotation = matrix_from_euler(*angles) @ OPTICAL
+        q = quaternion_from_matrix(rotation)
         poses = Poses(np.array([0, 1]), np.zeros((2, 3)), np.array([q, q]))
         assert poses.at(np.array([0.0]))[1][0] == pytest.approx(rotation, abs=1e-9)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.core.dynamics.battery_specification import Battery
-from sitl_bridge.core.dynamics.esc_specification import SpeedControllers
+from sitl_bridge.core.dynamics.battery import Battery
+from sitl_bridge.core.dynamics.motor import SpeedControllers
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
-from sitl_bridge.core.dynamics.vibration import vibration
-from sitl_bridge.core.dynamics.vibration_specification import Vibration, damage
+from sitl_bridge.core.dynamics.vibration import Vibration, damage, vibration
 from sitl_bridge.core.sensors.records import IMU
 from sitl_bridge.core.simulation.scheduled_events import begin, end
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup

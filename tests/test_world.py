@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitl_bridge.core.world.atmosphere import air, air_at_height, pressure_altitude
-from sitl_bridge.core.world.earth import geodetic, gravity, local_gravity
-from sitl_bridge.core.world.magnetic import magnetic_field
+from sitl_bridge.core.world.earth import geodetic, gravity, local_gravity, magnetic_field
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 
 

@@ -13,7 +13,7 @@ from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.dynamics.contact_parts import part_name
+from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation as Core
 from sitl_bridge.core.vehicle.airframe import Airframe

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.autopilot.records import ESTIMATE
+from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.core.world.geography import Projection
 
 CODES = {"i": "q", "f": "d"}
@@ -112,9 +113,6 @@ class EstimatedState:
             self.projection = Projection(*origin)
 
     def _read_attitude(self, w: float, x: float, y: float, z: float) -> None:
-        # Rotation matrix entries of a quaternion body to NED; angles in the order yaw, pitch, roll.
+        self.roll, self.pitch, self.yaw = euler_angles(w, x, y, z)
         down = 1.0 - 2.0 * (x * x + y * y)
-        self.roll = math.atan2(2.0 * (w * x + y * z), down)
-        self.pitch = math.asin(max(-1.0, min(1.0, 2.0 * (w * y - x * z))))
-        self.yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
         self.tilt = math.acos(max(-1.0, min(1.0, down)))

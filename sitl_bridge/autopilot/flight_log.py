@@ -6,7 +6,6 @@ The log names the stack that flew: ``sys_name`` is not PX4.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from sitl_bridge.autopilot.records import (
     VELOCITY,
 )
 from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
+from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.earth import ecef, ned_to_ecef_rotation
 from sitl_bridge.record.topic_memory import TopicMemory
 
@@ -114,7 +114,7 @@ class EstimateLog:
             **named(("vx", "vy", "vz"), velocity),
             **named(("ax", "ay", "az"), acceleration),
             z_deriv=velocity[2],
-            heading=_heading(q),
+            heading=heading(*q),
             heading_good_for_control=bool(valid & HEADING),
             ref_lat=math.degrees(latitude) if known else math.nan,
             ref_lon=math.degrees(longitude) if known else math.nan,
@@ -321,11 +321,6 @@ def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
         "heading": table[MAGNETIC_HEADING][0],
         "flow": table[FLOW_VELOCITY][:2],
     }
-
-
-def _heading(q: Sequence[float]) -> float:
-    w, x, y, z = q
-    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
 NAME = "sitl-bridge built-in flight stack"

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation.measurement import STEP
-from sitl_bridge.autopilot.stack import read_frames, stacks_of
+from sitl_bridge.autopilot.stack import StackArrays, read_frames
+from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.link.hil.loop import ARMED, monotonic
 from sitl_bridge.link.hil.message_layout import (
@@ -173,7 +174,7 @@ def serve(stack_handles: Any, client_arrays: Any, patience: int) -> int:
     Returns:
         TICKED, IDLE, LOST or STEPPED.
     """
-    stacks, client = stacks_of(stack_handles), ClientArrays(*client_arrays)
+    stacks, client = arrays_of(stack_handles, StackArrays), ClientArrays(*client_arrays)
     peer, buffer, controls = client.peer[0], client.buffer, client.controls
     poll, clock = client.poll, client.clock
     until = monotonic(clock) + patience

@@ -28,6 +28,7 @@ from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.message_layout import HIL_STATE_QUATERNION
 from sitl_bridge.link.hil.ports import FIRST_PORT
@@ -60,7 +61,7 @@ class LinkedStack:
         airframe = configuration.airframe
         self._endpoint: Endpoint | None = None
         self.stacks = StackArrays.of([airframe], world, 0, [configuration.controller])
-        self._stack_handles = self.stacks.handles()
+        self._stack_handles = handles_of(self.stacks)
         self.controls = np.zeros(16)
         self.pilot = Pilot(
             self.stacks,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from sitl_bridge.autopilot.estimation.measurement import (
 )
 from sitl_bridge.autopilot.estimation.records import ESTIMATOR
 from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
-from sitl_bridge.base.kernels.array_at import array_1d, array_2d, handles_of
 from sitl_bridge.base.kernels.compiled import compiled
 
 if TYPE_CHECKING:
@@ -66,18 +65,14 @@ class StackArrays(NamedTuple):
         wrenches: (n,) WRENCH.
     """
 
-    readers: NDArray[np.void]
-    reader_bytes: NDArray[np.uint8]
-    estimators: NDArray[np.void]
-    estimates: NDArray[np.void]
-    setpoints: NDArray[np.void]
-    controllers: NDArray[np.void]
-    allocations: NDArray[np.void]
-    wrenches: NDArray[np.void]
-
-    def handles(self) -> NDArray[np.int64]:
-        """Handles of the arrays, for ``stacks_of``."""
-        return handles_of(self)
+    readers: Annotated[NDArray[np.void], READER]
+    reader_bytes: Annotated[NDArray[np.uint8], 2]
+    estimators: Annotated[NDArray[np.void], ESTIMATOR]
+    estimates: Annotated[NDArray[np.void], ESTIMATE]
+    setpoints: Annotated[NDArray[np.void], SETPOINT]
+    controllers: Annotated[NDArray[np.void], CONTROLLER]
+    allocations: Annotated[NDArray[np.void], ALLOCATION]
+    wrenches: Annotated[NDArray[np.void], WRENCH]
 
     @staticmethod
     def of(
@@ -113,21 +108,6 @@ class StackArrays(NamedTuple):
             allocations=np.array([made[key][2] for key in chosen]),
             wrenches=np.zeros(n, WRENCH),
         )
-
-
-@compiled
-def stacks_of(handles: Any) -> Any:
-    """The ``StackArrays`` that the handles stand for."""
-    return StackArrays(
-        array_1d(handles, 0, READER),
-        array_2d(handles, 1, np.uint8),
-        array_1d(handles, 2, ESTIMATOR),
-        array_1d(handles, 3, ESTIMATE),
-        array_1d(handles, 4, SETPOINT),
-        array_1d(handles, 5, CONTROLLER),
-        array_1d(handles, 6, ALLOCATION),
-        array_1d(handles, 7, WRENCH),
-    )
 
 
 @compiled

@@ -114,7 +114,7 @@ class StackFleet:
         self._frames = FrameArrays.of(s, truth_interval)
         self._fresh_frames = [array.copy() for array in self._frames]
         self._frame_handles = handles_of(self._frames)
-        self._stack_handles = self.stacks.handles()
+        self._stack_handles = handles_of(self.stacks)
         self._battery = [
             next((k for k, sensor in enumerate(row) if sensor["kind"] == BATTERY), None) for row in s.sensors
         ]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.stack import read_frames, stacks_of
-from sitl_bridge.base.kernels.array_at import array_1d, array_2d, array_3d
+from sitl_bridge.autopilot.stack import StackArrays, read_frames
+from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.simulation.fleet_step import advance_fleet, fleet_of, move_vehicle, sample_vehicle
+from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet, move_vehicle, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.link.hil.link_state import LINK
@@ -30,10 +30,10 @@ class FrameArrays(NamedTuple):
         kept: uint8, the frames of all vehicles in one call where they are recorded; else empty.
     """
 
-    links: NDArray[np.void]
-    slots: NDArray[np.int64]
-    payloads: NDArray[np.void]
-    payload_bytes: NDArray[np.uint8]
+    links: Annotated[NDArray[np.void], LINK]
+    slots: Annotated[NDArray[np.int64], 3]
+    payloads: Annotated[NDArray[np.void], PAYLOADS, 2]
+    payload_bytes: Annotated[NDArray[np.uint8], 2]
     out: NDArray[np.uint8]
     kept: NDArray[np.uint8]
 
@@ -52,19 +52,6 @@ class FrameArrays(NamedTuple):
             out=np.zeros(MAX_STEP_BYTES, np.uint8),
             kept=np.zeros(0, np.uint8),
         )
-
-
-@compiled
-def frames_of(handles: Any) -> Any:
-    """The ``FrameArrays`` that the handles stand for."""
-    return FrameArrays(
-        array_1d(handles, 0, LINK),
-        array_3d(handles, 1, np.int64),
-        array_2d(handles, 2, PAYLOADS),
-        array_2d(handles, 3, np.uint8),
-        array_1d(handles, 4, np.uint8),
-        array_1d(handles, 5, np.uint8),
-    )
 
 
 @compiled
@@ -111,7 +98,11 @@ def advance(
         steps taken, -1 or the vehicle whose motion diverged in the next one, and bytes of frames kept.
     """
     kept: Any = np.int64(0)
-    fleet, stacks, frames = fleet_of(fleet_handles), stacks_of(stack_handles), frames_of(frame_handles)
+    fleet, stacks, frames = (
+        arrays_of(fleet_handles, FleetArrays),
+        arrays_of(stack_handles, StackArrays),
+        arrays_of(frame_handles, FrameArrays),
+    )
     for k in range(count):
         now = time + (k + 1) * step
         diverged = advance_fleet(fleet, now - step, step, substeps)
@@ -152,7 +143,11 @@ def advance_block(
     Returns:
         steps taken, and -1 or the vehicle whose motion diverged in the next one.
     """
-    fleet, stacks, frames = fleet_of(fleet_handles), stacks_of(stack_handles), frames_of(frame_handles)
+    fleet, stacks, frames = (
+        arrays_of(fleet_handles, FleetArrays),
+        arrays_of(stack_handles, StackArrays),
+        arrays_of(frame_handles, FrameArrays),
+    )
     out = np.empty(MAX_STEP_BYTES, np.uint8)
     taken, diverged = count, -1
     for i in range(first, last):
@@ -172,4 +167,4 @@ def advance_block(
 @compiled
 def hand_over(frame: Any, stack_handles: Any, i: int, controls: Any) -> None:
     """Let the stack of vehicle ``i`` read one frame, (length,) uint8."""
-    read_frames(frame, 0, frame.shape[0], stacks_of(stack_handles), i, controls)
+    read_frames(frame, 0, frame.shape[0], arrays_of(stack_handles, StackArrays), i, controls)

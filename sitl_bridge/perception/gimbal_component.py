@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.core.sensors.perception.gimbal import Angles, Gimbal, heading_of, rotation
-from sitl_bridge.core.sensors.perception.view import rotations
+from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
+from sitl_bridge.core.sensors.perception.gimbal import Angles, Gimbal, heading_of
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.perception.mavlink_component import (
@@ -24,7 +24,6 @@ from sitl_bridge.perception.mavlink_component import (
     whole,
 )
 from sitl_bridge.perception.pose_estimate import PoseEstimate
-from sitl_bridge.perception.sample_files import quaternion
 
 COMPONENTS = (154, 171, 172, 173, 174, 175)
 """MAV_COMP_ID_GIMBAL and GIMBAL2 to GIMBAL6."""
@@ -48,7 +47,7 @@ def _angles(q: list[float]) -> Angles:
     if not all(math.isfinite(v) for v in q) or not any(q):
         return NOTHING
     unit = np.array([q]) / np.linalg.norm(q)
-    r = rotations(unit)[0]
+    r = matrix_from_quaternion(unit)[0]
     pitch = math.asin(min(max(-float(r[2, 0]), -1.0), 1.0))
     return math.atan2(r[2, 1], r[2, 2]), pitch, math.atan2(r[1, 0], r[0, 0])
 
@@ -209,9 +208,9 @@ class GimbalComponent(MavlinkComponent):
     def _attitude(self, now: int, body: Any) -> Any:
         pose = self._gimbal.pose(body)
         if not self._gimbal.locked:
-            pose = rotation(0.0, 0.0, -heading_of(body)) @ pose
+            pose = matrix_from_euler(0.0, 0.0, -heading_of(body)) @ pose
         return mavlink.MAVLink_gimbal_device_attitude_status_message(
-            0, 0, now // 1000, self._flags(), quaternion(pose).tolist(), *NOTHING, 0
+            0, 0, now // 1000, self._flags(), quaternion_from_matrix(pose).tolist(), *NOTHING, 0
         )
 
     def _capabilities(self) -> int:

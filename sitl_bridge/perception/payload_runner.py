@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.sensors.perception.gimbal import Gimbal, heading_of, rotation
+from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
+from sitl_bridge.core.sensors.perception.gimbal import Gimbal, heading_of
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.sensors.perception.view import (
     Arrays,
@@ -27,7 +28,6 @@ from sitl_bridge.core.sensors.perception.view import (
     SeeingSpecification,
     View,
     attitudes_between,
-    rotations,
 )
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
@@ -37,7 +37,6 @@ from sitl_bridge.perception.mavlink_component import ComponentLink
 from sitl_bridge.perception.photo_folder import CameraPose, PhotoFolder, jpeg
 from sitl_bridge.perception.pose_estimate import EstimatedPose, PoseEstimate
 from sitl_bridge.perception.recording import recording_of, warn
-from sitl_bridge.perception.sample_files import quaternion
 from sitl_bridge.perception.sensor_runner import Mapper, SeenSample, SensorRunner
 from sitl_bridge.perception.video_stream import VideoStream
 
@@ -145,18 +144,22 @@ class PayloadRunner(SensorRunner):
             attitudes = np.array([q for _, q in self._attitudes])
             q = attitudes_between(known, attitudes, poses.time.astype(float))
         else:
-            q = np.array([quaternion(self._gimbal.pose(r)) for r in rotations(poses.attitude)])
-        position = poses.position + rotations(poses.attitude) @ pivot + rotations(q) @ arm
+            q = np.array(
+                [quaternion_from_matrix(self._gimbal.pose(r)) for r in matrix_from_quaternion(poses.attitude)]
+            )
+        position = (
+            poses.position + matrix_from_quaternion(poses.attitude) @ pivot + matrix_from_quaternion(q) @ arm
+        )
         return Poses(poses.time, position, q)
 
     def _turn(self, state: NDArray[np.void], time: int) -> None:
         """Move the gimbal on to ``time``."""
         if self._gimbal is None or self.gimbal is None:
             return
-        body = rotations(np.array([state["attitude"]], float))[0]
+        body = matrix_from_quaternion(state["attitude"])
         seconds = (time - self._attitudes[-1][0]) * 1e-6 if self._attitudes else 0.0
         self.gimbal.advance(time, seconds, body)
-        self._attitudes.append((time, quaternion(self._gimbal.pose(body))))
+        self._attitudes.append((time, quaternion_from_matrix(self._gimbal.pose(body))))
 
     # ---------------------------------------------------------------- each step
 
@@ -242,15 +245,16 @@ class PayloadRunner(SensorRunner):
         """Of the camera: by the flight stack's attitude, or by the gimbal's with the stack's heading."""
         if estimated is None:
             return (1.0, 0.0, 0.0, 0.0)
-        body = rotations(np.array([estimated.attitude]))[0]
+        body = matrix_from_quaternion(estimated.attitude)
         if self._gimbal is None:
             turn = body @ self._camera_specification.mounting()
         else:
             vehicle = super()._poses().at(np.array([float(view.time)]))[1][0]
             turn = (
-                rotation(0.0, 0.0, heading_of(body) - heading_of(vehicle)) @ self.specification.pose(view)[1]
+                matrix_from_euler(0.0, 0.0, heading_of(body) - heading_of(vehicle))
+                @ self.specification.pose(view)[1]
             )
-        w, x, y, z = quaternion(turn).tolist()
+        w, x, y, z = quaternion_from_matrix(turn).tolist()
         return w, x, y, z
 
     def _deliver_photo(self, photo: _Exposure, now: int) -> None:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.perception.pose_estimate import EstimatedPose
-from sitl_bridge.perception.sample_files import SampleTable, quaternion, seconds
+from sitl_bridge.perception.sample_files import SampleTable, seconds
 
 COLUMNS = (
     "index", "file", "time",
@@ -128,7 +129,9 @@ class PhotoFolder:
         write_whole(self.path / name, content)
         row = [str(self.count), name, seconds(time)]
         row += [f"{true.place[0]:.9f}", f"{true.place[1]:.9f}", f"{true.place[2]:.4f}"]
-        row += [f"{v:.4f}" for v in true.position] + [f"{v:.7f}" for v in quaternion(true.rotation)]
+        row += [f"{v:.4f}" for v in true.position] + [
+            f"{v:.7f}" for v in quaternion_from_matrix(true.rotation)
+        ]
         if estimated is None:
             row += [""] * 7
         else:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sitl_bridge.base.output_file import append_whole, write_whole
+from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
 
 OPTICAL = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -58,24 +59,6 @@ def seconds(time: int) -> str:
     return f"{time // 1_000_000}.{time % 1_000_000:06d}"
 
 
-def quaternion(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """w, x, y, z, w >= 0, of a rotation matrix (Shepperd 1978)."""
-    r = rotation
-    squares = np.array([np.trace(r), r[0, 0], r[1, 1], r[2, 2]])
-    k = int(np.argmax(squares))
-    if k == 0:
-        q = np.array([1.0 + squares[0], r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]])
-    else:
-        i, j, m = k - 1, k % 3, (k + 1) % 3
-        q = np.zeros(4)
-        q[0] = r[m, j] - r[j, m]
-        q[1 + i] = 1.0 + r[i, i] - r[j, j] - r[m, m]
-        q[1 + j] = r[j, i] + r[i, j]
-        q[1 + m] = r[m, i] + r[i, m]
-    q /= np.linalg.norm(q)
-    return -q if q[0] < 0.0 else q
-
-
 class PoseTable:
     """The true way of a sensor in TUM's layout: s, position in m NED, quaternion x y z w of its axes to NED.
 
@@ -100,7 +83,7 @@ class PoseTable:
         lines = []
         for time, p, r in zip(poses.time.tolist(), position, rotation, strict=True):
             place = p + r @ self._position
-            w, x, y, z = quaternion(r @ self._turn)
+            w, x, y, z = quaternion_from_matrix(r @ self._turn)
             numbers = " ".join(f"{value:.9g}" for value in (*place, x, y, z, w))
             lines.append(f"{seconds(time)} {numbers}")
         self._table.add(lines)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, Discriminator, Field, Tag
 
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, faults_of
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import exists, is_file
-from sitl_bridge.base.quantities import Positive, Seed
+from sitl_bridge.base.quantities import STRICT, Positive, Seed
 from sitl_bridge.base.yaml_file import Document, Fault, placed, read, validate
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -63,13 +63,12 @@ SWARM_AIRFRAME = "iris_rtk"
 drift by half a metre on each axis."""
 SWARMS: tuple[Literal["formation", "avoidance"], ...] = ("formation", "avoidance")
 _NOT_IN_AVOIDANCE = ("name", "position", "grid", "yaw")
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ProximitySpecification(BaseModel):
     """Collisions and downwash between vehicles."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     collisions: bool = Field(True, description="whether vehicles that touch collide")
     downwash: bool = Field(True, description="whether downwash of rotors acts on vehicles below")
@@ -96,7 +95,7 @@ class Scenario(BaseModel):
     routes with avoidance.
     """
 
-    model_config = _STRICT
+    model_config = STRICT
 
     name: str | None = Field(
         None,

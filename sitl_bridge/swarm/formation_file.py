@@ -12,10 +12,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.base.csv_table import read_rows
 from sitl_bridge.base.errors import ConfigurationError, UserError, about
+from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.base.yaml_file import load
 from sitl_bridge.plan.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT
@@ -85,9 +86,6 @@ def _yaml_offsets(path: Path) -> tuple[list[Any], list[int]]:
     return [r if isinstance(r, list) else [] for r in rows], [lines["offsets", i] for i in range(len(rows))]
 
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
 class PathSection(LeaderMotion):
     """Path of the centre of the formation: one of waypoints, csv and plan; or flown by another program."""
 
@@ -146,7 +144,7 @@ class MoveSection(PatternSection, MoveTiming):
 class RolesSection(BaseModel):
     """Custom roles: classes of a Python file, derived from Leader and Follower."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     file: Path = Field(description="Python file")
     leader: str | None = Field(None, description="name of the leader's class; default: that of the scheme")

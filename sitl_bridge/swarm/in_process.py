@@ -18,6 +18,7 @@ from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes.flight_modes import FLAG_CUSTOM, OFFBOARD
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.scheduled_events import (
     EventWitness,
@@ -84,17 +85,14 @@ class BuiltInFleet:
         """Return the states by the vehicles' own estimates."""
         self._restore()
         found = self.fleet.stacks.estimates
-        w, x, y, z = found["attitude"].T
-        roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
-        pitch = np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0))
-        yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        angles = euler_arrays(found["attitude"])
         return States(
             self.fleet.time,
             found["position"] + self.origins,
             found["velocity"].copy(),
-            yaw,
+            angles[:, 2],
             self.alive.copy(),
-            np.stack([roll, pitch], axis=1),
+            angles[:, :2],
         )
 
     def command(self, setpoints: Setpoints, vehicles: NDArray[np.bool_] | None = None) -> None:

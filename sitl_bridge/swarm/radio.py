@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream, uniform
+from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.swarm.neighbour_graph import Kind, Topology
 
 Array: TypeAlias = NDArray[np.float64]
@@ -27,7 +28,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 class RadioSpecification(BaseModel):
     """Radio messages between the vehicles of a formation or an avoidance scenario."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = STRICT
 
     graph: Kind | None = Field(
         None,

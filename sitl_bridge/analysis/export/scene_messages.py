@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_topics import WORLD, ros_name, to_enu, to_enu_flu
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.world import Origin
 from sitl_bridge.plan.plan import FenceCircle, Plan, Polygon
@@ -166,7 +167,7 @@ def _objects(run: RecordedRun, start: int) -> list[Message]:
     for number, thing in enumerate(run.description["world"]["scene"]["objects"]):
         place = np.array(thing["position"], float)
         solid = {
-            "pose": _pose(place, quaternion_of(thing["rotation"])),
+            "pose": _pose(place, quaternion_from_euler(*map(math.radians, thing["rotation"]))),
             "color": _color(tuple(thing["color"])),
         }
         name = f"object {thing['name'] or number}"
@@ -181,21 +182,6 @@ def _objects(run: RecordedRun, start: int) -> list[Message]:
             shape = {"size": size, "bottom_scale": 1.0, "top_scale": 1.0}
             found.append(_entity(name, start, cylinders=[solid | shape]))
     return found
-
-
-def quaternion_of(rotation: list[float]) -> NDArray[np.float64]:
-    """W, x, y, z of roll, pitch and yaw in degrees."""
-    roll, pitch, yaw = (math.radians(angle) / 2.0 for angle in rotation)
-    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
-    cy, sy = math.cos(yaw), math.sin(yaw)
-    return np.array(
-        [
-            cy * cp * cr + sy * sp * sr,
-            cy * cp * sr - sy * sp * cr,
-            cy * sp * cr + sy * cp * sr,
-            sy * cp * cr - cy * sp * sr,
-        ]
-    )
 
 
 def _planned(run: RecordedRun, name: str, mission: str, start: int) -> list[Message]:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.simulation.fleet_step import advance_fleet, fleet_of
+from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.link.hil.link_state import LINK
@@ -149,7 +150,7 @@ def replay_steps(
     Returns:
         steps that are the same, the vehicle that differs in the next one, and SAME or why it ended.
     """
-    fleet, arrays = fleet_of(fleet_handles), ReplayArrays(*plain_arrays)
+    fleet, arrays = arrays_of(fleet_handles, FleetArrays), ReplayArrays(*plain_arrays)
     n = fleet.states.shape[0]
     for s in range(rows.shape[0] // n):
         now = time + (s + 1) * step

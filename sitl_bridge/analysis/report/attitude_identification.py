@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict
 from scipy.optimize import least_squares
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import is_file
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.yaml_file import read, validate
 from sitl_bridge.core.vehicle.airframe_file import find_airframe
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 
 Floats = NDArray[np.float64]
 Stack = Literal["px4", "builtin"]
@@ -131,7 +131,7 @@ def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> fl
         ],
         axis=-1,
     )
-    rest = a - (0.0, 0.0, GRAVITY)
+    rest = a - (0.0, 0.0, STANDARD_GRAVITY)
     rest -= z * (z * rest).sum(axis=1, keepdims=True)  # component in the rotor plane
     v = x[:, 3:6]
     shape = -f[:, None] * (v - z * (z * v).sum(axis=1, keepdims=True))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.core.dynamics.contact_parts import part_name
+from sitl_bridge.core.dynamics.contact_log import part_name
 
 REPORTED = 5
 """Contacts of a vehicle that are listed one by one."""

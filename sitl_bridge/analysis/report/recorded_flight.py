@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pyulog import ULog
 
 from sitl_bridge.analysis.report.ulog_file import read_ulog
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.swarm.avoidance.full_dynamics import euler
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
+from sitl_bridge.base.rotations import euler_arrays
 
 Floats = NDArray[np.float64]
 
@@ -113,7 +113,7 @@ def _angles(table: dict[str, NDArray[np.generic]], name: str) -> Floats:
     q = np.column_stack([np.asarray(table[f"{name}[{i}]"], np.float64) for i in range(4)])
     sound = np.isfinite(q).all(axis=1) & (np.abs(np.linalg.norm(q, axis=1) - 1.0) < 0.1)
     last = np.maximum.accumulate(np.where(sound, np.arange(len(q)), np.argmax(sound)))
-    return euler(q[last])
+    return euler_arrays(q[last])
 
 
 def _thrust(time: Floats, truth: Floats) -> Floats:
@@ -126,7 +126,7 @@ def _thrust(time: Floats, truth: Floats) -> Floats:
             np.cos(pitch) * np.cos(roll),
         ]
     )
-    force = np.gradient(truth[:, 3:6], time, axis=0) - (0.0, 0.0, GRAVITY)
+    force = np.gradient(truth[:, 3:6], time, axis=0) - (0.0, 0.0, STANDARD_GRAVITY)
     return -np.asarray((force * down).sum(axis=1), np.float64)
 
 

@@ -15,7 +15,7 @@ from sitl_bridge.analysis.report.estimator_health import AMBER, RED, VIBRATION_F
 from sitl_bridge.analysis.report.flight_record import FlightLog, FlightRecord, columns, seconds
 from sitl_bridge.analysis.report.run_record import RecordedVehicle
 from sitl_bridge.analysis.report.signal_analysis import Spectrum
-from sitl_bridge.swarm.avoidance.full_dynamics import euler
+from sitl_bridge.base.rotations import euler_arrays
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -275,7 +275,7 @@ def _angles(attitude: Floats) -> Floats:
     """Roll, pitch, yaw (k, 3) in deg of quaternions (k, 4), in blocks for the memory's sake."""
     found = np.empty((len(attitude), 3))
     for first in range(0, len(attitude), BLOCK):
-        found[first : first + BLOCK] = np.degrees(euler(attitude[first : first + BLOCK]))
+        found[first : first + BLOCK] = np.degrees(euler_arrays(attitude[first : first + BLOCK]))
     return found
 
 

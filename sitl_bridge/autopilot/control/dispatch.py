@@ -13,6 +13,7 @@ from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratio
 from sitl_bridge.autopilot.control.thrust_observer import compensate_disturbance
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import heading
 
 
 @compiled
@@ -46,9 +47,9 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
     if level == TRAJECTORY:
         controller.flow_ratio = thrust_ratio(controller, estimate)
         q = estimate.attitude
-        heading = math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]))
+        yaw = heading(q)
         follow_setpoint(controller, estimate, setpoint, last != TRAJECTORY, dt)
-        advance_yaw(controller, heading, setpoint, last != TRAJECTORY, dt)
+        advance_yaw(controller, yaw, setpoint, last != TRAJECTORY, dt)
     else:
         copy_attitude_setpoint(controller, setpoint, wrench)
     if controller.kind == LEE:

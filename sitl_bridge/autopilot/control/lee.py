@@ -22,6 +22,7 @@ from sitl_bridge.autopilot.control.reference_model import (
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import write_matrix
 
 
 @compiled
@@ -35,21 +36,12 @@ def lee(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -
         dt: s.
         wrench: WRENCH record, written.
     """
-    rotation_matrix(estimate.attitude, controller.R)
+    write_matrix(estimate.attitude, controller.R)
     if setpoint.level == TRAJECTORY:
         tracking_force(controller, estimate, setpoint, dt, wrench)
     elif setpoint.level != LEVEL_RATES:
-        rotation_matrix(controller.q_d, controller.R_d)
+        write_matrix(controller.q_d, controller.R_d)
     attitude_moment(controller, estimate, setpoint, dt, wrench)
-
-
-@compiled
-def rotation_matrix(q: Any, R: Any) -> None:
-    """Write the (3, 3) rotation of a quaternion (w, x, y, z), body to NED."""
-    w, x, y, z = q[0], q[1], q[2], q[3]
-    R[0, 0], R[0, 1], R[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
-    R[1, 0], R[1, 1], R[1, 2] = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)
-    R[2, 0], R[2, 1], R[2, 2] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
 
 
 @compiled

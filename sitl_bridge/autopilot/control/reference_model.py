@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import wrap_angle
 
 BRAKING_SHARE = 0.6
 """Share of the reference's acceleration limit planned for braking; the rest is for settling."""
@@ -175,12 +176,6 @@ def limit_speed(setpoint: Any, velocity: Any) -> None:
 
 
 @compiled
-def wrapped(angle: float) -> float:
-    """Return an angle in rad wrapped to -pi to pi."""
-    return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
-
-
-@compiled
 def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt: float) -> None:
     """Advance yaw_d towards the setpoint's yaw within the rate limit, or by its yaw rate.
 
@@ -192,11 +187,11 @@ def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt:
     limit = controller.rate_limit[2]
     turn = rate * dt
     if math.isfinite(setpoint.yaw):
-        turn = wrapped(setpoint.yaw - controller.yaw_d)
+        turn = wrap_angle(setpoint.yaw - controller.yaw_d)
     else:
         rate = min(max(rate, -limit), limit)
     turn = min(max(turn, -limit * dt), limit * dt)
-    controller.yaw_d = wrapped(controller.yaw_d + turn)
+    controller.yaw_d = wrap_angle(controller.yaw_d + turn)
     controller.yaw_rate_d = rate
 
 

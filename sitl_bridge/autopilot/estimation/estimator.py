@@ -22,7 +22,6 @@ from sitl_bridge.autopilot.estimation.inertial import (
     handle_saturation,
     integrate,
     propagate_covariance,
-    rotate_to_ned,
     store_state,
 )
 from sitl_bridge.autopilot.estimation.odometry import fuse_odometry
@@ -64,6 +63,7 @@ from sitl_bridge.autopilot.records import (
     VELOCITY,
 )
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import to_ned
 
 __all__ = ["ESTIMATOR", "estimator_record", "update"]
 
@@ -263,7 +263,7 @@ def _write_deviations(estimator: Any, estimate: Any) -> None:
     for i in range(3):
         estimate.velocity_deviation[i] = math.sqrt(p[VELOCITY_ERROR + i, VELOCITY_ERROR + i])
         estimate.position_deviation[i] = math.sqrt(p[POSITION_ERROR + i, POSITION_ERROR + i])
-        n, e, d = rotate_to_ned(q, 1.0 if i == 0 else 0.0, 1.0 if i == 1 else 0.0, 1.0 if i == 2 else 0.0)
+        n, e, d = to_ned(q, 1.0 if i == 0 else 0.0, 1.0 if i == 1 else 0.0, 1.0 if i == 2 else 0.0)
         variance = n * n * p[0, 0] + e * e * p[1, 1] + d * d * p[2, 2]
         variance += 2.0 * (n * e * p[0, 1] + n * d * p[0, 2] + e * d * p[1, 2])
         estimate.attitude_deviation[i] = math.sqrt(max(variance, 0.0))
@@ -277,8 +277,8 @@ def _write_estimate(estimator: Any, estimate: Any) -> None:
     w = estimate.angular_velocity
     for i in range(3):
         w[i] = estimator.rate_before[i] - x[GYROSCOPE + i]
-    place = rotate_to_ned(q, r[0], r[1], r[2])
-    motion = rotate_to_ned(q, w[1] * r[2] - w[2] * r[1], w[2] * r[0] - w[0] * r[2], w[0] * r[1] - w[1] * r[0])
+    place = to_ned(q, r[0], r[1], r[2])
+    motion = to_ned(q, w[1] * r[2] - w[2] * r[1], w[2] * r[0] - w[0] * r[2], w[0] * r[1] - w[1] * r[0])
     for i in range(3):
         estimate.velocity[i] = x[VELOCITY_ERROR + i] - motion[i]
         estimate.position[i] = x[POSITION_ERROR + i] - place[i]

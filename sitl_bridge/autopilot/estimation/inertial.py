@@ -19,6 +19,7 @@ from sitl_bridge.autopilot.estimation.records import (
     VELOCITY,
 )
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import to_ned
 
 COVARIANCE_INTERVAL = 0.02
 """Longest time between covariance updates, s."""
@@ -54,17 +55,6 @@ def rotate(q: Any, x: float, y: float, z: float, side: float) -> None:
 
 
 @compiled
-def rotate_to_ned(q: Any, x: float, y: float, z: float) -> tuple[float, float, float]:
-    """Return the NED components of a body vector."""
-    a, b, c, d = q[0], q[1], q[2], q[3]
-    return (
-        (1 - 2 * (c * c + d * d)) * x + 2 * (b * c - a * d) * y + 2 * (b * d + a * c) * z,
-        2 * (b * c + a * d) * x + (1 - 2 * (b * b + d * d)) * y + 2 * (c * d - a * b) * z,
-        2 * (b * d - a * c) * x + 2 * (c * d + a * b) * y + (1 - 2 * (b * b + c * c)) * z,
-    )
-
-
-@compiled
 def integrate(estimator: Any, measurement: Any, dt: float) -> None:
     """Advance the nominal state by one inertial sample.
 
@@ -89,11 +79,11 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
     for axis in range(3):
         one = 1.0 if axis == 0 else 0.0
         two = 1.0 if axis == 1 else 0.0
-        n, e, d = rotate_to_ned(q, one, two, 1.0 - one - two)
+        n, e, d = to_ned(q, one, two, 1.0 - one - two)
         estimator.pending_rotation[0, axis] += n * dt
         estimator.pending_rotation[1, axis] += e * dt
         estimator.pending_rotation[2, axis] += d * dt
-    force = rotate_to_ned(
+    force = to_ned(
         q,
         m.accelerometer[0] - x[ACCELEROMETER],
         m.accelerometer[1] - x[ACCELEROMETER + 1],
@@ -129,7 +119,7 @@ def handle_saturation(estimator: Any, measurement: Any) -> None:
         propagate_covariance(estimator)
         one = 1.0 if axis == 0 else 0.0
         two = 1.0 if axis == 1 else 0.0
-        n, e, d = rotate_to_ned(estimator.attitude, one, two, 1.0 - one - two)
+        n, e, d = to_ned(estimator.attitude, one, two, 1.0 - one - two)
         for i in range(3):
             u = n if i == 0 else (e if i == 1 else d)
             for j in range(3):

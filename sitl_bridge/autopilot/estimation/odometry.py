@@ -22,22 +22,17 @@ from sitl_bridge.autopilot.estimation.correction import (
     reset_variance,
     set_term,
 )
-from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, recall_state, rotate_to_ned
+from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, recall_state
 from sitl_bridge.autopilot.estimation.records import OFFSET, POSITION, STATES, TILT, VELOCITY
 from sitl_bridge.autopilot.estimation.sensor_models import lever_arm, position_terms, velocity_terms
 from sitl_bridge.autopilot.records import GPS_POSITION, ODOMETRY_POSITION, ODOMETRY_VELOCITY
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import heading, to_ned
 
 HORIZONTAL, VERTICAL, SPEED = 1, 2, 4
 """What is fused: bits of PX4's EKF2_EV_CTRL."""
 LEAST_DEVIATION = 0.01
 """Least standard deviation of position (m) and velocity (m/s): PX4 EKF2 (ev_pos_control.cpp)."""
-
-
-@compiled
-def _heading(q: Any) -> float:
-    """Return the heading in rad of a quaternion."""
-    return math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]))
 
 
 @compiled
@@ -82,7 +77,7 @@ def _extend_path(estimator: Any, measurement: Any, seconds: float) -> None:
     random walk over the distance flown.
     """
     m, last = measurement, estimator.odometry_last
-    turn = _heading(estimator.past_attitude) - _heading(m.odometry_attitude)
+    turn = heading(estimator.past_attitude) - heading(m.odometry_attitude)
     c, s = math.cos(turn), math.sin(turn)
     x, y = m.odometry_position[0] - last[0], m.odometry_position[1] - last[1]
     north, east = c * x - s * y, s * x + c * y
@@ -152,7 +147,7 @@ def _fuse_velocity(estimator: Any, estimate: Any, measurement: Any, age: float) 
     if not recall_state(estimator, age):
         return
     v = m.odometry_velocity
-    seen = rotate_to_ned(estimator.past_attitude, v[0], v[1], v[2])
+    seen = to_ned(estimator.past_attitude, v[0], v[1], v[2])
     if not recall_state(estimator, age + 0.5 * estimator.odometry_exposure):
         return
     lever = lever_arm(estimator, estimator.odometry_position)

@@ -23,7 +23,7 @@ from sitl_bridge.autopilot.estimation.correction import (
     reset_variance,
     set_term,
 )
-from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, recall_state, rotate_to_ned
+from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, recall_state
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
     BAROMETER,
@@ -41,6 +41,7 @@ from sitl_bridge.autopilot.records import (
     GPS_VELOCITY,
 )
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
 from sitl_bridge.core.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
 
@@ -118,7 +119,7 @@ def velocity_terms(estimator: Any, axis: int) -> None:
     set_term(estimator, TILT + behind, f[ahead])
     set_term(estimator, TILT + ahead, -f[behind])
     for j in range(3):
-        column = rotate_to_ned(
+        column = to_ned(
             estimator.past_attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
         )
         set_term(estimator, ACCELEROMETER + j, age * column[axis])
@@ -155,8 +156,8 @@ def lever_arm(estimator: Any, position: Any) -> tuple[float, float, float, float
     """Return position (m) and velocity (m/s), NED, of a sensor from the inertial unit, at recall time."""
     w, q = estimator.past_rate, estimator.past_attitude
     x, y, z = position[0], position[1], position[2]
-    n, e, d = rotate_to_ned(q, x, y, z)
-    vn, ve, vd = rotate_to_ned(q, w[1] * z - w[2] * y, w[2] * x - w[0] * z, w[0] * y - w[1] * x)
+    n, e, d = to_ned(q, x, y, z)
+    vn, ve, vd = to_ned(q, w[1] * z - w[2] * y, w[2] * x - w[0] * z, w[0] * y - w[1] * x)
     return n, e, d, vn, ve, vd
 
 
@@ -315,7 +316,7 @@ def magnetic_terms(estimator: Any) -> None:
     set_term(estimator, np.int64(TILT + 1), estimator.magnetic_slope * east)
     set_term(estimator, np.int64(TILT + 2), -1.0)
     for j in range(3):
-        n, e, _ = rotate_to_ned(
+        n, e, _ = to_ned(
             estimator.past_attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
         )
         set_term(estimator, MAGNETOMETER + j, (north * e - east * n) / estimator.magnetic_strength)
@@ -327,7 +328,7 @@ def fuse_magnetic_field(estimator: Any, estimate: Any, measurement: Any, source:
     if not recall_state(estimator, age):
         return
     x, m = estimator.nominal, measurement.magnetometer
-    n, e, _ = rotate_to_ned(
+    n, e, _ = to_ned(
         estimator.past_attitude,
         m[0] - x[MAGNETOMETER],
         m[1] - x[MAGNETOMETER + 1],
@@ -356,7 +357,7 @@ def fuse_range(estimator: Any, estimate: Any, measurement: Any, source: int, age
     if math.isnan(measurement.range) or not recall_state(estimator, age):
         return
     x = estimator.nominal
-    _, _, cosine = rotate_to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
+    _, _, cosine = to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
     if cosine < MIN_TILT_COSINE:
         return
     arm = lever_arm(estimator, estimator.range_position)
@@ -389,19 +390,19 @@ def _tilt_derivatives(estimator: Any, distance: float, arm: Any) -> tuple[float,
         distance: m.
         arm: position of the sensor relative to the inertial unit, m NED.
     """
-    zn, ze, cosine = rotate_to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
+    zn, ze, cosine = to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
     return -(distance * ze + arm[1]) / cosine, (distance * zn + arm[0]) / cosine
 
 
 @compiled
 def flow_terms(estimator: Any, axis: int, sign: float, distance: float, arm: Any) -> None:
     """Set the terms of the flow about a body axis: sign times velocity along the axis over distance."""
-    column = rotate_to_ned(estimator.past_attitude, 1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 0.0)
+    column = to_ned(estimator.past_attitude, 1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 0.0)
     v = estimator.past_velocity
     along = 0.0
     for i in range(3):
         along += (v[i] + arm[3 + i]) * column[i]
-    _, _, cosine = rotate_to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
+    _, _, cosine = to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
     scale = sign / distance
     nearer = -scale * along / distance
     about_north, about_east = _tilt_derivatives(estimator, distance, arm)
@@ -424,7 +425,7 @@ def fuse_flow(estimator: Any, estimate: Any, measurement: Any, source: int, age:
     span = measurement.flow_interval
     if measurement.flow_quality <= 0.0 or span <= 0.0 or not recall_state(estimator, age + 0.5 * span):
         return
-    _, _, cosine = rotate_to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
+    _, _, cosine = to_ned(estimator.past_attitude, 0.0, 0.0, 1.0)
     if cosine < MIN_TILT_COSINE:
         return
     arm = lever_arm(estimator, estimator.flow_position)
@@ -472,7 +473,7 @@ def fuse_level_flight(estimator: Any) -> None:
         set_term(estimator, TILT + 1 - i, f[2] if i == 0 else -f[2])
         set_term(estimator, np.int64(TILT + 2), -f[1] if i == 0 else f[0])
         for j in range(3):
-            column = rotate_to_ned(
+            column = to_ned(
                 estimator.attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
             )
             set_term(estimator, ACCELEROMETER + j, -column[i])

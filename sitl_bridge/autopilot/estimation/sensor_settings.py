@@ -35,11 +35,12 @@ from sitl_bridge.autopilot.records import (
     RANGE_HEIGHT,
     SOURCES,
 )
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.sensors import records as kinds
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.vehicle.perception_settings import odometry
-from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, STANDARD_GRAVITY
+from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE
 from sitl_bridge.core.world.earth import SEMI_MAJOR_AXIS
 
 if TYPE_CHECKING:

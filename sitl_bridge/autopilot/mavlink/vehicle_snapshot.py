@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.core.world.geography import projection_at
 
 UNKNOWN = 0xFFFF
@@ -74,7 +75,7 @@ class Snapshot:
     @cached_property
     def euler(self) -> tuple[float, float, float]:
         """Roll, pitch and yaw in rad."""
-        return euler(self.attitude)
+        return euler_angles(*self.attitude)
 
     @cached_property
     def geodetic(self) -> tuple[float, float, float]:
@@ -91,16 +92,6 @@ class Snapshot:
     def heading(self) -> float:
         """deg, 0..360."""
         return math.degrees(self.euler[2]) % 360.0
-
-
-def euler(attitude: list[float]) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
-    w, x, y, z = attitude
-    return (
-        math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
-        math.asin(min(max(2.0 * (w * y - z * x), -1.0), 1.0)),
-        math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
-    )
 
 
 def rounded(value: float, low: int, high: int, unknown: int) -> int:

@@ -13,7 +13,7 @@ from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
 from sitl_bridge.autopilot.modes.flight_modes import Mode
-from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask
 from sitl_bridge.autopilot.modes.tasks.follow import FollowTask
@@ -27,6 +27,7 @@ from sitl_bridge.autopilot.modes.tasks.orbit import OrbitTask
 from sitl_bridge.autopilot.modes.tasks.sticks import Sticks, StickTask
 from sitl_bridge.autopilot.records import IDLE
 from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 
 DISARMED, SPOOL_UP, READY, RAMP_UP, FLIGHT = 1, 2, 3, 4, 5
 
@@ -89,7 +90,7 @@ class Takeoff:
         elif self.state == RAMP_UP:
             output.vx = output.vy = output.vz = 0.0
             output.ax = output.ay = 0.0
-            output.az = GRAVITY * (1.0 - self._progress)
+            output.az = STANDARD_GRAVITY * (1.0 - self._progress)
 
 
 OWN_TASKS = frozenset({flight_modes.ORBIT, flight_modes.DESCEND, flight_modes.AUTO_FOLLOW})

@@ -10,9 +10,7 @@ import math
 
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.setpoint_output import Output
-
-GRAVITY = 9.80665
-"""Standard gravity, m/s^2."""
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 
 LOW_THRUST_SHARE = 0.3
 """Share of the range from minimum to hover thrust that counts as low thrust (MulticopterLandDetector.cpp)."""
@@ -97,7 +95,7 @@ class LandDetector:
     @property
     def ground_load(self) -> float:
         """Estimated share of the weight on the ground, 0 to 1, while thrust is reduced."""
-        return min(self.press / GRAVITY, 1.0)
+        return min(self.press / STANDARD_GRAVITY, 1.0)
 
     def disarmed(self) -> None:
         """Set the landed state: the motors stopped."""
@@ -118,7 +116,7 @@ class LandDetector:
         self._update_press(moving, dt)
 
         least, hover = values["MPC_THR_MIN"], values["MPC_THR_HOVER"]
-        pressed = self.press >= GRAVITY
+        pressed = self.press >= STANDARD_GRAVITY
         low = thrust <= least + LOW_THRUST_SHARE * (hover - least) or pressed
         contact = low and not moving and not drifting
         if climb_controlled and not self._maybe.state and not self._landed.state:
@@ -151,4 +149,4 @@ class LandDetector:
             self._blocked = max(0.0, self._blocked - PRESS_RECOVERY * dt)
         else:
             self._blocked = min(self._blocked + dt, PRESS_DELAY + PRESS_TIME)
-        self.press = GRAVITY * max(0.0, (self._blocked - PRESS_DELAY) / PRESS_TIME)
+        self.press = STANDARD_GRAVITY * max(0.0, (self._blocked - PRESS_DELAY) / PRESS_TIME)

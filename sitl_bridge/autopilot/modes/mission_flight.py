@@ -35,6 +35,7 @@ from sitl_bridge.autopilot.modes.mission_items import (
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 from sitl_bridge.autopilot.modes.precision_landing import OPPORTUNISTIC, REQUIRED, PrecisionLanding
+from sitl_bridge.base.rotations import wrap_angle
 
 # --- present step of the current item (PX4: work items)
 ITEM, CLIMB, MOVE_TO_LAND, LEVEL_OFF = range(4)
@@ -412,5 +413,5 @@ class MissionFlight:
             return True
         if self._values["MIS_YAW_TMT"] > 0.0:
             return True
-        error = abs(math.remainder(yaw - self._state.yaw, 2.0 * math.pi))
+        error = abs(wrap_angle(yaw - self._state.yaw))
         return error < math.radians(self._values["MIS_YAW_ERR"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.autopilot.estimate import EstimatedState
+from sitl_bridge.base.rotations import wrap_angle
 
 SETTLING = 4.0
 """Rate at which a small velocity error decays, 1/s.  Derived: five updates of 50 ms per time constant."""
@@ -108,7 +109,7 @@ class Heading:
 
     def turn(self, wanted: float, dt: float, rate: float, acceleration: float, forward: float = 0.0) -> None:
         """Turn for ``dt`` s the shorter way towards ``wanted``, which turns at the rate ``forward``."""
-        error = math.remainder(wanted - self.yaw, 2.0 * math.pi)
+        error = wrap_angle(wanted - self.yaw)
         away = abs(error)
         # Largest rate from which ``acceleration`` can stop in time, linear near the end.
         knee = acceleration / (SETTLING * SETTLING)
@@ -117,4 +118,4 @@ class Heading:
         target = max(-rate, min(rate, target))
         limit = acceleration * dt
         self.rate += max(-limit, min(limit, target - self.rate))
-        self.yaw = math.remainder(self.yaw + self.rate * dt, 2.0 * math.pi)
+        self.yaw = wrap_angle(self.yaw + self.rate * dt)

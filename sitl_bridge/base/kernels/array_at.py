@@ -6,16 +6,21 @@ passing it costs as much as passing one array.  Whoever makes the record keeps t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from llvmlite import ir
 from numba import carray, types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -39,36 +44,95 @@ def array_at(address: int, count: int, dtype: Any) -> Any:
     return carray(_pointer(address), (count,), dtype)
 
 
-def handles_of(arrays: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+def handles_of(arrays: Iterable[Any]) -> NDArray[np.int64]:
     """Handles (k, 4) of k arrays: the address and up to three lengths of each.
 
     Numba takes 0.2 us for each array that Python passes to a compiled function, and several microseconds for
     a named tuple of them, but hardly anything for handles.  They hold while the arrays live.
 
+    Args:
+        arrays: a named tuple of arrays, or of such tuples.
+
     Raises:
         ValueError: for an array that is not contiguous or has more than three axes.
     """
-    handles = np.zeros((len(arrays), 4), np.int64)
-    for handle, array in zip(handles, arrays, strict=True):
+    handles = []
+    for array in arrays:
+        if isinstance(array, tuple):
+            handles.extend(handles_of(array))
+            continue
         if not array.flags.c_contiguous or array.ndim > 3:
             raise ValueError(f"an array of shape {array.shape} has no handle: it is not contiguous")
-        handle[0], handle[1 : 1 + array.ndim] = array.ctypes.data, array.shape
-    return handles
+        handles.append(np.array([array.ctypes.data, *array.shape, 0, 0, 0][:4], np.int64))
+    return np.array(handles)
 
 
-@compiled
-def array_1d(handles: Any, k: int, dtype: Any) -> Any:
-    """The array of one axis that handle ``k`` stands for; ``dtype`` is a constant of the caller."""
-    return carray(_pointer(handles[k, 0]), (handles[k, 1],), dtype)
+def _kind_of(hint: Any) -> types.Type:
+    """Numba's type of a field by its annotation; see ``arrays_of``."""
+    if not get_origin(hint):
+        return types.NamedTuple([_kind_of(field) for field in _hints(hint).values()], hint)
+    array, *details = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    axes = next((detail for detail in details if isinstance(detail, int)), 1)
+    dtype = next((detail for detail in details if isinstance(detail, np.dtype)), None)
+    if dtype is None:
+        dtype = np.dtype(get_args(get_args(array)[1])[0])
+    return types.Array(from_dtype(dtype), axes, "C")
 
 
-@compiled
-def array_2d(handles: Any, k: int, dtype: Any) -> Any:
-    """Likewise of two axes."""
-    return carray(_pointer(handles[k, 0]), (handles[k, 1], handles[k, 2]), dtype)
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
-@compiled
-def array_3d(handles: Any, k: int, dtype: Any) -> Any:
-    """Likewise of three axes."""
-    return carray(_pointer(handles[k, 0]), (handles[k, 1], handles[k, 2], handles[k, 3]), dtype)
+if TYPE_CHECKING:
+
+    def arrays_of(handles: Any, kind: type[T]) -> T:
+        """The named tuple of arrays that handles stand for."""
+        raise NotImplementedError
+
+else:
+
+    @intrinsic
+    def arrays_of(typing: Any, handles: Any, kind: Any) -> tuple[Any, Any]:
+        """The named tuple of arrays that handles stand for; for kernels alone.
+
+        Its fields are annotated ``NDArray[T]`` for one axis, ``Annotated[NDArray[T], axes]`` for several,
+        ``Annotated[NDArray[np.void], DTYPE, axes]`` for records, or with another such named tuple.
+
+        Args:
+            typing: by numba.
+            handles: of ``handles_of`` such a tuple.
+            kind: the class of the tuple.
+        """
+        del typing
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            given = make_array(signature.args[0])(context, builder, arguments[0])
+            words = builder.bitcast(given.data, ir.IntType(64).as_pointer())
+            at = iter(range(0, 1 << 16, 4))
+
+            def word(i: int) -> Any:
+                return builder.load(cgutils.gep_inbounds(builder, words, i))
+
+            def make(kind: Any) -> Any:
+                if isinstance(kind, types.NamedTuple):
+                    return context.make_tuple(builder, kind, [make(field) for field in kind.types])
+                first = next(at)
+                array = make_array(kind)(context, builder)
+                size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+                shape = [word(first + 1 + axis) for axis in range(kind.ndim)]
+                strides = [ir.IntType(64)(size)]
+                for length in shape[:0:-1]:
+                    strides.insert(0, builder.mul(strides[0], length))
+                populate_array(
+                    array,
+                    data=builder.inttoptr(word(first), context.get_data_type(kind.dtype).as_pointer()),
+                    shape=shape,
+                    strides=strides,
+                    itemsize=ir.IntType(64)(size),
+                    meminfo=None,
+                )
+                return array._getvalue()
+
+            return make(signature.return_type)
+
+        return _kind_of(kind.instance_class)(handles, kind), generate

@@ -63,7 +63,7 @@ def kernel_sources(package: Path = PACKAGE) -> dict[Path, bytes]:
     sources = {path: path.read_bytes() for path in sorted(package.rglob("*.py"))}
     todo = [path for path, text in sources.items() if any(mark in text for mark in _MARKS)]
     todo.remove(package / "base" / "kernels" / Path(__file__).name)  # of the marks alone
-    todo += _compilers(package)
+    todo.append(package / "base" / "kernels" / "compiled.py")  # decides how every kernel is compiled
     found: dict[Path, bytes] = {}
     while todo:
         path = todo.pop()
@@ -72,11 +72,6 @@ def kernel_sources(package: Path = PACKAGE) -> dict[Path, bytes]:
         found[path] = sources[path]
         todo += _imported(package, sources[path], everything=False)
     return dict(sorted(found.items()))
-
-
-def _compilers(package: Path) -> list[Path]:
-    """The files that decide how every kernel is compiled."""
-    return [package / "base" / "kernels" / name for name in ("compiled.py", "compiler.py")]
 
 
 @functools.cache
@@ -95,7 +90,7 @@ def sources_of(path: Path) -> list[Path]:
     if path not in sources:
         return list(sources)
     found: set[Path] = set()
-    todo = [path, *_compilers(PACKAGE)]
+    todo = [path, PACKAGE / "base" / "kernels" / "compiled.py"]
     while todo:
         each = todo.pop()
         if each not in found and each in sources:
@@ -157,7 +152,7 @@ def is_own(path: str) -> bool:
 def used_directory(path: str) -> str:
     """``cache_directory`` of a file, made where it is new and marked as used now.
 
-    If it cannot be made or written, compiler.py reports that when there is code to keep.
+    If it cannot be made or written, compiled.py reports that when there is code to keep.
     """
     directory = cache_directory(Path(path).resolve())
     with contextlib.suppress(OSError):

@@ -8,7 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.rotor_rows import ACROSS_X, ACROSS_Y, ACROSS_Z, AXIS_X, AXIS_Y, AXIS_Z, INFLOW
 
 GROUND_EFFECT_MIN_HEIGHT = 0.5
@@ -17,6 +22,22 @@ hub and diverges at a quarter radius; Cheeseman and Bennett compare it with flig
 (ARC R&M 3021, 1955), where it gives 4/3."""
 GROUND_EFFECT_REACH = 16.0
 """Height in rotor radii above which the ground effect is neglected (below 0.03 %)."""
+NonNegativeVector = tuple[NonNegative, NonNegative, NonNegative]
+
+
+class Drag(BaseModel):
+    """Body drag F = -C |v| v and M = -C |w| w (hector eq. 2)."""
+
+    model_config = STRICT
+
+    force: NonNegativeVector = Field((0.0, 0.0, 0.0), description="N s^2/m^2, x, y, z")
+    moment: NonNegativeVector = Field((0.0, 0.0, 0.0), description="N m s^2")
+    reference_density: Positive = Field(1.225, description="kg/m^3")
+
+    def pack(self, vehicle: NDArray[np.void]) -> None:
+        """Write the drag of a () VEHICLE record."""
+        vehicle["drag_force"], vehicle["drag_moment"] = self.force, self.moment
+        vehicle["drag_density"] = self.reference_density
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The battery: open-circuit voltage over charge, internal resistance, an RC pair, Coulomb counting.
+"""The battery pack: parameters, open-circuit voltage over charge, internal resistance, RC pair, charge count.
 
 motor.py computes the motors' current at a given voltage; this module balances it with the pack.
 """
@@ -6,11 +6,74 @@ motor.py computes the motors' current at a given voltage; this module balances i
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, Field
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.motor import current_and_slope
 from sitl_bridge.core.dynamics.records import OCV_POINTS
+
+SECONDS_PER_HOUR = 3600.0
+LIPO_CELL = (3.27, 3.61, 3.69, 3.71, 3.75, 3.79, 3.83, 3.89, 3.97, 4.08, 4.20)
+"""V, open-circuit voltage of a lithium-polymer cell at 0, 10, ... 100 % of its charge: the usual published
+discharge table of hobby cells ("LiPo voltage chart": 3.27 V empty, 3.84 V near the middle, 4.20 V full)."""
+CELL_CURVES = {
+    "kokam_slpb75106100": (2.823, 3.439, 3.559, 3.673, 3.733, 3.761, 3.801, 3.867, 3.951, 4.045, 4.167),
+}
+"""The same of measured cells, by name.
+
+Kokam SLPB 75106100, a lithium-polymer pouch that gives 7.75 Ah at 1C: M. Ecker et al., Journal of The
+Electrochemical Society 162 (2015) A1849, 25 degrees, in the figures of PyBaMM's discharge data.  It is the
+voltage at 7.5 A with the drop in 7.66 mOhm added, the mean resistance to 37.5 A between 20 and 90 %.
+"""
+
+
+def _curve(given: Any) -> Any:
+    """Return the voltages of a named cell; others as given."""
+    if not isinstance(given, str):
+        return given
+    if given not in CELL_CURVES:
+        raise ValueError(f"no such cell; known are {', '.join(CELL_CURVES)}, or 11 voltages")
+    return CELL_CURVES[given]
+
+
+class Battery(BaseModel):
+    """A lithium battery pack."""
+
+    model_config = STRICT
+
+    cells: int = Field(ge=1, le=14)
+    capacity: Positive | None = Field(None, description="Ah; absent: an ideal source")
+    resistance: NonNegative = Field(0.0, description="ohm, whole pack")
+    slow_resistance: NonNegative = Field(
+        0.0, description="ohm, whole pack: further resistance that a lasting current meets (RC pair)"
+    )
+    slow_time: Positive = Field(30.0, description="s, time constant of the RC pair")
+    nominal_voltage: Positive = Field(description="V, reference voltage of the motor's speed_range")
+    cell_voltage: Annotated[
+        tuple[Positive, ...],
+        Field(min_length=OCV_POINTS, max_length=OCV_POINTS),
+        BeforeValidator(_curve, json_schema_input_type=list[float] | Literal["kokam_slpb75106100"]),
+    ] = Field(LIPO_CELL, description="V a cell at 0, 10 ... 100 %, or the name of a measured cell")
+    idle_current: NonNegative = Field(0.0, description="A, avionics")
+
+    def pack(self, vehicle: NDArray[np.void]) -> None:
+        """Write the battery of a () VEHICLE record."""
+        capacity = math.inf if self.capacity is None else self.capacity * SECONDS_PER_HOUR
+        vehicle["battery_capacity"] = capacity
+        vehicle["battery_cells"] = self.cells
+        vehicle["battery_resistance"] = self.resistance
+        vehicle["battery_slow_resistance"], vehicle["battery_slow_time"] = (
+            self.slow_resistance,
+            self.slow_time,
+        )
+        vehicle["battery_ocv"] = self.cell_voltage
+        vehicle["battery_nominal_voltage"] = self.nominal_voltage
+        vehicle["battery_idle_current"] = self.idle_current
 
 
 @compiled

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
+from sitl_bridge.core.dynamics.records import MAX_CONTACT_POINTS
 
 _STEEPEST = 0.5
 """Sine of the greatest tilt at which a vehicle is taken to stand rather than to have fallen over."""
@@ -24,6 +27,27 @@ frequency sqrt(g/d), 99 rad/s for 1 mm, and the rotation about a single point is
 1 ms keeps h omega near 0.3, where RK4 follows the motion and does not merely stay stable."""
 MOST_CONTACT_STEPS = 64
 """Parts into which a substep is divided at most, however hard the ground."""
+
+
+class Contact(BaseModel):
+    """Contact points: one spring and damper each, Coulomb friction."""
+
+    model_config = STRICT
+
+    points: tuple[Vector, ...] = Field(description="m, FRD", min_length=3, max_length=MAX_CONTACT_POINTS)
+    stiffness: Positive = Field(description="N/m per point")
+    damping: NonNegative = Field(description="N s/m per point")
+    friction: NonNegative = Field(description="1")
+
+    def pack(self, vehicle: NDArray[np.void]) -> None:
+        """Write the contact points of a () VEHICLE record."""
+        points = np.array(self.points)
+        vehicle["contact_count"] = len(points)
+        vehicle["contact_point"][: len(points)] = points
+        vehicle["contact_radius"] = np.linalg.norm(points, axis=1).max()
+        vehicle["contact_stiffness"] = self.stiffness
+        vehicle["contact_damping"] = self.damping
+        vehicle["contact_friction"] = self.friction
 
 
 @compiled

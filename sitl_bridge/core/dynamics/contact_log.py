@@ -68,3 +68,8 @@ def note_contacts(arrays: Any, i: int, vehicle: Any, state: Any, scene: Any, tim
     row.speed = state.hit_speed
     for k in range(3):
         row.position[k] = state.hit_position[k]
+
+
+def part_name(part: int) -> str:
+    """Return the name of the part of a CONTACT (contact_log.py)."""
+    return "body" if part == 0 else f"rotor {part}" if part > 0 else f"contact point {-part}"

@@ -27,7 +27,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.dynamics.records import LAW_PARAMETERS
-from sitl_bridge.core.dynamics.rotor_specification import RotorModel
+from sitl_bridge.core.dynamics.rotor import RotorModel
 
 Options = dict[str, float | int | str | bool | list[float]]
 _TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}

@@ -23,7 +23,6 @@ from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.flapping import UNEVENNESS, flapped_loads
-from sitl_bridge.core.dynamics.rotor import with_reverse_loss
 from sitl_bridge.core.dynamics.rotor_rows import (
     ACROSS_X,
     ACROSS_Y,
@@ -84,6 +83,14 @@ STALL_ANGLE = 0.24
 """rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
 # Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
 _RING_DESCENT, _RING_ACROSS, _RING_OFFSET = 0.373, 0.598, 1.991
+
+
+@compiled
+def with_reverse_loss(vehicle: Any, speed: float, thrust: float, torque: float) -> tuple[float, float]:
+    """Return thrust and torque of reverse rotation, from those of the mirror image; others as they are."""
+    if speed < 0.0:
+        return thrust * (1.0 - vehicle.reverse_loss[0]), torque * (1.0 - vehicle.reverse_loss[1])
+    return thrust, torque
 
 
 @compiled

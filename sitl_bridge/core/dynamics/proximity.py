@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
+from sitl_bridge.core.dynamics.contact_log import CONTACT
 from sitl_bridge.core.dynamics.records import MAX_ROTORS
 from sitl_bridge.core.world.atmosphere import air
 
@@ -102,11 +103,11 @@ class ProximityArrays(NamedTuple):
         contacts: (k,) CONTACT, likewise.
     """
 
-    proximity: NDArray[np.void]
-    hulls: NDArray[np.void]
-    touching: NDArray[np.uint8]
-    collisions: NDArray[np.void]
-    contacts: NDArray[np.void]
+    proximity: Annotated[NDArray[np.void], PROXIMITY]
+    hulls: Annotated[NDArray[np.void], HULL]
+    touching: Annotated[NDArray[np.uint8], 2]
+    collisions: Annotated[NDArray[np.void], COLLISION]
+    contacts: Annotated[NDArray[np.void], CONTACT]
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,65 @@
-"""The built-in rotor laws: thrust, torque and in-plane loads from rotor speed and inflow.
+"""Rotors: the airframe file's section, the built-in laws, and what stays the same over a step.
 
-motor.py computes the rotor speed, forces.py sums the loads on the body, aerodynamics.py adds the ground
-effect, and rotor_laws.py selects the law.
+A law gives thrust, torque and in-plane loads from rotor speed and inflow.  motor.py computes the rotor
+speed, forces.py sums the loads on the body, aerodynamics.py adds the ground effect, and rotor_laws.py selects
+the law.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, model_validator
+
+from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
+from sitl_bridge.core.dynamics.aerodynamics import GROUND_EFFECT_REACH
+from sitl_bridge.core.dynamics.induced_flow import (
+    STALL_ANGLE,
+    induced_loads,
+    prepare_flow,
+    static_figures,
+    with_reverse_loss,
+)
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, TABLE_ADVANCE_RATIOS, TABLE_ROWS, TABLE_SPEEDS
+from sitl_bridge.core.dynamics.rotor_rows import (
+    AXIS_X,
+    AXIS_Y,
+    AXIS_Z,
+    B1,
+    B2,
+    BLADE_SLOPE,
+    C1,
+    C2,
+    DENSITY_RATE,
+    DIRECTION,
+    DRAG,
+    DRAG_SHARE,
+    G1,
+    GROUND_REACH,
+    HEALTH,
+    INDUCED,
+    INERTIA,
+    K_M,
+    LOSS_RATE,
+    Q0,
+    RADIUS,
+    REVERSE,
+    ROLL,
+    ROLL_SHARE,
+    ROLLING,
+    TURNING,
+    X,
+    Y,
+    Z,
+)
 
 _TURN = 2.0 * math.pi
-
-
-@compiled
-def with_reverse_loss(vehicle: Any, speed: float, thrust: float, torque: float) -> tuple[float, float]:
-    """Return thrust and torque of reverse rotation, from those of the mirror image; others as they are."""
-    if speed < 0.0:
-        return thrust * (1.0 - vehicle.reverse_loss[0]), torque * (1.0 - vehicle.reverse_loss[1])
-    return thrust, torque
 
 
 @compiled
@@ -192,3 +232,534 @@ def table_loads(
     thrust, torque = table_thrust_and_torque(vehicle, k, speed, inflow, density)
     drag, roll = in_plane_rates(vehicle, k, speed, density)
     return thrust, torque, drag, roll
+
+
+UP: Vector = (0.0, 0.0, -1.0)
+CHORD = 0.168
+"""Chord over radius of the APC Slow Flyer 10x4.7, its mean weighted by the radius (UIUC data base)."""
+REVERSE_THRUST = 0.4
+"""Of an ordinary propeller: the default of PX4's CA_REV_THR_FRAC, from measurements (pull request 28078)."""
+USUAL_TIP_SPEED = 60.0
+"""m/s, in a hover; the figure of merit is computed there."""
+LIFT_SLOPE = 5.0
+"""1/rad.  With it the static figures and the geometry of that propeller give its thrust coefficient over the
+advance ratio within 0.002 up to 0.45 and 0.008 up to 0.75 (UIUC data base, 6512 and 6020 rpm)."""
+
+
+Ratios: TypeAlias = Annotated[tuple[Number, ...], Field(min_length=1, max_length=TABLE_ADVANCE_RATIOS)]
+_COEFFICIENTS = ("thrust_c2", "thrust_c1", "thrust_b1", "thrust_b2", "inflow_loss_speed")
+_TORQUES = ("torque_thrust_ratio", "torque_g1", "torque_constant")
+_SAME_DIAMETER = 0.02
+"""Largest relative difference of a table's diameter to twice the radius, for nominal inches."""
+
+
+class PropellerTable(BaseModel):
+    """Measured coefficients of a propeller over its speed and its advance ratio."""
+
+    model_config = STRICT
+
+    diameter: Positive = Field(description="m")
+    speeds: tuple[Positive, ...] | None = Field(
+        None, description="rad/s, rising; or give rpm", min_length=1, max_length=TABLE_SPEEDS
+    )
+    rpm: tuple[Positive, ...] | None = Field(
+        None, description="1/min, rising; or give speeds", min_length=1, max_length=TABLE_SPEEDS
+    )
+    advance_ratios: Ratios | tuple[Ratios, ...] = Field(
+        (0.0,), description="J = v/(n D), rising: one row for all speeds, or one row per speed", min_length=1
+    )
+    thrust: tuple[Ratios, ...] = Field(description="C_T, one row per speed")
+    power: tuple[Ratios, ...] = Field(description="C_P, one row per speed")
+
+    @property
+    def rotor_speeds(self) -> tuple[float, ...]:
+        """Speeds of the rows in rad/s."""
+        if self.speeds is not None:
+            return self.speeds
+        return tuple(speed * 2.0 * math.pi / 60.0 for speed in self.rpm or ())
+
+    @property
+    def rows(self) -> tuple[tuple[float, ...], ...]:
+        """Advance ratios of each speed."""
+        if isinstance(self.advance_ratios[0], tuple):
+            return self.advance_ratios
+        return (self.advance_ratios,) * len(self.rotor_speeds)
+
+    @model_validator(mode="after")
+    def _has_every_row(self) -> PropellerTable:
+        if (self.speeds is None) == (self.rpm is None):
+            raise ValueError("a table needs either speeds (rad/s) or rpm (1/min)")
+        speeds, rows = self.rotor_speeds, self.rows
+        if len(rows) != len(speeds):
+            raise ValueError(f"advance_ratios has {len(rows)} rows for {len(speeds)} speeds")
+        for name in ("thrust", "power"):
+            given = getattr(self, name)
+            if len(given) != len(speeds):
+                raise ValueError(f"{name} has {len(given)} rows for {len(speeds)} speeds")
+            for i, (row, ratios) in enumerate(zip(given, rows, strict=True)):
+                if len(row) != len(ratios):
+                    raise ValueError(
+                        f"{name}, row {i + 1}: {len(row)} values for {len(ratios)} advance ratios"
+                    )
+        if any(np.diff(speeds) <= 0.0) or any((np.diff(row) <= 0.0).any() for row in rows):
+            raise ValueError("speeds and advance_ratios must increase")
+        return self
+
+    def fits(self, radius: float) -> bool:
+        """Whether the diameter is twice a radius in m, within the tolerance of nominal inches."""
+        return abs(self.diameter - 2.0 * radius) <= _SAME_DIAMETER * self.diameter
+
+    def pack(self, vehicle: NDArray[np.void], first: int) -> None:
+        """Write the table into the rows of a () VEHICLE record from ``first`` on."""
+        speeds = self.rotor_speeds
+        vehicle["table_speed"][first : first + len(speeds)] = speeds
+        for i, ratios in enumerate(self.rows):
+            row = first + i
+            vehicle["table_advance_count"][row] = len(ratios)
+            vehicle["table_advance"][row, : len(ratios)] = ratios
+            vehicle["table_ct"][row, : len(ratios)] = self.thrust[i]
+            vehicle["table_cp"][row, : len(ratios)] = self.power[i]
+
+
+class RotorModel(BaseModel):
+    """Fields of every rotor, for any law."""
+
+    model_config = STRICT
+
+    laws: ClassVar[tuple[Callable[..., Any], ...]]
+    """Compiled load functions of models of this kind."""
+
+    radius: Positive = Field(description="m")
+    inertia: Positive = Field(description="kg m^2 about its spin axis, including the motor's bell")
+    reference_density: Positive = Field(1.225, description="kg/m^3, reference density of the coefficients")
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Values of ``kind`` for this model."""
+        return get_args(cls.model_fields["kind"].annotation)
+
+    @property
+    def law(self) -> Callable[..., Any]:
+        """Compiled load function, one of ``laws``."""
+        raise NotImplementedError
+
+    @property
+    def limits_speed(self) -> bool:
+        """Whether thrust falls with the flow through the rotor, so that a top speed follows."""
+        return True
+
+    @property
+    def propeller_table(self) -> PropellerTable | None:
+        """Measured table of the propeller, if that is the rotor's law."""
+        return None
+
+    def effects(self) -> tuple[list[str], list[str]]:
+        """Effects of moving air that the model has, and those that it lacks."""
+        return ["those of the user's own law"], []
+
+    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+        """Write the parameters of rotor ``k`` of a () VEHICLE record."""
+        vehicle["rotor_radius"][k], vehicle["rotor_inertia"][k] = self.radius, self.inertia
+        vehicle["rotor_density"][k] = self.reference_density
+
+    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+        """Write the shared parameters of all rotors of a () VEHICLE record; none by default."""
+
+
+class CoefficientRotor(RotorModel):
+    """A rotor with coefficients or a table.
+
+    T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss).  With ``inflow: momentum``, c2, c1 and the
+    torque's coefficients hold in still air, and blade elements with the flow they induce give the rest.
+    """
+
+    laws: ClassVar[tuple[Callable[..., Any], ...]] = (polynomial_loads, table_loads, induced_loads)
+
+    kind: Literal["coefficients"] = Field("coefficients", exclude=True)
+    propeller: str | None = Field(
+        None,
+        description="diameter x pitch in inches, `10x4.5`, of a measured size: gives radius, thrust_c2 and"
+        " torque_thrust_ratio in an airframe file, where the file does not",
+    )
+    thrust_c2: NonNegative = Field(0.0, description="N s^2")
+    thrust_c1: Number = Field(0.0, description="N s")
+    thrust_b1: Number = Field(0.0, description="N s^2/m")
+    thrust_b2: Number = Field(0.0, description="N s^2/m^2")
+    inflow_loss_speed: Positive | None = Field(None, description="m/s")
+    torque_thrust_ratio: NonNegative = Field(0.0, description="m, torque over thrust")
+    torque_g1: Number = Field(0.0, description="N m s")
+    torque_constant: Number = Field(0.0, description="N m")
+    drag: NonNegative | None = Field(
+        None, description="kg, in-plane drag over speed and velocity; in place of the blades' with inflow"
+    )
+    rolling_moment: NonNegative | None = Field(
+        None, description="kg m, hub moment over speed and velocity; in place of the blades' with inflow"
+    )
+    inflow: Literal["none", "momentum"] = Field(
+        "none",
+        description="momentum: moving air acts by blade elements and induced flow; none: by the coefficients",
+    )
+    blades: int = Field(2, description="number of blades, for inflow", ge=1, le=12)
+    chord: Positive | None = Field(
+        None, description="m, blade chord, its mean weighted by the radius, for inflow; 0.168 of the radius"
+    )
+    lift_slope: Positive = Field(LIFT_SLOPE, description="1/rad, of the blade sections, for inflow")
+    uneven_inflow: bool = Field(
+        False, description="hub pitching moment by the uneven inflow of forward flight, for inflow"
+    )
+    flap_stiffness: NonNegative | None = Field(
+        None, description="N m/rad, of each blade against flapping about its root; none: rigid, for inflow"
+    )
+    blade_inertia: Positive | None = Field(
+        None, description="kg m^2, of each blade about its root, for flap_stiffness"
+    )
+    reverse_thrust: float = Field(
+        REVERSE_THRUST,
+        description="thrust backwards over thrust forwards at the same speed, with reversible motors; 1 for a"
+        " symmetric propeller",
+        ge=0.0,
+        le=1.0,
+    )
+    table: PropellerTable | None = None
+
+    @model_validator(mode="after")
+    def _table_alone(self) -> CoefficientRotor:
+        if self.table is None:
+            return self
+        for name in (*_COEFFICIENTS, *_TORQUES):
+            if getattr(self, name):
+                raise ValueError(
+                    f"the table gives thrust and torque: leave {name} or the table out; table: null removes"
+                    " that of a base"
+                )
+        if not self.table.fits(self.radius):
+            raise ValueError(
+                f"the table is of a diameter of {self.table.diameter:g} m, the rotor of "
+                f"{2.0 * self.radius:g} m: correct radius or table.diameter"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_inflow(self) -> CoefficientRotor:
+        if self.uneven_inflow and self.inflow != "momentum":
+            raise ValueError("uneven_inflow needs inflow: momentum")
+        return self
+
+    @model_validator(mode="after")
+    def _flaps(self) -> CoefficientRotor:
+        if (self.flap_stiffness is None) != (self.blade_inertia is None):
+            raise ValueError("flapping needs both flap_stiffness and blade_inertia")
+        if self.flap_stiffness is None or self.blade_inertia is None:
+            return self
+        if self.inflow != "momentum":
+            raise ValueError("flap_stiffness needs inflow: momentum")
+        for name in ("drag", "rolling_moment"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} is measured with the blades' flapping: leave it or flap_stiffness out;"
+                    f" {name}: null removes that of a base"
+                )
+        whole = self.blades * self.blade_inertia
+        if whole > self.inertia:
+            raise ValueError(
+                f"blade_inertia: {self.blades} blades have {whole:g} kg m^2, the whole rotor {self.inertia:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _lifts(self) -> CoefficientRotor:
+        if self.table is None and self.thrust_c2 == 0.0 and self.thrust_c1 <= 0.0:
+            raise ValueError("a rotor needs thrust_c2, thrust_c1 or a table")
+        if self.inflow == "momentum":
+            for name in ("table", "inflow_loss_speed"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name} describes the effect of the inflow, too: leave it or inflow out;"
+                        f" {name}: null removes that of a base"
+                    )
+            if self.thrust_b1 != 0.0 or self.thrust_b2 != 0.0:
+                raise ValueError(
+                    "thrust_b1 and thrust_b2 describe the effect of the inflow, too: leave them or inflow out"
+                )
+            needed = 6.0 * self.thrust_c2 / (self.reference_density * self._blade_chords() * self.radius**3)
+            if needed > self.lift_slope * STALL_ANGLE:
+                raise ValueError(
+                    f"the static thrust needs a mean lift coefficient of {needed:.2f}, more than "
+                    f"{self.lift_slope * STALL_ANGLE:.2g}: check radius, blades, chord and thrust_c2"
+                )
+            self._refuse_too_little_torque()
+        return self
+
+    def _refuse_too_little_torque(self) -> None:
+        """Refuse a static torque below T v_h/w, that of a rotor without profile drag (momentum theory)."""
+        if self.thrust_c1 != 0.0 or self.torque_g1 != 0.0:
+            return
+        least = math.sqrt(self.thrust_c2 / (2.0 * self.reference_density * math.pi)) / self.radius
+        if self.torque_thrust_ratio < least:
+            raise ValueError(
+                f"torque_thrust_ratio: {self.torque_thrust_ratio:g} m is less than the {least:.4f} m of an"
+                " ideal rotor with this radius and thrust_c2: correct one of the three"
+            )
+
+    def _blade_chords(self) -> float:
+        """Return the sum of the blades' chords in m."""
+        return self.blades * (CHORD * self.radius if self.chord is None else self.chord)
+
+    @property
+    def law(self) -> Callable[..., Any]:
+        """Compiled load function."""
+        if self.inflow == "momentum":
+            return induced_loads
+        return polynomial_loads if self.table is None else table_loads
+
+    @property
+    def propeller_table(self) -> PropellerTable | None:
+        """Measured table of the propeller, if that is the rotor's law."""
+        return self.table
+
+    @property
+    def limits_speed(self) -> bool:
+        """Whether thrust falls with the flow through the rotor, so that a top speed follows."""
+        axial = self.table is not None and max(len(row) for row in self.table.rows) > 1
+        return (
+            axial
+            or self.inflow == "momentum"
+            or self.inflow_loss_speed is not None
+            or self.thrust_b1 != 0.0
+            or self.thrust_b2 != 0.0
+        )
+
+    def effects(self) -> tuple[list[str], list[str]]:
+        """Effects of moving air that the model has, and those that it lacks."""
+        momentum = self.inflow == "momentum"
+        having = {
+            "thrust in climb and descent": self.limits_speed,
+            "translational lift": momentum,
+            "in-plane force": momentum or bool(self.drag),
+            "hub moment of the advancing blade": momentum or bool(self.rolling_moment),
+            "lag of the induced flow": momentum,
+            "vortex ring state": momentum,
+            "stall of the blades": momentum,
+            "hub pitching moment of the uneven inflow": self.uneven_inflow,
+            "flapping": self.flap_stiffness is not None,
+        }
+        return [name for name, has in having.items() if has], [n for n, has in having.items() if not has]
+
+    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+        """Write the coefficients of rotor ``k`` of a () VEHICLE record."""
+        super().pack(vehicle, k)
+        vehicle["thrust_c2"][k], vehicle["thrust_c1"][k] = self.thrust_c2, self.thrust_c1
+        vehicle["thrust_b1"][k], vehicle["thrust_b2"][k] = self.thrust_b1, self.thrust_b2
+        if self.inflow_loss_speed is not None:
+            vehicle["inflow_loss_speed"][k] = self.inflow_loss_speed
+        vehicle["torque_thrust_ratio"][k] = self.torque_thrust_ratio
+        vehicle["torque_g1"][k], vehicle["torque_constant"][k] = self.torque_g1, self.torque_constant
+        vehicle["rotor_drag"][k] = self.drag or 0.0
+        vehicle["rolling_moment"][k] = self.rolling_moment or 0.0
+        vehicle["drag_share"][k] = self.drag is None
+        # The hub moment of flapping blades is computed apart, see flapping.py.
+        vehicle["roll_share"][k] = self.rolling_moment is None and self.flap_stiffness is None
+        vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
+
+    def _figure_of_merit(self) -> float:
+        """Return ideal over real power of the static rotor, at most 1."""
+        if self.table is not None:
+            thrust, power = self.table.thrust[-1][0], self.table.power[-1][0]
+            ideal = math.sqrt(2.0 / math.pi) * max(thrust, 0.0) ** 1.5
+        else:
+            speed = USUAL_TIP_SPEED / self.radius
+            lift, torque = static_figures(
+                self.thrust_c2, self.thrust_c1, self.torque_thrust_ratio, self.torque_g1, speed, 1.0
+            )
+            ideal = lift * math.sqrt(lift / (2.0 * self.reference_density * math.pi)) / self.radius
+            power = torque * speed
+        return min(ideal / power, 1.0) if power > 0.0 else 1.0
+
+    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+        """Write of a () VEHICLE record the loss in reverse, if its inflow is uneven, and how its blades flap.
+
+        Reversed sections keep their profile drag, and the induced power falls with T^(3/2), so that the share
+        lost of the torque is M (1 - f^(3/2)) with the figure of merit M and the share f of the thrust.
+        """
+        share = self.reverse_thrust
+        vehicle["reverse_loss"] = (1.0 - share, self._figure_of_merit() * (1.0 - share**1.5))
+        vehicle["uneven_inflow"] = self.uneven_inflow
+        if self.flap_stiffness is not None and self.blade_inertia is not None:
+            vehicle["flapping"] = 1
+            vehicle["flap_stiffness"] = 0.5 * self.blades * self.flap_stiffness
+            vehicle["flap_inertia"] = self.blades * self.blade_inertia
+
+
+class RotorChange(BaseModel):
+    """Parameters of one rotor that differ from the shared model; the fields are CoefficientRotor's."""
+
+    model_config = STRICT
+
+    radius: Positive | None = None
+    inertia: Positive | None = None
+    thrust_c2: NonNegative | None = None
+    thrust_c1: Number | None = None
+    thrust_b1: Number | None = None
+    thrust_b2: Number | None = None
+    inflow_loss_speed: Positive | None = None
+    torque_thrust_ratio: NonNegative | None = None
+    torque_g1: Number | None = None
+    torque_constant: Number | None = None
+    drag: NonNegative | None = None
+    rolling_moment: NonNegative | None = None
+    table: PropellerTable | None = None
+
+
+class Rotor(BaseModel):
+    """Position and direction of a rotor.  The list has PX4's motor order: the first is motor 1."""
+
+    model_config = STRICT
+
+    position: Vector = Field(description="m, hub, FRD from the centre of gravity")
+    direction: Literal["ccw", "cw"] = Field(description="seen from above")
+    axis: Vector = Field(UP, description="direction of thrust; normalised")
+    model: RotorChange = Field(RotorChange(), description="differences from rotor_model")
+
+    @model_validator(mode="after")
+    def _has_axis(self) -> Rotor:
+        if np.linalg.norm(self.axis) < 1e-6:
+            raise ValueError("axis must not be zero")
+        return self
+
+    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+        """Write the geometry of rotor ``k`` of a () VEHICLE record."""
+        axis = np.array(self.axis)
+        vehicle["rotor_position"][k] = self.position
+        vehicle["rotor_axis"][k] = axis / np.linalg.norm(axis)
+        vehicle["rotor_direction"][k] = 1.0 if self.direction == "ccw" else -1.0
+
+    def own(self, shared: RotorModel) -> RotorModel:
+        """Return the shared model with this rotor's differences."""
+        given = {name: getattr(self.model, name) for name in self.model.model_fields_set}
+        return shared.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[FieldPath, str]]:
+    """Faults of the rotors' own propeller tables, with their paths in an airframe."""
+    faults: list[tuple[FieldPath, str]] = []
+    if shared.propeller_table is None:
+        return [
+            (("rotors", i, "model", "table"), "needs a table in rotor_model, too, in place of coefficients")
+            for i, rotor in enumerate(rotors)
+            if rotor.model.table is not None
+        ]
+    tables = set()
+    for i, rotor in enumerate(rotors):
+        path = ("rotors", i, "model")
+        own = rotor.own(shared)
+        for name in (*_COEFFICIENTS, *_TORQUES):
+            if getattr(rotor.model, name):
+                faults.append(((*path, name), f"the table gives thrust and torque: leave {name} out"))
+        table = own.propeller_table
+        if table is not None and not table.fits(own.radius):
+            message = (
+                f"the table is of a diameter of {table.diameter:g} m, the rotor of {2.0 * own.radius:g} m"
+            )
+            faults.append((path, message))
+        tables.add(table)
+    rows = sum(len(table.rotor_speeds) for table in tables if table is not None)
+    if rows > TABLE_ROWS:
+        message = f"their different tables have {rows} speeds together, more than {TABLE_ROWS}"
+        faults.append((("rotors",), message))
+    return faults
+
+
+def pack_tables(vehicle: NDArray[np.void], models: Sequence[RotorModel]) -> None:
+    """Write the propeller tables of a () VEHICLE record; rotors with the same table share its rows.
+
+    Args:
+        vehicle: the record.
+        models: of each rotor.
+    """
+    placed: dict[PropellerTable, int] = {}
+    used = 0
+    for k, model in enumerate(models):
+        table = model.propeller_table
+        if table is None:
+            continue
+        count = len(table.rotor_speeds)
+        if table not in placed:
+            if used + count <= TABLE_ROWS:
+                table.pack(vehicle, used)
+            placed[table] = used
+            used += count
+        vehicle["table_first"][k], vehicle["table_speed_count"][k] = placed[table], count
+        vehicle["table_diameter"][k] = table.diameter
+
+
+@compiled
+def lay_out_rotors(vehicle: Any, state: Any) -> None:
+    """Lay out what the airframe alone decides: the rotors' places and coefficients.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; the rows of its ``rotor_work`` are written.
+    """
+    rows = state.rotor_work
+    n = vehicle.rotor_count
+    # Apart from the loop below, which compiles to vector instructions.
+    reach = 0.0
+    for k in range(n):
+        reach = max(reach, GROUND_EFFECT_REACH * vehicle.rotor_radius[k] - vehicle.rotor_position[k, 2])
+        rows[X, k] = vehicle.rotor_position[k, 0]
+        rows[Y, k] = vehicle.rotor_position[k, 1]
+        rows[Z, k] = vehicle.rotor_position[k, 2]
+        rows[AXIS_X, k] = vehicle.rotor_axis[k, 0]
+        rows[AXIS_Y, k] = vehicle.rotor_axis[k, 1]
+        rows[AXIS_Z, k] = vehicle.rotor_axis[k, 2]
+    rows[GROUND_REACH, 0] = reach
+    rows[REVERSE, 0], rows[REVERSE, 1] = vehicle.reverse_loss[0], vehicle.reverse_loss[1]
+    for k in range(n):
+        rows[DIRECTION, k] = vehicle.rotor_direction[k]
+        rows[INERTIA, k] = vehicle.rotor_inertia[k]
+        rows[C2, k] = vehicle.thrust_c2[k]
+        rows[C1, k] = vehicle.thrust_c1[k]
+        rows[K_M, k] = vehicle.torque_thrust_ratio[k]
+        rows[G1, k] = vehicle.torque_g1[k]
+        rows[Q0, k] = vehicle.torque_constant[k]
+        rows[DENSITY_RATE, k] = 1.0 / vehicle.rotor_density[k]
+    if vehicle.rotor_law == INDUCED_LAW:
+        for k in range(n):
+            rows[RADIUS, k] = vehicle.rotor_radius[k]
+            rows[BLADE_SLOPE, k] = vehicle.blade_slope[k]
+        return
+    for k in range(n):
+        rows[B1, k] = vehicle.thrust_b1[k]
+        rows[B2, k] = vehicle.thrust_b2[k]
+        rows[LOSS_RATE, k] = 1.0 / vehicle.inflow_loss_speed[k]
+
+
+@compiled
+def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
+    """Lay out what stays the same for a step but for ``lay_out_rotors``: health, air and induced flow.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record; the rows of its ``rotor_work`` are written.
+        density: kg/m^3 of the air over the step.
+    """
+    rows = state.rotor_work
+    n = vehicle.rotor_count
+    for k in range(n):
+        health = state.rotor_health[k]
+        rows[HEALTH, k] = health
+        rows[DRAG, k] = vehicle.rotor_drag[k] * health
+        rows[ROLL, k] = vehicle.rolling_moment[k] * health
+    if vehicle.rotor_law != INDUCED_LAW:
+        return
+    for k in range(n):
+        health = state.rotor_health[k]
+        rows[TURNING, k] = -1.0 if state.rotor_speed[k] < 0.0 else 1.0
+        rows[INDUCED, k] = rows[TURNING, k] * state.induced_velocity[k]
+        rows[DRAG_SHARE, k] = vehicle.drag_share[k] * health
+        rows[ROLL_SHARE, k] = vehicle.roll_share[k] * health
+    rolling = 0.0
+    for k in range(n):
+        rolling += rows[ROLL_SHARE, k]
+    rows[ROLLING, 0] = rolling
+    prepare_flow(state, n, density)

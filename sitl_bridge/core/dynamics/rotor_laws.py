@@ -18,7 +18,7 @@ from pydantic import Discriminator, Tag
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
-from sitl_bridge.core.dynamics.rotor_specification import CoefficientRotor, Rotor, RotorModel, pack_tables
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor, RotorModel, pack_tables
 
 ROTOR_MODELS: tuple[type[RotorModel], ...] = (
     CoefficientRotor,

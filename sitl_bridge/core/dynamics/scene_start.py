@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
 from sitl_bridge.core.dynamics.step import AT_REST, initial_state, settle_start
 from sitl_bridge.core.world.nearest_surface import nearest
 from sitl_bridge.core.world.ray_casting import GROUND, SCRATCH, cast_rays, ray_shape
@@ -72,31 +73,11 @@ def _standing_place(scene: NDArray[np.void], position: NDArray[np.float64]) -> N
     return np.array([north, east, down])
 
 
-def _rotation(attitude: Any) -> NDArray[np.float64]:
-    w, x, y, z = attitude
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
 def _aligned(attitude: Any, normal: NDArray[np.float64]) -> NDArray[np.float64]:
     """Attitude (4,) turned by the least angle that turns the vertical into a surface's normal."""
     up = np.array([0.0, 0.0, -1.0])
     turn = np.array([1.0 + up @ normal, *np.cross(up, normal)])
-    w1, x1, y1, z1 = turn / np.linalg.norm(turn)
-    w2, x2, y2, z2 = attitude
-    return np.array(
-        [
-            w1 * w2 - x1 * x2 - y1 * y2 - z1 * z2,
-            w1 * x2 + x1 * w2 + y1 * z2 - z1 * y2,
-            w1 * y2 - x1 * z2 + y1 * w2 + z1 * x2,
-            w1 * z2 + x1 * y2 - y1 * x2 + z1 * w2,
-        ]
-    )
+    return quaternion_product(turn / np.linalg.norm(turn), attitude)
 
 
 def _outline(vehicle: NDArray[np.void], state: NDArray[np.void]) -> NDArray[np.float64]:
@@ -107,7 +88,7 @@ def _outline(vehicle: NDArray[np.void], state: NDArray[np.void]) -> NDArray[np.f
     circle = np.column_stack([np.cos(turns), np.sin(turns), np.zeros(_RIM)])
     rims = (hubs[:, None] + radii * circle).reshape(-1, 3)
     points = np.concatenate([np.zeros((1, 3)), hubs, rims])
-    return np.asarray(state["position"] + points @ _rotation(state["attitude"]).T)
+    return np.asarray(state["position"] + points @ matrix_from_quaternion(state["attitude"]).T)
 
 
 def _refuse_inside(scene: NDArray[np.void], places: NDArray[np.float64], names: Sequence[str]) -> None:
@@ -233,7 +214,7 @@ def _settle(
         settle_start(*arrays, np.zeros(16), _SETTLING)
         way = state["position"] - before["position"]
         slid = float(np.linalg.norm(way - (way @ normal) * normal)) > _SLID
-        up, before_up = (_rotation(one["attitude"])[:, 2] for one in (state, before))
+        up, before_up = (matrix_from_quaternion(one["attitude"])[:, 2] for one in (state, before))
         if slid or up @ before_up < math.cos(_TIPPED):
             raise UserError(_no_footing(arrays, shape, normal, names))
         if np.linalg.norm(state["velocity"]) < AT_REST:

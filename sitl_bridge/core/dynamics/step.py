@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
 from sitl_bridge.core.dynamics.contact import (
     rotated_down,
@@ -21,7 +22,7 @@ from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, star
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE
 from sitl_bridge.core.dynamics.resting import note_rest, rests
-from sitl_bridge.core.dynamics.rotor_preparation import lay_out_rotors, prepare_rotors
+from sitl_bridge.core.dynamics.rotor import lay_out_rotors, prepare_rotors
 from sitl_bridge.core.dynamics.scene_contact import look_around
 from sitl_bridge.core.dynamics.vibration import turn_phases
 from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
@@ -215,7 +216,7 @@ def initial_state(
     elif count:
         down -= float(points[:, 2].max())
     state["position"] = (position[0], position[1], down)
-    state["attitude"] = _quaternion(roll, pitch, yaw)
+    state["attitude"] = quaternion_from_euler(roll, pitch, yaw)
     state["rotor_health"] = 1.0
     state["vibrating"] = int(vehicle["vibration"])
     state["rotor_phase"] = GOLDEN_ANGLE * np.arange(MAX_ROTORS)
@@ -229,29 +230,9 @@ def initial_state(
     return state
 
 
-def _quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    """Unit quaternion body to NED of the Euler angles yaw, pitch, roll (in this order), rad."""
-    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
-    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
-    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
-    return (
-        cr * cp * cy + sr * sp * sy,
-        sr * cp * cy - cr * sp * sy,
-        cr * sp * cy + sr * cp * sy,
-        cr * cp * sy - sr * sp * cy,
-    )
-
-
 def _plant(vehicle: NDArray[np.void], state: NDArray[np.void]) -> None:
     """Set the anchors of the points that are in the ground where they are."""
-    w, x, y, z = state["attitude"]
-    rotation = np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    rotation = matrix_from_quaternion(state["attitude"])
     for k in range(int(vehicle["contact_count"])):
         north, east, down = state["position"] + rotation @ vehicle["contact_point"][k]
         if down > 0.0:

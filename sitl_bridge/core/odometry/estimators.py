@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sitl_bridge.core.odometry.kiss_icp_odometry import KissIcpOdometry
+from sitl_bridge.core.odometry.lidar import KissIcpOdometry, SmallGicpOdometry
 from sitl_bridge.core.odometry.samples import LidarEstimator, StereoEstimator, StereoRig
-from sitl_bridge.core.odometry.small_gicp_odometry import SmallGicpOdometry
-from sitl_bridge.core.odometry.stereo_odometry import StereoOdometry
+from sitl_bridge.core.odometry.stereo import StereoOdometry
 
 LIDAR_ESTIMATORS: dict[str, Callable[[float], LidarEstimator]] = {
     "kiss-icp": KissIcpOdometry,

@@ -5,34 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
-
-
-@compiled
-def to_body(state: Any, n: float, e: float, d: float) -> tuple[float, float, float]:
-    """Return the body components of a vector given in NED."""
-    w = state.attitude[0]
-    x = state.attitude[1]
-    y = state.attitude[2]
-    z = state.attitude[3]
-    return (
-        (1 - 2 * (y * y + z * z)) * n + 2 * (x * y + w * z) * e + 2 * (x * z - w * y) * d,
-        2 * (x * y - w * z) * n + (1 - 2 * (x * x + z * z)) * e + 2 * (y * z + w * x) * d,
-        2 * (x * z + w * y) * n + 2 * (y * z - w * x) * e + (1 - 2 * (x * x + y * y)) * d,
-    )
-
-
-@compiled
-def to_world(state: Any, u: float, v: float, w: float) -> tuple[float, float, float]:
-    """Return the NED components of a vector given in the body frame."""
-    q0 = state.attitude[0]
-    x = state.attitude[1]
-    y = state.attitude[2]
-    z = state.attitude[3]
-    return (
-        (1 - 2 * (y * y + z * z)) * u + 2 * (x * y - q0 * z) * v + 2 * (x * z + q0 * y) * w,
-        2 * (x * y + q0 * z) * u + (1 - 2 * (x * x + z * z)) * v + 2 * (y * z - q0 * x) * w,
-        2 * (x * z - q0 * y) * u + 2 * (y * z + q0 * x) * v + (1 - 2 * (x * x + y * y)) * w,
-    )
+from sitl_bridge.base.kernels.rotations import to_ned
 
 
 @compiled
@@ -55,12 +28,12 @@ def point_velocity(sensor: Any, state: Any) -> tuple[float, float, float]:
     x = sensor.position[0]
     y = sensor.position[1]
     z = sensor.position[2]
-    n, e, d = to_world(state, q * z - r * y, r * x - p * z, p * y - q * x)
+    n, e, d = to_ned(state.attitude, q * z - r * y, r * x - p * z, p * y - q * x)
     return state.velocity[0] + n, state.velocity[1] + e, state.velocity[2] + d
 
 
 @compiled
 def point_position(sensor: Any, state: Any) -> tuple[float, float, float]:
     """Return a sensor's mounting position, NED in m."""
-    n, e, d = to_world(state, sensor.position[0], sensor.position[1], sensor.position[2])
+    n, e, d = to_ned(state.attitude, sensor.position[0], sensor.position[1], sensor.position[2])
     return state.position[0] + n, state.position[1] + e, state.position[2] + d

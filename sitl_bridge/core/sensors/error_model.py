@@ -18,8 +18,8 @@ from pydantic import BaseModel, Field, model_validator
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
+from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.sensors.records import DELAY_SLOTS, SENSOR
-from sitl_bridge.core.world.scene import rotation_matrix
 
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
 Share = Annotated[float, Field(gt=-1.0, lt=1.0)]
@@ -151,7 +151,7 @@ class SensorSpecification(BaseModel):
 
 def body_to_sensor(angles: Vector) -> NDArray[np.float64]:
     """Return the rotation (3, 3) from body axes to a sensor mounted at roll, pitch, yaw (deg)."""
-    return rotation_matrix(*np.radians(angles)).T
+    return matrix_from_euler(*np.radians(angles)).T
 
 
 @compiled

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
 from sitl_bridge.base.quantities import NonNegative, Positive
@@ -31,7 +32,6 @@ HEATING = 4  # K, and share of the warm-up time in a period
 TURN = 0  # three small angles of the accelerometer's axes, three of the gyroscope's, rad
 COEFFICIENT = 6  # three of the accelerometer's bias, three of the gyroscope's
 WARMTH = 12  # K above the air
-STANDARD_GRAVITY = 9.80665
 
 
 class ImuSpecification(SensorSpecification):

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import to_body
 from sitl_bridge.base.quantities import Positive, Vector
-from sitl_bridge.core.sensors.axes import to_body, to_sensor
+from sitl_bridge.core.sensors.axes import to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import MAGNETOMETER
 
@@ -45,7 +46,7 @@ def sample_magnetometer(state: Any, environment: Any, sensor: Any, memory: Any, 
     north += slope[0, 0] * place[0] + slope[0, 1] * place[1] + slope[0, 2] * place[2]
     east += slope[1, 0] * place[0] + slope[1, 1] * place[1] + slope[1, 2] * place[2]
     down += slope[2, 0] * place[0] + slope[2, 1] * place[1] + slope[2, 2] * place[2]
-    x, y, z = to_body(state, north, east, down)
+    x, y, z = to_body(state.attitude, north, east, down)
     current = state.battery_current
     x, y, z = to_sensor(
         sensor,

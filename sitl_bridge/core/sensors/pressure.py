@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import to_body
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
-from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_body, to_sensor
+from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, Share, reading
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.core.sensors.records import AIRSPEED, BAROMETER
@@ -73,7 +74,7 @@ class AirspeedSpecification(SensorSpecification):
 def _flow(state: Any, sensor: Any) -> tuple[float, float, float]:
     """Return the velocity of the sensor through the air, body axes, m/s."""
     n, e, d = point_velocity(sensor, state)
-    return to_body(state, n - state.wind[0], e - state.wind[1], d - state.wind[2])
+    return to_body(state.attitude, n - state.wind[0], e - state.wind[1], d - state.wind[2])
 
 
 @compiled

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import to_body, to_ned
 from sitl_bridge.base.quantities import Positive
-from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_body, to_sensor, to_world
+from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import OPTICAL_FLOW, RANGE_FINDER
 from sitl_bridge.core.world.ray_casting import cast_ray
@@ -75,8 +76,8 @@ def distance_along(environment: Any, sensor: Any, state: Any, tilt: float, turn:
     y = math.sin(tilt) * math.sin(turn)
     z = math.cos(tilt)
     r = sensor.rotation
-    n, e, slope = to_world(
-        state,
+    n, e, slope = to_ned(
+        state.attitude,
         r[0, 0] * x + r[1, 0] * y + r[2, 0] * z,
         r[0, 1] * x + r[1, 1] * y + r[2, 1] * z,
         r[0, 2] * x + r[1, 2] * y + r[2, 2] * z,
@@ -123,7 +124,7 @@ def integrate_flow(environment: Any, state: Any, sensor: Any, memory: Any, secon
     )
     distance = distance_along(environment, sensor, state, 0.0, 0.0)
     n, e, d = point_velocity(sensor, state)
-    u, v, w = to_body(state, n, e, d)
+    u, v, w = to_body(state.attitude, n, e, d)
     x, y, _ = to_sensor(sensor, u, v, w)
     memory.memory[0] += (p - y / max(distance, 0.01)) * seconds
     memory.memory[1] += (q + x / max(distance, 0.01)) * seconds

@@ -11,7 +11,17 @@ from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.sensors.magnetometer import MagnetometerSpecification
-from sitl_bridge.core.sensors.perception.seeing_kinds import SeeingUnion
+from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
+from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
+from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.core.sensors.perception.stereo_camera import (
+    StereoCameraSpecification,
+    VisualInertialSpecification,
+)
+from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.sensors.pressure import AirspeedSpecification, BarometerSpecification
 from sitl_bridge.core.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
 
@@ -24,7 +34,15 @@ SensorUnion = Annotated[
     | RangeFinderSpecification
     | OpticalFlowSpecification
     | BatterySpecification
-    | SeeingUnion
+    | ScannerSpecification
+    | LidarSpecification
+    | DepthCameraSpecification
+    | CameraSpecification
+    | StereoCameraSpecification
+    | VisualInertialSpecification
+    | VisualOdometrySpecification
+    | MarkerDetectorSpecification
+    | PayloadCameraSpecification
     | CustomSpecification,
     Field(discriminator="kind"),
 ]

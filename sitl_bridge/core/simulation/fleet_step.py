@@ -6,15 +6,15 @@ replays (replay/) take the same step in loops of their own.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.kernels.array_at import array_1d, array_2d, array_at, handles_of
+from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.dynamics.contact_log import CONTACT, note_contacts
-from sitl_bridge.core.dynamics.proximity import COLLISION, HULL, PROXIMITY, ProximityArrays, interact
+from sitl_bridge.core.dynamics.contact_log import note_contacts
+from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
 from sitl_bridge.core.dynamics.records import POSE, STATE, VEHICLE
 from sitl_bridge.core.dynamics.step import advance_vehicle, has_diverged
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
@@ -29,7 +29,7 @@ class FleetArrays(NamedTuple):
     """The memory of n vehicles and their world, as compiled functions take it.
 
     Python passes its ``Simulation.handles`` and the compiled function that it calls restores the names with
-    ``fleet_of``.
+    ``arrays_of``.
 
     Attributes:
         vehicles: (n,) VEHICLE.
@@ -46,47 +46,18 @@ class FleetArrays(NamedTuple):
         neighbours: how vehicles act on one another.
     """
 
-    vehicles: NDArray[np.void]
-    states: NDArray[np.void]
-    controls: NDArray[np.float64]
+    vehicles: Annotated[NDArray[np.void], VEHICLE]
+    states: Annotated[NDArray[np.void], STATE]
+    controls: Annotated[NDArray[np.float64], 2]
     armed: NDArray[np.int64]
-    environment: NDArray[np.void]
-    wind: NDArray[np.void]
-    turbulence: NDArray[np.void]
-    wind_states: NDArray[np.void]
-    wind_series: NDArray[np.float64]
-    sensors: NDArray[np.void]
-    sensor_states: NDArray[np.void]
+    environment: Annotated[NDArray[np.void], ENVIRONMENT]
+    wind: Annotated[NDArray[np.void], WIND]
+    turbulence: Annotated[NDArray[np.void], TURBULENCE]
+    wind_states: Annotated[NDArray[np.void], WIND_STATE]
+    wind_series: Annotated[NDArray[np.float64], 2]
+    sensors: Annotated[NDArray[np.void], SENSOR, 2]
+    sensor_states: Annotated[NDArray[np.void], SENSOR_STATE, 2]
     neighbours: ProximityArrays
-
-    def handles(self) -> NDArray[np.int64]:
-        """Handles of the arrays, for ``fleet_of``."""
-        return handles_of((*self[:-1], *self.neighbours))
-
-
-@compiled
-def fleet_of(handles: Any) -> Any:
-    """The ``FleetArrays`` that the handles stand for."""
-    return FleetArrays(
-        array_1d(handles, 0, VEHICLE),
-        array_1d(handles, 1, STATE),
-        array_2d(handles, 2, np.float64),
-        array_1d(handles, 3, np.int64),
-        array_1d(handles, 4, ENVIRONMENT),
-        array_1d(handles, 5, WIND),
-        array_1d(handles, 6, TURBULENCE),
-        array_1d(handles, 7, WIND_STATE),
-        array_2d(handles, 8, np.float64),
-        array_2d(handles, 9, SENSOR),
-        array_2d(handles, 10, SENSOR_STATE),
-        ProximityArrays(
-            array_1d(handles, 11, PROXIMITY),
-            array_1d(handles, 12, HULL),
-            array_2d(handles, 13, np.uint8),
-            array_1d(handles, 14, COLLISION),
-            array_1d(handles, 15, CONTACT),
-        ),
-    )
 
 
 @compiled
@@ -195,7 +166,7 @@ def advance_steps(handles: Any, time: int, step: int, substeps: int, count: int)
     Returns:
         steps taken, and -1 or the vehicle that diverged in the next one.
     """
-    fleet = fleet_of(handles)
+    fleet = arrays_of(handles, FleetArrays)
     for k in range(count):
         diverged = advance_fleet(fleet, time + k * step, step, substeps)
         if diverged >= 0:
@@ -211,7 +182,7 @@ def advance_block(
 
     A vehicle's records stay in the processor's cache over all its steps.  Returns as ``advance_steps``.
     """
-    fleet = fleet_of(handles)
+    fleet = arrays_of(handles, FleetArrays)
     taken, diverged = count, -1
     for i in range(first, last):
         for k in range(taken):

@@ -11,7 +11,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from sitl_bridge.core.dynamics.vibration_specification import damage_propeller
+from sitl_bridge.core.dynamics.vibration import damage_propeller
 from sitl_bridge.core.sensors.sensor_faults import end_spoofing, jam, set_fault, spoof
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe

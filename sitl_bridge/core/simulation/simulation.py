@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
+from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.dynamics.contact_log import CONTACT
 from sitl_bridge.core.dynamics.custom_rotor import check_law_address
 from sitl_bridge.core.dynamics.proximity import (
@@ -229,14 +231,7 @@ class Simulation:
         """
         check_law_address(vehicle)
         state = self.states[i]
-        w, x, y, z = state["attitude"]
-        rotation = np.array(
-            [
-                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-            ]
-        )
+        rotation = matrix_from_quaternion(state["attitude"])
         state["position"] += rotation @ shift
         state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
         state["clearance"] = 0.0
@@ -293,7 +288,7 @@ class Simulation:
         """Handles of ``arrays``, for compiled functions; take them anew for each call."""
         if self._handles is None or self._handled_series is not self.world.wind_series:
             self._handled_series = self.world.wind_series
-            self._handles = self.arrays.handles()
+            self._handles = handles_of(self.arrays)
         return self._handles
 
     @property

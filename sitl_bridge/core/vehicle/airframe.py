@@ -18,14 +18,14 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sitl_bridge.base.field_paths import FieldPath, field_names
 from sitl_bridge.base.quantities import STRICT, Number, Positive, Vector
-from sitl_bridge.core.dynamics.battery_specification import Battery
-from sitl_bridge.core.dynamics.body_specification import Contact, Drag, Inertia, point_mass
-from sitl_bridge.core.dynamics.esc_specification import SpeedControllers
-from sitl_bridge.core.dynamics.motor_specification import Motor
+from sitl_bridge.core.dynamics.aerodynamics import Drag
+from sitl_bridge.core.dynamics.battery import Battery
+from sitl_bridge.core.dynamics.contact import Contact
+from sitl_bridge.core.dynamics.motor import Motor, SpeedControllers
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, VEHICLE
+from sitl_bridge.core.dynamics.rotor import Rotor, table_faults
 from sitl_bridge.core.dynamics.rotor_laws import AnyRotorModel, pack_rotors
-from sitl_bridge.core.dynamics.rotor_specification import Rotor, table_faults
-from sitl_bridge.core.dynamics.vibration_specification import Vibration
+from sitl_bridge.core.dynamics.vibration import Vibration
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
 from sitl_bridge.core.sensors.perception.view import SeeingSpecification
@@ -33,6 +33,55 @@ from sitl_bridge.core.sensors.records import MAX_SENSORS
 from sitl_bridge.core.sensors.registry import SensorUnion
 from sitl_bridge.core.vehicle.controller import ControllerSection
 from sitl_bridge.core.vehicle.figure_sources import source_of, unsourced, useless_sources
+
+
+class Inertia(BaseModel):
+    """Inertia tensor about the centre of gravity in body axes, kg m^2."""
+
+    model_config = STRICT
+
+    xx: Positive
+    yy: Positive
+    zz: Positive
+    xy: Number = Field(0.0, description="off-diagonal element of the tensor, -sum(m x y)")
+    xz: Number = 0.0
+    yz: Number = 0.0
+    as_published: bool = Field(
+        False, description="the source publishes this tensor, though it is not physical"
+    )
+
+    def matrix(self) -> NDArray[np.float64]:
+        """(3, 3)."""
+        return np.array(
+            [[self.xx, self.xy, self.xz], [self.xy, self.yy, self.yz], [self.xz, self.yz, self.zz]]
+        )
+
+    @model_validator(mode="after")
+    def _physical(self) -> Inertia:
+        if np.linalg.eigvalsh(self.matrix())[0] <= 0.0:
+            raise ValueError("an inertia tensor must be positive definite")
+        if not (self.as_published or self.of_a_body()):
+            raise ValueError(
+                "one principal moment exceeds the sum of the other two, which is not physical; if the source"
+                " publishes this tensor, set `as_published: true`"
+            )
+        return self
+
+    def of_a_body(self) -> bool:
+        """Whether a rigid body can have this tensor: no principal moment exceeds the sum of the other two."""
+        principal = np.linalg.eigvalsh(self.matrix())
+        return bool(principal[0] + principal[1] >= principal[2] * (1.0 - 1e-9))
+
+    def pack(self, vehicle: NDArray[np.void]) -> None:
+        """Write the inertia of a () VEHICLE record."""
+        vehicle["inertia"] = self.matrix()
+        vehicle["inertia_inverse"] = np.linalg.inv(self.matrix())
+
+
+def point_mass(mass: float, position: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the inertia (3, 3) in kg m^2 about the origin of a point mass (kg) at a position (3,) in m."""
+    squared: NDArray[np.float64] = mass * (position @ position * np.eye(3) - np.outer(position, position))
+    return squared
 
 
 class Payload(BaseModel):

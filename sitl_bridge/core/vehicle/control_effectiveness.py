@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.dynamics.motor import dc_current
 from sitl_bridge.core.dynamics.performance import Hover, static_thrusts, torque_slope
 from sitl_bridge.core.dynamics.records import MOTOR_DC
@@ -31,7 +32,6 @@ WEAK = 0.05
 update_effectiveness_matrix_if_needed)."""
 DISTORTION = 0.01
 """Largest error that PX4's single-precision inverse may have, relative to the largest entry of the mix."""
-GRAVITY = 9.80665
 NEGLIGIBLE = 1e-3
 """Entries of the mix below this are zero (ControlAllocationPseudoInverse.cpp)."""
 
@@ -51,7 +51,7 @@ def geometry(airframe: Airframe) -> Parameters:
     density = airframe.rotor_model.reference_density
     axes = np.array([np.array(rotor.axis) / np.linalg.norm(rotor.axis) for rotor in airframe.rotors])
     positions = np.array([rotor.position for rotor in airframe.rotors])
-    share = airframe.mass * GRAVITY / count
+    share = airframe.mass * STANDARD_GRAVITY / count
     ratios = np.array([torque_slope(record, i, share, density) for i in range(count)])
     thrusts = _thrusts(airframe, 1.0)
     allocation = airframe.px4.allocation

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.quantities import Degrees, Seconds, Vector
+from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
 from sitl_bridge.core.sensors.sensor_faults import find_sensor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.wind import Gust, Length, Moment, PassingSpeed, Speed, Upward, WindSpecification
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class ScheduledEvent(BaseModel):
     """An event at a time."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     at: Seconds = Field(description="s of simulated time since the start")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from sitl_bridge.base.quantities import Degrees, Positive, Vector
+from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Vector
 
 Choice = Literal["auto", "px4", "builtin"]
 """Choice of a flight stack; auto: PX4 if it is found, else the built-in stack."""
@@ -17,13 +17,11 @@ Choice = Literal["auto", "px4", "builtin"]
 LAST_INSTANCE = 254
 """Highest instance of a flight stack: its MAVLink system id is one more, and 255 is the ground station's."""
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
 
 class GridSpecification(BaseModel):
     """Positions of several vehicles: rows to the east, each row south of the one before."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     spacing: Positive = Field(3.0, description="m between neighbours")
     columns: int | None = Field(
@@ -34,7 +32,7 @@ class GridSpecification(BaseModel):
 class VehicleSpecification(BaseModel):
     """An entry of a scenario file: one vehicle or several identical ones, as in the file."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     name: str | None = Field(
         None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 
 SEA_LEVEL_TEMPERATURE = 288.15
@@ -18,8 +19,6 @@ LAPSE_RATE = 0.0065
 """K/m up to 11 km, ISO 2533:1975."""
 GAS_CONSTANT = 287.05287
 """J/(kg K) of dry air, ISO 2533:1975."""
-STANDARD_GRAVITY = 9.80665
-"""m/s^2, ISO 2533:1975."""
 TROPOPAUSE = 11000.0
 """m, where the isothermal layer begins, ISO 2533:1975."""
 PRESSURE_EXPONENT = STANDARD_GRAVITY / (GAS_CONSTANT * LAPSE_RATE)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
+from sitl_bridge.base.rotations import wrap_angle
 from sitl_bridge.core.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
 
 
@@ -41,7 +42,7 @@ class Projection:
     def local(self, latitude: float, longitude: float) -> tuple[float, float]:
         """North and east in m of a point in degrees."""
         dy = math.radians(latitude) - self.origin[0]
-        dx = math.remainder(math.radians(longitude) - self.origin[1], 2.0 * math.pi)
+        dx = wrap_angle(math.radians(longitude) - self.origin[1])
         along = self._east * self._cos * dx
         north = self._north * dy + 0.5 * along * dx * self._cos * self._tan
         return north, along * (1.0 - self._tan * dy * self._north / self._east)

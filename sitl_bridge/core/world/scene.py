@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.world.bounding_tree import build_tree
 from sitl_bridge.core.world.geometry import FacePictures, TriangleMesh
 from sitl_bridge.core.world.mesh_paint import MESH_PAINT, PICTURE, TRIANGLE_PAINT
@@ -50,19 +50,6 @@ from sitl_bridge.core.world.scene_specification import (
 PATTERNS = {"checker": CHECKER, "stripes": STRIPES, "noise": NOISE}
 UNBOUNDED = 1e30
 """m, half size of what has no end."""
-
-
-def rotation_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
-    """(3, 3) of an object's axes to NED for Euler angles in rad, yaw first."""
-    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
-    cy, sy = math.cos(yaw), math.sin(yaw)
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
 
 
 @compiled
@@ -172,7 +159,7 @@ class Scene:
         shape = np.zeros(1, SHAPE)[0]
         shape["object"], shape["color"], shape["friction"] = index, thing.color, thing.friction
         shape["position"] = thing.position
-        shape["rotation"] = rotation_matrix(*np.radians(thing.rotation))
+        shape["rotation"] = matrix_from_euler(*np.radians(thing.rotation))
         self._paint(shape["texture"], thing.texture)
         low, high = self._fill(shape, thing)
         if thing.path is not None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion
 from sitl_bridge.base.xml_file import XmlNode
-from sitl_bridge.core.world.scene import rotation_matrix
 
 Matrix = NDArray[np.float64]
 FARTHEST = 1e6
@@ -48,7 +48,7 @@ def pose_matrix(node: XmlNode | None) -> Matrix:
         x, y, z, *angles = numbers(node, 6)
         if node.attributes.get("degrees", "").lower() in ("true", "1"):
             angles = [math.radians(angle) for angle in angles]
-        matrix[:3, :3] = rotation_matrix(*angles)
+        matrix[:3, :3] = matrix_from_euler(*angles)
     matrix[:3, 3] = x, y, z
     return matrix
 
@@ -57,14 +57,7 @@ def _of_quaternion(node: XmlNode, quaternion: NDArray[np.float64]) -> Matrix:
     length = float(np.linalg.norm(quaternion))
     if length < 1e-6:
         raise node.fault("<pose> has a quaternion of length 0")
-    w, x, y, z = quaternion / length
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    return matrix_from_quaternion(quaternion / length)
 
 
 class Frames:

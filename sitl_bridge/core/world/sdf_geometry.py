@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.xml_file import XmlNode
-from sitl_bridge.core.world.extrusion import extruded
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh
 from sitl_bridge.core.world.height_map_file import load_picture
 from sitl_bridge.core.world.mesh_file import TO_NED
-from sitl_bridge.core.world.revolution import capsule, cone, ellipsoid
 from sitl_bridge.core.world.scene_geometry import GeometryLoader
 from sitl_bridge.core.world.scene_specification import (
     BoxObject,
@@ -297,3 +295,143 @@ _KINDS: dict[str, Callable[[Part, XmlNode], SceneObject]] = {
     "polyline": _polyline,
     "heightmap": _heightmap,
 }
+
+
+MAX_POINTS = 1000
+"""Most points of an outline; the time of triangulation grows with their square."""
+
+
+def extruded(points: NDArray[np.float64], height: float) -> TriangleMesh:
+    """The solid between an outline and its copy at ``height`` along z.
+
+    Args:
+        points: (k, 2) m, x and y of the corners in order, either way around.
+        height: m along z.
+
+    Raises:
+        UserError: for an outline that encloses no area or crosses itself.
+    """
+    if len(points) > 1 and np.array_equal(points[0], points[-1]):
+        points = points[:-1]
+    if not 3 <= len(points) <= MAX_POINTS:
+        raise UserError(f"has {len(points)} corners; an outline has from 3 to {MAX_POINTS}")
+    if _area(points) < 0.0:
+        points = points[::-1]
+    flat = triangulated(points)
+    count = len(points)
+    vertices = np.zeros((2 * count, 3))
+    vertices[:count, :2] = vertices[count:, :2] = points
+    vertices[count:, 2] = height
+    this, following = np.arange(count), np.roll(np.arange(count), -1)
+    sides = np.concatenate(
+        [
+            np.column_stack([this, following, following + count]),
+            np.column_stack([this, following + count, this + count]),
+        ]
+    )
+    faces = np.concatenate([flat[:, ::-1], flat + count, sides])
+    return TriangleMesh(vertices, faces, None, True)
+
+
+def _area(points: NDArray[np.float64]) -> float:
+    x, y = points[:, 0], points[:, 1]
+    return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
+
+
+def triangulated(points: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Triangles (k - 2, 3) of a counter-clockwise outline, by cutting off ears.
+
+    Raises:
+        UserError: for an outline without ears: it encloses no area, or crosses itself.
+    """
+    left = list(range(len(points)))
+    found: list[tuple[int, int, int]] = []
+    while len(left) > 3:
+        for i in range(len(left)):
+            a, b, c = left[i - 1], left[i], left[(i + 1) % len(left)]
+            if _is_ear(points, a, b, c, left):
+                found.append((a, b, c))
+                del left[i]
+                break
+        else:
+            raise UserError("its outline encloses no area or crosses itself; correct its points")
+    found.append((left[0], left[1], left[2]))
+    return np.array(found, np.int64)
+
+
+def _is_ear(points: NDArray[np.float64], a: int, b: int, c: int, left: list[int]) -> bool:
+    """Whether a triangle of neighbours turns left and holds no other corner."""
+    corner_a, corner_b, corner_c = points[a], points[b], points[c]
+    if _double_area(corner_a, corner_b, corner_c) <= 0.0:
+        return False
+    others = points[[k for k in left if k not in (a, b, c)]]
+    inside = (
+        (_double_area(corner_a, corner_b, others) >= 0.0)
+        & (_double_area(corner_b, corner_c, others) >= 0.0)
+        & (_double_area(corner_c, corner_a, others) >= 0.0)
+    )
+    return not bool(np.any(inside))
+
+
+def _double_area(
+    a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Twice the signed area of the triangles a, b, c."""
+    return np.asarray((b[0] - a[0]) * (c[..., 1] - a[1]) - (b[1] - a[1]) * (c[..., 0] - a[0]))
+
+
+SEGMENTS = 64
+"""Around the axis.  With the corners on the surface, the faces lie within 0.12 % of the radius of it."""
+
+
+def revolved(
+    profile: NDArray[np.float64], scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+) -> TriangleMesh:
+    """The solid that a profile makes about the z axis.
+
+    Args:
+        profile: (k, 2) distance from the axis and z in m, from the lowest point, on the axis, to the highest.
+        scale: factors along x, y and z.
+    """
+    angle = 2.0 * np.pi * np.arange(SEGMENTS) / SEGMENTS
+    around = np.stack([np.cos(angle), np.sin(angle), np.zeros(SEGMENTS)], axis=1)
+    rings = [radius * around + [0.0, 0.0, z] for radius, z in profile[1:-1]]
+    ends = np.array([[0.0, 0.0, profile[0, 1]], [0.0, 0.0, profile[-1, 1]]])
+    k = np.arange(SEGMENTS)
+    beside = (k + 1) % SEGMENTS
+    bottom, top = len(rings) * SEGMENTS, len(rings) * SEGMENTS + 1
+    last = (len(rings) - 1) * SEGMENTS
+    faces = [np.stack([np.full(SEGMENTS, bottom), beside, k], axis=1)]
+    for ring in range(len(rings) - 1):
+        low, high = ring * SEGMENTS, (ring + 1) * SEGMENTS
+        faces.append(np.stack([low + k, low + beside, high + beside], axis=1))
+        faces.append(np.stack([low + k, high + beside, high + k], axis=1))
+    faces.append(np.stack([last + k, last + beside, np.full(SEGMENTS, top)], axis=1))
+    vertices = np.concatenate([*rings, ends]) * np.asarray(scale)
+    return TriangleMesh(vertices, np.concatenate(faces), None, True)
+
+
+def _arc(first: float, last: float) -> NDArray[np.float64]:
+    """Points (k, 2) of a unit circle between two latitudes in rad."""
+    latitude = np.linspace(first, last, max(round(abs(last - first) / (2.0 * np.pi) * SEGMENTS), 2) + 1)
+    return np.stack([np.cos(latitude), np.sin(latitude)], axis=1)
+
+
+def cone(radius: float, length: float) -> TriangleMesh:
+    """A cone about the origin, its tip at the top."""
+    half = 0.5 * length
+    return revolved(np.array([[0.0, -half], [radius, -half], [0.0, half]]))
+
+
+def capsule(radius: float, length: float) -> TriangleMesh:
+    """A cylinder of a length about the origin, closed by half spheres."""
+    shift = np.array([0.0, 0.5 * length])
+    quarter = 0.5 * np.pi
+    return revolved(
+        np.concatenate([radius * _arc(-quarter, 0.0) - shift, radius * _arc(0.0, quarter) + shift])
+    )
+
+
+def ellipsoid(x: float, y: float, z: float) -> TriangleMesh:
+    """An ellipsoid about the origin of given half axes."""
+    return revolved(_arc(-0.5 * np.pi, 0.5 * np.pi), (x, y, z))

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_TABLE_BYTES, read_text
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.function_pointer import call_at
-from sitl_bridge.base.quantities import Degrees
+from sitl_bridge.base.quantities import STRICT, Degrees
 from sitl_bridge.core.world.custom_wind import CustomWind, WindField
 from sitl_bridge.core.world.records import MAX_GUSTS, WIND
 from sitl_bridge.core.world.turbulence import CARRYING_HEIGHT, FEET, carry, turbulence
@@ -29,7 +29,6 @@ TURBULENCE_SPEED = {"light": 15 * 0.514444, "moderate": 30 * 0.514444, "severe":
 SERIES_COLUMNS = ("t", "north", "east", "down")
 """Of a recorded wind: s, m/s NED."""
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 MOST_WIND = 150.0
 """m/s of any part of the wind.  The strongest gust measured near the ground was 113 m/s (Barrow Island, 1996;
 WMO)."""
@@ -52,7 +51,7 @@ def towards(speed: float, direction_from: float) -> tuple[float, float]:
 class SteadyWind(BaseModel):
     """The same wind at all heights."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     speed: Speed = Field(description="m/s")
     direction: Degrees = Field(0.0, description="deg, where it comes from")
@@ -62,7 +61,7 @@ class SteadyWind(BaseModel):
 class LogProfile(BaseModel):
     """Mean wind that grows with height, MIL-F-8785C: u = W20 ln(h/z0)/ln(20 ft/z0), 3 ft < h < 1000 ft."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     speed: Speed = Field(description="m/s at 20 ft")
     direction: Degrees = Field(0.0, description="deg, where it comes from")
@@ -75,7 +74,7 @@ class Gust(BaseModel):
     Its front is a plane that the wind carries: places downwind have it later, those upwind earlier.
     """
 
-    model_config = _STRICT
+    model_config = STRICT
 
     start: Moment = Field(description="s of simulated time after the start, when its front passes the origin")
     speed: Speed = Field(gt=0.0, description="m/s, V_m")
@@ -91,7 +90,7 @@ class Gust(BaseModel):
 class WindSeries(BaseModel):
     """A recorded wind: a CSV file with the columns t, north, east, down (s, m/s NED), linear in between."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     file: Path = Field(description="CSV, beside the file that names it")
     repeat: bool = Field(False, description="begin again after the last row; absent: its values hold on")
@@ -100,7 +99,7 @@ class WindSeries(BaseModel):
 class WindSpecification(BaseModel):
     """What makes up the wind; everything given adds up."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     steady: SteadyWind | None = Field(None, description="the same at all heights and times")
     log_profile: LogProfile | None = Field(None, description="that grows with height")

@@ -7,21 +7,27 @@ from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from sitl_bridge.base.quantities import Positive
+from sitl_bridge.base.quantities import STRICT, Positive
 from sitl_bridge.core.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
 from sitl_bridge.core.world.custom_wind import WindFunction
-from sitl_bridge.core.world.earth import curvatures, ecef, geodetic_of, gravity, ned_of, ned_to_ecef_rotation
-from sitl_bridge.core.world.magnetic import FIRST_YEAR, LAST_YEAR, magnetic_field
+from sitl_bridge.core.world.earth import (
+    FIRST_YEAR,
+    LAST_YEAR,
+    curvatures,
+    ecef,
+    geodetic_of,
+    gravity,
+    magnetic_field,
+    ned_of,
+    ned_to_ecef_rotation,
+)
 from sitl_bridge.core.world.records import ENVIRONMENT, START
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.wind import Wind, WindSpecification
 from sitl_bridge.core.world.wind_shadow import wind_obstacles
-
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
 
 SLOPE_REACH = 1000.0
 """m from the origin, at which gravity and magnetic field are evaluated for their slopes."""
@@ -41,7 +47,7 @@ def utc_of(year: float) -> int:
 class Origin(BaseModel):
     """Origin of the world's NED frame, on the ground.  Default: the home of PX4's simulators."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     latitude: float = Field(47.397742, ge=-90.0, le=90.0, description="deg, WGS-84")
     longitude: float = Field(8.545594, ge=-180.0, le=180.0, description="deg")
@@ -51,7 +57,7 @@ class Origin(BaseModel):
 class WorldSpecification(BaseModel):
     """A world as a file or a command line describes it."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     origin: Origin = Field(Origin(), description="of the NED frame, on the ground")
     year: float = Field(

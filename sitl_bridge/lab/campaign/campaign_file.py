@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.field_paths import FieldPath
-from sitl_bridge.base.quantities import Positive, Seed
+from sitl_bridge.base.quantities import STRICT, Positive, Seed
 from sitl_bridge.base.yaml_file import Document, Fault, read, validate
 from sitl_bridge.lab.campaign.distribution import Distribution, distribution
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 _STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_\-]*)|\[(\d+)\]")
 FEWEST_FOR_AN_INTERVAL = 20
 """Runs before which an interval does not end a campaign."""
@@ -30,7 +29,7 @@ Keep = Literal["all", "failures", "none"]
 class StopRules(BaseModel):
     """What ends a campaign before its last run."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     failures: int | None = Field(None, ge=1, description="number of failed flights")
     half_width: float | None = Field(
@@ -41,7 +40,7 @@ class StopRules(BaseModel):
 class Confirmation(BaseModel):
     """Which runs of the first stage are flown again in the second one."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     failures: int = Field(20, ge=0, description="failed flights, at most")
     near_misses: int = Field(10, ge=0, description="flights that succeeded with the least margin, at most")
@@ -49,7 +48,7 @@ class Confirmation(BaseModel):
 
 
 class _Search(BaseModel):
-    model_config = _STRICT
+    model_config = STRICT
 
     measure: str = Field(description="name of the measure")
 
@@ -74,7 +73,7 @@ class WorstCase(_Search):
 class SmallestFailure(BaseModel):
     """Bisection: the failing case that differs least from the medians."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     kind: Literal["smallest_failure"] = Field(description="kind of search")
     tolerance: float = Field(0.02, gt=0.0, le=0.5, description="of a value, as a share of its range")
@@ -83,7 +82,7 @@ class SmallestFailure(BaseModel):
 class Sensitivity(BaseModel):
     """Sobol indices: the shares of each value in the variance of measures."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     kind: Literal["sensitivity"] = Field(description="kind of search")
     measures: tuple[str, ...] = Field(min_length=1, description="names of the measures")
@@ -96,7 +95,7 @@ Search = Annotated[RareEvents | WorstCase | SmallestFailure | Sensitivity, Field
 class Campaign(BaseModel):
     """Many flights of one scenario with varied values."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     name: str | None = Field(
         None,

@@ -16,6 +16,7 @@ from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.control.records import CONTROLLER
 from sitl_bridge.autopilot.records import ESTIMATE, SETPOINT, WRENCH
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.kernels.thread_blocks import BLOCKS_PER_THREAD, cut, run_blocks, thread_count
 from sitl_bridge.core.dynamics.performance import hover
@@ -135,7 +136,7 @@ class VehicleBatch:
             self._make(
                 airframe, count, blocks, level, sensors, randomisation, height, places, draws, proximity
             )
-            self._handles = self._arrays.handles()
+            self._handles = handles_of(self._arrays)
             self._skipped = np.ones(count, np.uint8)
             if self._together:
                 fly_together(self._handles, 0, self._skipped, 0, 0)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import uniform
 from sitl_bridge.core.sensors.sample import begin_sensor
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.turbulence import EPISODES_APART
-from sitl_bridge.lab.environments.batch_arrays import batch_of
+from sitl_bridge.lab.environments.batch_arrays import BatchArrays
 from sitl_bridge.lab.environments.batch_memory import bring_figures, keep_motion, scale_errors, write_truth
 from sitl_bridge.lab.environments.records import MOTORS
 
@@ -125,7 +126,7 @@ def _reset_vehicle(b: Any, i: int) -> None:
 @compiled
 def reset_batch(handles: Any, chosen: Any) -> None:
     """Begin new episodes of the chosen vehicles, (n,) uint8."""
-    b = batch_of(handles)
+    b = arrays_of(handles, BatchArrays)
     for i in range(chosen.shape[0]):
         if chosen[i] != 0:
             _reset_vehicle(b, i)

@@ -13,17 +13,18 @@ import numpy as np
 from sitl_bridge.autopilot.control.allocation import allocate
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
-from sitl_bridge.base.kernels.array_at import array_at
+from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import write_quaternion
 from sitl_bridge.core.dynamics.proximity import interact
-from sitl_bridge.core.dynamics.rotor_preparation import lay_out_rotors
+from sitl_bridge.core.dynamics.rotor import lay_out_rotors
 from sitl_bridge.core.dynamics.step import advance_laid_out, has_diverged
 from sitl_bridge.core.sensors.records import GPS
 from sitl_bridge.core.sensors.sample import sample_sensors
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.wind import carry_turbulence
 from sitl_bridge.core.world.wind_shadow import air_velocity
-from sitl_bridge.lab.environments.batch_arrays import batch_of
+from sitl_bridge.lab.environments.batch_arrays import BatchArrays
 from sitl_bridge.lab.environments.batch_memory import bring_figures, bring_motion, keep_motion, write_truth
 from sitl_bridge.lab.environments.observation_figures import bounded
 from sitl_bridge.lab.environments.records import (
@@ -83,12 +84,7 @@ def _set(b: Any, block: int, i: int) -> None:
             setpoint.angular_velocity[axis] = action[1 + axis]
     elif batch.level == ATTITUDE:
         setpoint.level, setpoint.thrust, setpoint.yaw_rate = LEVEL_ATTITUDE, action[0], 0.0
-        cr, sr = math.cos(0.5 * action[1]), math.sin(0.5 * action[1])
-        cp, sp = math.cos(0.5 * action[2]), math.sin(0.5 * action[2])
-        cy, sy = math.cos(0.5 * action[3]), math.sin(0.5 * action[3])
-        q = setpoint.attitude
-        q[0], q[1] = cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy
-        q[2], q[3] = cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy
+        write_quaternion(setpoint.attitude, action[1], action[2], action[3])
     else:
         setpoint.level, setpoint.yaw, setpoint.yaw_rate = TRAJECTORY, action[3], math.nan
         setpoint.max_tilt = batch.max_tilt
@@ -194,7 +190,7 @@ def fly_together(handles: Any, n: int, skipped: Any, count: int, time: int) -> N
         count: of steps.
         time: us of simulated time in that world.
     """
-    b = batch_of(handles)
+    b = arrays_of(handles, BatchArrays)
     batch, environment = b.batch[0], b.environment[0]
     proximity, collisions = b.neighbours.proximity[0], b.neighbours.collisions
     for i in range(n):
@@ -237,7 +233,7 @@ def fly_block(
         observations: (n, k) float32, whose first figures are written; (0, 0) for none.
         count: of steps.
     """
-    b = batch_of(handles)
+    b = arrays_of(handles, BatchArrays)
     lay_out_rotors(b.vehicles[block], b.states[block])
     for i in range(first, last):
         _take(b, i)
@@ -256,7 +252,7 @@ def fly_block(
 @compiled
 def observe_batch(handles: Any, chosen: Any, observations: Any) -> None:
     """Write the first figures of the observations (n, k) float32 of the chosen vehicles, (n,) uint8."""
-    b = batch_of(handles)
+    b = arrays_of(handles, BatchArrays)
     for i in range(chosen.shape[0]):
         if chosen[i] != 0:
             _observe(b, i, observations[i])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ class ParserScratch(NamedTuple):
         payload_bytes: the same memory as (255,) uint8.
     """
 
-    payload: NDArray[np.void]
+    payload: Annotated[NDArray[np.void], RECEIVED]
     payload_bytes: NDArray[np.uint8]
 
     @classmethod

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.sensors.axes import to_world
+from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.sensors.gps import FIX_NONE
 from sitl_bridge.core.sensors.records import (
     AIRSPEED,
@@ -207,7 +207,7 @@ def write_truth(
     """
     lat, lon, height = geodetic(environment, state.position[0], state.position[1], state.position[2])
     force, gravity = state.specific_force, local_gravity(environment, state.position[0], state.position[2])
-    north, east, down = to_world(state, force[0], force[1], force[2])
+    north, east, down = to_ned(state.attitude, force[0], force[1], force[2])
     p.acc[0] = np.int16(bounded(north * 1e3, -32768.0, 32767.0))
     p.acc[1] = np.int16(bounded(east * 1e3, -32768.0, 32767.0))
     p.acc[2] = np.int16(bounded((down + gravity) * 1e3, -32768.0, 32767.0))

@@ -6,14 +6,15 @@ It calls the C library's socket functions by name (Linux).  Everything rare make
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.sensors.sample import draw_ahead
-from sitl_bridge.core.simulation.fleet_step import fleet_of, move_fleet, sample_vehicle
+from sitl_bridge.core.simulation.fleet_step import FleetArrays, move_fleet, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_parser import ParserScratch, parse
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
@@ -111,16 +112,16 @@ class LinkArrays(NamedTuple):
         parser: scratch.
     """
 
-    links: NDArray[np.void]
-    slots: NDArray[np.int64]
-    payloads: NDArray[np.void]
-    payload_bytes: NDArray[np.uint8]
-    outs: NDArray[np.uint8]
-    buffers: NDArray[np.uint8]
-    polls: NDArray[np.void]
+    links: Annotated[NDArray[np.void], LINK]
+    slots: Annotated[NDArray[np.int64], 3]
+    payloads: Annotated[NDArray[np.void], PAYLOADS, 2]
+    payload_bytes: Annotated[NDArray[np.uint8], 2]
+    outs: Annotated[NDArray[np.uint8], 2]
+    buffers: Annotated[NDArray[np.uint8], 2]
+    polls: Annotated[NDArray[np.void], POLL]
     clock: NDArray[np.int64]
-    log: NDArray[np.void]
-    steps: NDArray[np.void]
+    log: Annotated[NDArray[np.void], ROW]
+    steps: Annotated[NDArray[np.void], STEP]
     frames: NDArray[np.uint8]
     parser: ParserScratch
 
@@ -146,16 +147,6 @@ class LinkArrays(NamedTuple):
             frames=np.zeros(max(FRAME_BLOCK, 4 * n * SEND_BUFFER), np.uint8),
             parser=ParserScratch.empty(),
         )
-
-    def plain(self) -> tuple[NDArray[Any], ...]:
-        """The arrays as a plain tuple, for ``_links_of``."""
-        return (*self[:-1], *self.parser)
-
-
-@compiled
-def _links_of(arrays: Any) -> Any:
-    """The ``LinkArrays`` of which ``arrays`` is the plain tuple."""
-    return LinkArrays(*arrays[:11], ParserScratch(*arrays[11:]))  # type: ignore[call-arg]
 
 
 @compiled
@@ -413,19 +404,23 @@ def _while_flight_stacks_compute(loop: Any, fleet: Any, arrays: Any) -> None:
 
 
 @compiled
-def run(loop_array: Any, fleet_handles: Any, link_arrays: Any, last: int) -> int:
+def run(loop_array: Any, fleet_handles: Any, link_handles: Any, last: int) -> int:
     """Take lockstep steps until simulated time ``last`` (us) is answered, or the server has something to do.
 
     Args:
         loop_array: (1,) LOOP.
         fleet_handles: of ``FleetArrays``.
-        link_arrays: plain ``LinkArrays``.
+        link_handles: of ``LinkArrays``.
         last: us.
 
     Returns:
         BUDGET, LOG_FULL, CLOSED, OVERDUE, REQUEST or DIVERGED.
     """
-    loop, fleet, arrays = loop_array[0], fleet_of(fleet_handles), _links_of(link_arrays)
+    loop, fleet, arrays = (
+        loop_array[0],
+        arrays_of(fleet_handles, FleetArrays),
+        arrays_of(link_handles, LinkArrays),
+    )
     until = monotonic(arrays.clock) + CALL_TIME
     while True:
         if loop.waiting == 1:

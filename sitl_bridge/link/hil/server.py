@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.base.system.launch import schedule_as_batch
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -133,6 +134,7 @@ class LockstepServer:
         self._loop_array = self._new_loop(simulation, patience)
         self._loop: Any = self._loop_array[0]
         self._arrays = kernel.LinkArrays.of(simulation)
+        self._link_handles = handles_of(self._arrays)
         self._say = notify
         self._prepare_thread()
         self.set_speed(speed)
@@ -405,7 +407,7 @@ class LockstepServer:
         return now if self._loop["waiting"] else None
 
     def _run(self, last: int) -> int:
-        return kernel.run(self._loop_array, self.simulation.handles, self._arrays.plain(), last)
+        return kernel.run(self._loop_array, self.simulation.handles, self._link_handles, last)
 
     def _run_due_actions(self) -> None:
         """Run the actions that are due, and the sensors that run between steps."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.performance import Performance, performance
 from sitl_bridge.core.dynamics.records import VEHICLE
@@ -82,7 +83,6 @@ THRUST_RESERVE = 1.1
 much, MPC_THR_XY_MARG 0.3 of the thrust sideways is 5 % of it upwards)."""
 TILT_RANGE = (20.0, 45.0)
 """Smallest value that PX4 allows for MPC_TILTMAX_AIR, and its default, deg."""
-GRAVITY = 9.80665
 CURRENT_SLOPE, IDLE_CURRENT = 15.0, 1.0
 """A: current that PX4's simulator module invents for a motor, 1 A + 15 A times the command c of an armed
 motor, running or not (SimulatorMavlink.cpp, send_esc_telemetry)."""
@@ -208,8 +208,8 @@ def _limits(airframe: Airframe, result: Performance, density: float) -> Paramete
     """
     tilt = math.degrees(math.acos(min(1.0, THRUST_RESERVE / max(result.thrust_to_weight, THRUST_RESERVE))))
     tilt = min(max(tilt, TILT_RANGE[0]), TILT_RANGE[1])
-    sideways = GRAVITY * math.tan(math.radians(tilt))
-    upwards = GRAVITY * (result.thrust_to_weight / THRUST_RESERVE - 1.0)
+    sideways = STANDARD_GRAVITY * math.tan(math.radians(tilt))
+    upwards = STANDARD_GRAVITY * (result.thrust_to_weight / THRUST_RESERVE - 1.0)
     speed = level_speed(airframe, result, density, math.radians(tilt)) / THRUST_RESERVE
     climb = _climb_speed(airframe, result, density)
     found: Parameters = {
@@ -239,7 +239,7 @@ def level_speed(airframe: Airframe, result: Performance, density: float, tilt: f
     record = airframe.record
     linear = in_plane_drag(record, result.hover.rotor_speed, density)
     square = float(record["drag_force"][0]) * density / float(record["drag_density"])
-    push = airframe.mass * GRAVITY * math.tan(tilt)
+    push = airframe.mass * STANDARD_GRAVITY * math.tan(tilt)
     if square == 0.0:
         return push / linear if linear > 0.0 else math.inf
     return (-linear + math.sqrt(linear**2 + 4.0 * square * push)) / (2.0 * square)
@@ -256,7 +256,7 @@ def _climb_speed(airframe: Airframe, result: Performance, density: float) -> flo
             for k in range(len(airframe.rotors))
         )
         drag = float(record["drag_force"][2]) * density / float(record["drag_density"]) * speed**2
-        return lift - drag - THRUST_RESERVE * airframe.mass * GRAVITY
+        return lift - drag - THRUST_RESERVE * airframe.mass * STANDARD_GRAVITY
 
     speeds = np.arange(0.5, DEFAULTS["MPC_Z_VEL_MAX_UP"] + 0.05, 0.1)
     climbing = [float(v) for v in speeds if reserve(float(v)) >= 0.0]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm, solve_discrete_are, solve_discrete_lyapunov
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -22,7 +23,6 @@ from sitl_bridge.link.px4.estimator_parameters import PREDICTION_PERIOD, STATED_
 
 Matrix = NDArray[np.float64]
 
-GRAVITY = 9.80665
 TOLD = {"EKF2_ACC_NOISE": 0.35, "EKF2_GYR_NOISE": 0.015, "EKF2_GYR_B_NOISE": 0.001, "EKF2_GPS_P_NOISE": 0.5}
 """PX4's defaults."""
 POSITION, VELOCITY, INTEGRAL, DERIVATIVE = 0.95, 1.8, 0.4, 0.2
@@ -104,8 +104,8 @@ def filter_gain(noise: HoverNoise, receiver: GpsSpecification, settings: Paramet
         [
             0.0,
             of("EKF2_ACC_NOISE") ** 2,
-            (GRAVITY * of("EKF2_GYR_NOISE")) ** 2,
-            (GRAVITY * of("EKF2_GYR_B_NOISE")) ** 2,
+            (STANDARD_GRAVITY * of("EKF2_GYR_NOISE")) ** 2,
+            (STANDARD_GRAVITY * of("EKF2_GYR_B_NOISE")) ** 2,
         ]
     )
     step, added = _sampled(np.eye(4, k=1), density, noise.period)
@@ -145,8 +145,8 @@ def deviation(noise: HoverNoise, gain: Matrix, attitude: float, factor: float = 
     rate[INTEGRATOR, SPEED] = -INTEGRAL
     driven = np.zeros((STATES, 3))
     driven[1, 0] = driven[SPEED, 0] = noise.accelerometer
-    driven[2, 1] = GRAVITY * noise.gyroscope
-    driven[3, 2] = GRAVITY * noise.walk
+    driven[2, 1] = STANDARD_GRAVITY * noise.gyroscope
+    driven[3, 2] = STANDARD_GRAVITY * noise.walk
     between, added = _sampled(rate, driven @ driven.T, noise.period)
 
     drift = np.eye(STATES)

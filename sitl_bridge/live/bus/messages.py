@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sitl_bridge.base.quantities import Pace
+from sitl_bridge.base.quantities import STRICT, Pace
 from sitl_bridge.core.sensors.records import KIND_NAMES
 from sitl_bridge.core.world.wind import WindSpecification
 
@@ -178,7 +178,7 @@ class Reply(Timed):
 class BusCommand(BaseModel):
     """Fields of every command."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = STRICT
 
     version: Version
     request_id: str = Field(pattern=IDENTIFIER, description="chosen by the sender; executed once per run")

@@ -12,7 +12,7 @@ import numpy as np
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.scene_contact import MEMORY
 from sitl_bridge.core.dynamics.scene_start import start_state
-from sitl_bridge.core.dynamics.vibration_specification import damage_propeller
+from sitl_bridge.core.dynamics.vibration import damage_propeller
 from sitl_bridge.core.sensors import sensor_faults
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.live.bus.messages import (

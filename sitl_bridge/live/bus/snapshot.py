@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.core.dynamics.contact_parts import part_name
+from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE

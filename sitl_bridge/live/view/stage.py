@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
+from sitl_bridge.base.rotations import heading, wrap_angle
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.scene import place_moving_shapes
 from sitl_bridge.live.view.scene_shapes import DrawnObject, drawn_objects
@@ -335,10 +336,9 @@ class Stage:
         place = to_enu(np.asarray(row["position"], np.float64)[None])[0]
         if how == FREE or not np.isfinite(place).all():
             return
-        w, x, y, z = (float(q) for q in row["attitude"])
-        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        yaw = heading(*(float(q) for q in row["attitude"]))
         if math.isfinite(yaw):
-            behind = math.remainder(yaw - self._heading, 2.0 * math.pi)
+            behind = wrap_angle(yaw - self._heading)
             self._heading += behind * (1.0 - math.exp(-seconds / TURN_TIME))
         far, north, east = distance * self._reach(), math.cos(self._heading), math.sin(self._heading)
         eye = place + far * (np.array([-east, -north, 0.45]) if how == CHASE else np.array([0.0, -1e-3, 1.6]))

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 
 COMPONENT = 1
 """MAV_COMP_ID_AUTOPILOT1."""
-GRAVITY = 9.80665
-"""m/s^2 of which MAVLink's accelerations are thousandths."""
 VEHICLE_TYPES = {
     3: mavlink.MAV_TYPE_TRICOPTER,
     4: mavlink.MAV_TYPE_QUADROTOR,
@@ -72,7 +71,7 @@ class ViewerMessages:
         latitude, longitude, altitude = self._projection.place([float(x) for x in row["position"]])
         w, x, y, z = (float(q) for q in row["attitude"])
         force = Rotation.from_quat([x, y, z, w]).apply(np.array(row["specific_force"]))
-        acceleration = (force + np.array([0.0, 0.0, self._gravity])) * 1e3 / GRAVITY
+        acceleration = (force + np.array([0.0, 0.0, self._gravity])) * 1e3 / STANDARD_GRAVITY
         return self._packed(
             mavlink.MAVLink_hil_state_quaternion_message(
                 int(row["time"]),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.rotations import wrap_angle
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer, ObserverNoise
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
@@ -68,11 +69,6 @@ class ControlCommand:
     velocity: Vector
     acceleration: Vector
     status: PlanStatus
-
-
-def wrapped(angle: float) -> float:
-    """The same angle within -pi..pi rad."""
-    return math.remainder(angle, math.tau)
 
 
 def to_vector(values: Floats) -> Vector:
@@ -236,7 +232,7 @@ class Agent:
         return ControlCommand(
             roll=float(u[0]),
             pitch=float(u[1]),
-            yaw=wrapped(yaw_reference),
+            yaw=wrap_angle(yaw_reference),
             yaw_rate=yaw_rate,
             thrust=float(u[2]),
             position=to_vector(x[1, :3]),

@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.swarm.avoidance.agent import Agent, ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel, ControllerSettings
@@ -210,7 +211,7 @@ class Flight:
         roll, pitch, thrust = np.moveaxis(self.command, -1, 0)
         vertical = thrust * np.cos(roll) * np.cos(pitch)
         sideways = np.square(thrust) - np.square(vertical)
-        squares = sideways + np.square(vertical - 9.80665)
+        squares = sideways + np.square(vertical - STANDARD_GRAVITY)
         return np.asarray(squares.sum(axis=0) * (self.time[1] - self.time[0]), dtype=np.float64)
 
 
@@ -262,7 +263,7 @@ def fly(
     agents = make_agents(scenario)
     if plant is None:
         model = scenario.controller.model
-        force = [model.drag * 9.80665 * w for w in (*scenario.wind()[:2], 0.0)]
+        force = [model.drag * STANDARD_GRAVITY * w for w in (*scenario.wind()[:2], 0.0)]
         plant = ModelPlant([plan.start() for plan in plans], [plan.heading for plan in plans], model, force)
     errors = [_Errors(scenario, seed, plan) for plan in plans]
     network = BroadcastNetwork(scenario.radio, len(plans), START, seed)

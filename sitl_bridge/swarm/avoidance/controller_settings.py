@@ -13,7 +13,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY, predict
+from sitl_bridge.base.constants import STANDARD_GRAVITY
+from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, LONGEST_HORIZON, SETTINGS, STATES
 
 
@@ -25,7 +26,7 @@ def hover_model(settings: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArra
     """
     a, b, after = np.zeros((STATES, STATES)), np.zeros((STATES, INPUTS)), np.zeros(STATES)
     s = settings[0]
-    inputs = np.array([0.0, 0.0, GRAVITY])
+    inputs = np.array([0.0, 0.0, STANDARD_GRAVITY])
     predict(
         s, np.zeros(STATES), inputs, 0.0, np.zeros(DISTURBANCES), s["step"], s["substeps"],
         after, a, b, np.zeros((6, STATES, STATES + 1)),
@@ -130,8 +131,10 @@ class ControlLimits(_Section):
 
     @model_validator(mode="after")
     def _hover_within(self) -> Self:
-        if not self.thrust_min < GRAVITY < self.thrust_max:
-            raise ValueError(f"hover takes {GRAVITY} m/s^2, which must lie between thrust_min and thrust_max")
+        if not self.thrust_min < STANDARD_GRAVITY < self.thrust_max:
+            raise ValueError(
+                f"hover takes {STANDARD_GRAVITY} m/s^2, which must lie between thrust_min and thrust_max"
+            )
         return self
 
 
@@ -221,7 +224,7 @@ class ControllerSettings(_Section):
         g tan(K phi_max), with the gain of eq. 4, the limit of eq. 11 and the larger of the two axes.
         """
         gain = max(self.model.roll_gain, self.model.pitch_gain)
-        return GRAVITY * math.tan(min(gain * math.radians(self.limits.tilt), 0.4 * math.pi))
+        return STANDARD_GRAVITY * math.tan(min(gain * math.radians(self.limits.tilt), 0.4 * math.pi))
 
     def record(self) -> NDArray[np.void]:
         """(1,) SETTINGS with the terminal cost solved for."""

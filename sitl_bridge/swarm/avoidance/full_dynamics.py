@@ -17,6 +17,7 @@ from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import ESTIMATE, LEVEL_ATTITUDE, SETPOINT, WRENCH
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.rotations import euler_arrays, quaternion_from_euler
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.simulation.scheduled_events import Timeline, actions, with_gusts
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -30,32 +31,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 STEP = 2000
 """us of a dynamics step: divides the tick of every usual rate."""
-
-
-def quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    """Body to NED (w, x, y, z) of Euler angles in rad, in the order yaw, pitch, roll."""
-    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
-    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
-    cy, sy = math.cos(0.5 * yaw), math.sin(0.5 * yaw)
-    return (
-        cy * cp * cr + sy * sp * sr,
-        cy * cp * sr - sy * sp * cr,
-        cy * sp * cr + sy * cp * sr,
-        sy * cp * cr - cy * sp * sr,
-    )
-
-
-def euler(attitude: Floats) -> Floats:
-    """(n, 3) roll, pitch, yaw in rad of (n, 4) quaternions body to NED."""
-    w, x, y, z = np.moveaxis(attitude, -1, 0)
-    return np.stack(
-        [
-            np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)),
-            np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0)),
-            np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)),
-        ],
-        axis=-1,
-    )
 
 
 class DynamicsPlant:
@@ -105,7 +80,7 @@ class DynamicsPlant:
         states = self.simulation.states
         for i in range(n):
             states[i]["position"] = starts[i]
-            states[i]["attitude"] = quaternion(0.0, 0.0, yaws[i])
+            states[i]["attitude"] = quaternion_from_euler(0.0, 0.0, yaws[i])
             states[i]["rotor_speed"][: len(trim.rotor_speed)] = trim.rotor_speed
         self.simulation.armed[:] = 1
         timed = actions(events, self.simulation, [airframe] * n, say, names=names or None)
@@ -120,14 +95,14 @@ class DynamicsPlant:
     def state(self) -> Floats:
         """(n, 9) truth: position, velocity, roll, pitch, yaw."""
         s = self.simulation.states
-        return np.column_stack([s["position"], s["velocity"], euler(s["attitude"])])
+        return np.column_stack([s["position"], s["velocity"], euler_arrays(s["attitude"])])
 
     def advance(self, commands: Sequence[ControlCommand], seconds: float) -> None:
         """Fly on for ``seconds``, a multiple of STEP."""
         for i, command in enumerate(commands):
             setpoint = self._setpoints[i]
             setpoint["level"] = LEVEL_ATTITUDE
-            setpoint["attitude"] = quaternion(command.roll, command.pitch, command.yaw)
+            setpoint["attitude"] = quaternion_from_euler(command.roll, command.pitch, command.yaw)
             setpoint["yaw_rate"] = math.nan
             setpoint["thrust"] = command.thrust * self._share_per_thrust
         states, estimates = self.simulation.states, self._estimates

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY, predict
+from sitl_bridge.swarm.avoidance.prediction_model import predict
 
 
 @compiled
@@ -33,11 +34,11 @@ def level_inputs(
     cos_yaw, sin_yaw = math.cos(yaw), math.sin(yaw)
     fx = disturbance[0] - acceleration[0]
     fy = disturbance[1] - acceleration[1]
-    fz = disturbance[2] - acceleration[2] + GRAVITY
+    fz = disturbance[2] - acceleration[2] + STANDARD_GRAVITY
     dx = dy = dz = 0.0
     roll = pitch = thrust = 0.0
     for _ in range(2):
-        tx, ty, tz = fx - dx, fy - dy, max(fz - dz, 0.1 * GRAVITY)
+        tx, ty, tz = fx - dx, fy - dy, max(fz - dz, 0.1 * STANDARD_GRAVITY)
         thrust = math.sqrt(tx * tx + ty * ty + tz * tz)
         forward = cos_yaw * tx + sin_yaw * ty
         right = -sin_yaw * tx + cos_yaw * ty

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
-
-GRAVITY = 9.80665
-"""m/s^2, standard."""
 
 
 @compiled
@@ -61,7 +59,7 @@ def acceleration(
         jacobian[i, 3] = -thrust * (by_roll[i] - drag * (by_roll[i] * axial + z[i] * axial_roll))
         jacobian[i, 4] = -thrust * (by_pitch[i] - drag * (by_pitch[i] * axial + z[i] * axial_pitch))
         jacobian[i, 5] = -per_thrust
-    out[2] += GRAVITY
+    out[2] += STANDARD_GRAVITY
 
 
 @compiled

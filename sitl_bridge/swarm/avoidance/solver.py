@@ -20,8 +20,8 @@ import daqp
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance import optimal_control_problem, plan_shift
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.records import INPUTS, STATES
 
 Floats = NDArray[np.float64]
@@ -134,7 +134,7 @@ class Solver:
         """Plan to stay where ``state`` (8,) is."""
         self.plan_x[:] = state
         self.plan_x[1:, 3:] = 0.0
-        self.plan_u[:] = (0.0, 0.0, GRAVITY)
+        self.plan_u[:] = (0.0, 0.0, STANDARD_GRAVITY)
         self._unsolved = 0.0
 
     def linearise(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.quantities import Degrees
 from sitl_bridge.core.world.world import WorldSpecification
@@ -318,7 +319,7 @@ def _reference_faults(
     samples = reference.sample(np.arange(0.0, reference.duration + 0.05, 0.05))
     limits = scenario.controller.limits
     # What a level-headed vehicle can do: all of the tilt at hover thrust, whichever way it heads.
-    able = 9.80665 * math.tan(math.radians(limits.tilt))
+    able = STANDARD_GRAVITY * math.tan(math.radians(limits.tilt))
     asked = float(np.hypot(samples[:, 6], samples[:, 7]).max())
     if asked > able:
         yield (
@@ -329,7 +330,7 @@ def _reference_faults(
     if speed > limits.speed:
         yield where, f"{plan.name}: goes {speed:.1f} m/s; the controller's limit is {limits.speed} m/s"
     up, down = float((-samples[:, 8]).max()), float(samples[:, 8].max())
-    if up > limits.thrust_max - 9.80665 or down > 9.80665 - limits.thrust_min:
+    if up > limits.thrust_max - STANDARD_GRAVITY or down > STANDARD_GRAVITY - limits.thrust_min:
         yield where, f"{plan.name}: asks for more vertical acceleration than the thrust limits give"
     if not scenario.obstacles:
         return

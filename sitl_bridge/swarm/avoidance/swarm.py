@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance.agent import ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.closed_loop import BroadcastNetwork, Flight, make_agents
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
-from sitl_bridge.swarm.avoidance.prediction_model import GRAVITY
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 from sitl_bridge.swarm.interface import Setpoints, States
@@ -159,7 +159,7 @@ def commanded_acceleration(command: ControlCommand, yaw: float) -> Vector:
     return (
         -command.thrust * (cos_yaw * sin_pitch * cos_roll + sin_yaw * sin_roll),
         -command.thrust * (sin_yaw * sin_pitch * cos_roll - cos_yaw * sin_roll),
-        GRAVITY - command.thrust * cos_pitch * cos_roll,
+        STANDARD_GRAVITY - command.thrust * cos_pitch * cos_roll,
     )
 
 

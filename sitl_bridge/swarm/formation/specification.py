@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sitl_bridge.base.errors import FieldError, UserError, about
-from sitl_bridge.base.quantities import Degrees, Positive, Seconds
+from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Seconds
 from sitl_bridge.core.vehicle.event_specification import concerned
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
@@ -36,7 +36,6 @@ Distance = Annotated[float, Field(ge=0.01, le=1e5)]
 Coordinate = Annotated[float, Field(ge=-1e5, le=1e5)]
 Point = Annotated[tuple[Coordinate, Coordinate, Coordinate], Field(description="m north, east, down")]
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 CHANCE_LOSS_PROBABILITY = 1e-6
 """Probability of a chance loss of successive beacons, for the leader's time-out."""
@@ -58,7 +57,7 @@ SETTLING = 5.0
 class Waypoint(BaseModel):
     """A point of the leader's path."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     position: Point
     hold: Seconds = Field(0.0, description="s of rest there; 0 for no stop")
@@ -67,7 +66,7 @@ class Waypoint(BaseModel):
 class LeaderMotion(BaseModel):
     """Motion of the formation's centre along its path."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     speed: Motion = Field(2.0, description="m/s, largest speed")
     acceleration: Motion = Field(1.0, description="m/s^2, largest acceleration")
@@ -78,7 +77,7 @@ class LeaderMotion(BaseModel):
 class LeaderPathSpecification(LeaderMotion):
     """Path of the formation's centre: waypoints, a trajectory, or none for an externally flown leader."""
 
-    model_config = ConfigDict(**_STRICT, arbitrary_types_allowed=True)
+    model_config = ConfigDict(**STRICT, arbitrary_types_allowed=True)
 
     waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS)
     trajectory: Trajectory | None = Field(None, description="including its yaw")
@@ -94,7 +93,7 @@ class LeaderPathSpecification(LeaderMotion):
 class PatternSpecification(BaseModel):
     """A pattern: a named one, or a user's own offsets."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     pattern: str | None = Field(None, description=f"one of {', '.join(NAMES)}")
     offsets: tuple[Point, ...] | None = Field(
@@ -131,7 +130,7 @@ class PatternSpecification(BaseModel):
 class MoveTiming(BaseModel):
     """Time of a change of pattern."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     at: Seconds = Field(description="s at which the move begins, or later if another is not over")
     duration: Annotated[Seconds, Field(gt=0.0)] | None = Field(
@@ -146,7 +145,7 @@ class MoveSpecification(PatternSpecification, MoveTiming):
 class LeaderLossSpecification(BaseModel):
     """Reaction to the loss of the leader."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     policy: LeaderLoss = Field(
         "next", description="the next in line leads; or all hold, or return to their start"
@@ -160,7 +159,7 @@ class LeaderLossSpecification(BaseModel):
 class MoveLimits(BaseModel):
     """Limits of a move between patterns, without the motion of the centre."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     speed: Motion = Field(2.0, description="m/s")
     acceleration: Motion = Field(1.5, description="m/s^2")
@@ -169,7 +168,7 @@ class MoveLimits(BaseModel):
 class LimitsSpecification(BaseModel):
     """Limits of a plan; a plan that violates them is rejected before take-off."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     separation: Distance = Field(1.0, description="m between any two")
     speed: Motion = Field(6.0, description="m/s")
@@ -181,7 +180,7 @@ class LimitsSpecification(BaseModel):
 class RolesSpecification(BaseModel):
     """A user's own roles, in place of those of the scheme."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     leader: type[Leader] | None = None
     follower: type[Follower] | None = None
@@ -193,7 +192,7 @@ class RolesSpecification(BaseModel):
 class QuickSpecification(BaseModel):
     """The point masses of the quick simulator; see PointMass."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     position_gain: Positive = Field(PointMass.position_gain, description="1/s")
     velocity_lag: Seconds = Field(PointMass.velocity_lag, description="s; 0 for no lag")
@@ -209,7 +208,7 @@ class QuickSpecification(BaseModel):
 class FormationSettings(BaseModel):
     """Fields common to a formation's specification and its section of a scenario file."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     heading: Degrees | Literal["leader"] = Field(
         "leader", description="deg of the pattern, or the leader's yaw"

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.position_target import GROUND, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import IDLE as STAY
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 from sitl_bridge.autopilot.modes.smooth_motion import Heading, MovingSetpoint, brake_speed
 from sitl_bridge.autopilot.records import IDLE, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 
 MIN_LOOK_AHEAD = 5.0
 """Minimum distance along a leg to the carrot, m (PositionSmoothing.cpp)."""
@@ -299,7 +300,7 @@ class AutomaticTask:
         output.yaw, output.yaw_rate = self.heading.yaw, self.heading.rate
         if target.kind == GROUND:
             output.z = math.nan
-            output.az += min(self._land.press, GRAVITY)
+            output.az += min(self._land.press, STANDARD_GRAVITY)
             if not self._state.valid & POSITION:
                 output.x = output.y = math.nan
                 output.vx = output.vy = output.ax = output.ay = 0.0

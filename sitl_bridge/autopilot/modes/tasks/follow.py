@@ -13,6 +13,7 @@ from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.base.rotations import wrap_angle
 
 TARGET_TIMEOUT = 3.0
 """Time without a report after which the target is assumed to stand still, s (TargetEstimator.hpp)."""
@@ -123,7 +124,7 @@ class FollowTask(TrajectoryTask):
         if math.isnan(self._angle):
             self._angle = wanted
         turn = values["FLW_TGT_MAX_VEL"] / distance * dt
-        self._angle += max(-turn, min(turn, math.remainder(wanted - self._angle, 2.0 * math.pi)))
+        self._angle += max(-turn, min(turn, wrap_angle(wanted - self._angle)))
         return where[0] + distance * math.cos(self._angle), where[1] + distance * math.sin(self._angle)
 
     def _approach(self, dx: float, dy: float, vx: float, vy: float) -> tuple[float, float]:

@@ -6,9 +6,10 @@ import math
 
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.land_detector import GRAVITY, PRESS_TIME, LandDetector
+from sitl_bridge.autopilot.modes.land_detector import PRESS_TIME, LandDetector
 from sitl_bridge.autopilot.records import HEIGHT, IDLE, LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 
 MIN_TAKEOFF_HEIGHT = 0.1
 """Minimum height of a position setpoint above the vehicle for a take-off, m; less is estimation noise."""
@@ -151,6 +152,6 @@ def descend(
     else:
         # Reduce the thrust from the expected touchdown, to zero after the same time again.
         overdue = blind.overdue(values["MPC_LAND_SPEED"]) / PRESS_TIME
-        output.az = BLIND_DESCENT + GRAVITY * max(0.0, min(overdue, 1.0))
+        output.az = BLIND_DESCENT + STANDARD_GRAVITY * max(0.0, min(overdue, 1.0))
         if overdue > 2.0:
             output.clear(IDLE)

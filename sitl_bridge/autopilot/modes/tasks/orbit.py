@@ -9,6 +9,7 @@ from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.base.rotations import wrap_angle
 
 CENTRE, INITIAL, UNCONTROLLED, TANGENT, STICKS, UNCHANGED = range(6)
 """ORBIT_YAW_BEHAVIOUR."""
@@ -119,7 +120,7 @@ class OrbitTask(TrajectoryTask):
         change = values["MPC_ACC_HOR"] * 0.5 * dt  # the other half is for the turn
         gain = max(-change, min(change, circle.speed - self._speed))
         self._speed += gain
-        self._angle = math.remainder(self._angle + self._speed / circle.radius * dt, 2.0 * math.pi)
+        self._angle = wrap_angle(self._angle + self._speed / circle.radius * dt)
         c, s = math.cos(self._angle), math.sin(self._angle)
         radius = math.hypot(point.x - circle.x, point.y - circle.y)
         radius += max(-CIRCLE_TOLERANCE * dt, min(CIRCLE_TOLERANCE * dt, circle.radius - radius))

@@ -6,10 +6,12 @@ import math
 
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
-from sitl_bridge.autopilot.modes.land_detector import GRAVITY, LandDetector
+from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.smooth_motion import MovingSetpoint
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.base.constants import STANDARD_GRAVITY
+from sitl_bridge.base.rotations import wrap_angle
 
 FOLLOW, HOLD = 1, 2
 """MPC_ALT_MODE: over the terrain always, or while the vehicle stands."""
@@ -211,7 +213,7 @@ class StickTask:
         rate = self._turn(dt)
         output.clear(TRAJECTORY)
         size = max(1.0, math.hypot(sticks.roll, sticks.pitch))
-        steepest = GRAVITY * math.tan(math.radians(values["MPC_MAN_TILT_MAX"]))
+        steepest = STANDARD_GRAVITY * math.tan(math.radians(values["MPC_MAN_TILT_MAX"]))
         forward, right = steepest * sticks.pitch / size, steepest * sticks.roll / size
         c, s = math.cos(state.yaw), math.sin(state.yaw)
         output.ax, output.ay = c * forward - s * right, s * forward + c * right
@@ -305,7 +307,7 @@ class StickTask:
         rate = stick * math.radians(values["MPC_MAN_Y_MAX"])
         if self._land.landed or not math.isfinite(self._yaw):
             self._yaw = self._state.yaw
-        self._yaw = math.remainder(self._yaw + rate * dt, 2.0 * math.pi)
+        self._yaw = wrap_angle(self._yaw + rate * dt)
         return rate
 
     def _thrust(self) -> float:

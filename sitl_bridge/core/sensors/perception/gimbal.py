@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.base.quantities import STRICT, Vector
+from sitl_bridge.base.rotations import matrix_from_euler, wrap_angle
 
 Range = tuple[
     Annotated[float, Field(ge=-360.0, le=360.0)],
@@ -49,30 +50,18 @@ class GimbalSpecification(BaseModel):
         return self
 
 
-def rotation(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
-    """(3, 3) of roll, pitch, yaw in rad, in the order yaw, pitch, roll from the outside."""
-    cr, sr, cp, sp, cy, sy = (f(a) for a in (roll, pitch, yaw) for f in (math.cos, math.sin))
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
-
-
 def _motor_rotation(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
     """(3, 3) of motor angles in rad, in the order yaw, roll, pitch from the outside."""
-    return rotation(0.0, 0.0, yaw) @ rotation(roll, 0.0, 0.0) @ rotation(0.0, pitch, 0.0)
+    return (
+        matrix_from_euler(0.0, 0.0, yaw)
+        @ matrix_from_euler(roll, 0.0, 0.0)
+        @ matrix_from_euler(0.0, pitch, 0.0)
+    )
 
 
 def heading_of(body: NDArray[np.float64]) -> float:
     """rad from north of a rotation body to NED."""
     return math.atan2(float(body[1, 0]), float(body[0, 0]))
-
-
-def _turned(angle: float) -> float:
-    return math.remainder(angle, 2.0 * math.pi)
 
 
 class Gimbal:
@@ -111,8 +100,8 @@ class Gimbal:
         """
         if locked != self.locked:
             change = heading if locked else -heading
-            self.angles = (*self.angles[:2], _turned(self.angles[2] + change))
-            self.target = (*self.target[:2], _turned(self.target[2] + change))
+            self.angles = (*self.angles[:2], wrap_angle(self.angles[2] + change))
+            self.target = (*self.target[:2], wrap_angle(self.target[2] + change))
             self.locked = locked
         kept = [t if math.isfinite(t) else k for t, k in zip(target, self.target, strict=True)]
         self.target = (kept[0], kept[1], kept[2])
@@ -124,19 +113,19 @@ class Gimbal:
         most = math.radians(self.specification.rate) * seconds
         roll, pitch, yaw = (t + r * seconds for t, r in zip(self.target, self.rates, strict=True))
         low, high = (math.radians(v) for v in self.specification.pitch)
-        self.target = (_turned(roll), min(max(pitch, low), high), _turned(yaw) if self.locked else yaw)
+        self.target = (wrap_angle(roll), min(max(pitch, low), high), wrap_angle(yaw) if self.locked else yaw)
         now = list(self.angles)
         for k in range(3):
             way = self.target[k] - now[k]
             if self.locked or k < 2:
-                way = _turned(way)
+                way = wrap_angle(way)
             now[k] += min(max(way, -most), most)
         self.angles = (now[0], now[1], now[2])
 
     def pose(self, body: NDArray[np.float64]) -> NDArray[np.float64]:
         """(3, 3) camera's axes to NED within the limits, on a vehicle turned by ``body`` (3, 3) to NED."""
         yaw = self.angles[2] + (0.0 if self.locked else heading_of(body))
-        relative = body.T @ rotation(self.angles[0], self.angles[1], yaw)
+        relative = body.T @ matrix_from_euler(self.angles[0], self.angles[1], yaw)
         found = body @ _motor_rotation(*self._limited(relative))
         return np.ascontiguousarray(found)
 

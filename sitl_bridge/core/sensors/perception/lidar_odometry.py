@@ -7,12 +7,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.core.odometry.deskew import deskewed
+from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS
+from sitl_bridge.core.odometry.lidar import deskewed
 from sitl_bridge.core.odometry.samples import LidarTurn
 from sitl_bridge.core.sensors.perception.turn_gyroscope import TurnGyroscope
 from sitl_bridge.core.sensors.perception.view import Arrays, View
-from sitl_bridge.core.sensors.perception.visual_odometry import quaternion_of, turned
+from sitl_bridge.core.sensors.perception.visual_odometry import turned
 
 
 class LidarMotion:
@@ -72,7 +73,7 @@ class LidarMotion:
         position = self._begin @ pose[:3, 3]
         found: Arrays = {
             "position": position,
-            "attitude": quaternion_of(self._begin @ pose[:3, :3] @ self._mounting.T),
+            "attitude": quaternion_from_matrix(self._begin @ pose[:3, :3] @ self._mounting.T),
         }
         if self._rays is not None:
             before = pose if self._before is None else self._before

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.core.sensors.perception.view import View, rotations
+from sitl_bridge.base.rotations import matrix_from_quaternion
+from sitl_bridge.core.sensors.perception.view import View
 
 RATE = 200.0
 """Hz."""
@@ -58,4 +59,4 @@ def _turned(angles: NDArray[np.float64]) -> NDArray[np.float64]:
         angle = float(np.linalg.norm(half))
         cosine, sine = math.cos(angle), half * np.sinc(angle / math.pi)
         w, v = w * cosine - float(v @ sine), w * sine + cosine * v + np.cross(v, sine)
-    return np.ascontiguousarray(rotations(np.array([[w, *v]]))[0])
+    return np.ascontiguousarray(matrix_from_quaternion([w, *v]))

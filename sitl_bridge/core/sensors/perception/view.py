@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from sitl_bridge.base.quantities import STRICT, Vector
+from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.error_model import SLOWEST, body_to_sensor
 from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.core.sensors.perception.ray_kernels import place_rays
@@ -102,7 +103,7 @@ class Poses(NamedTuple):
         the last pose, that pose holds.
         """
         position = np.stack([np.interp(time, self.time, self.position[:, i]) for i in range(3)], axis=1)
-        return position, rotations(attitudes_between(self.time, self.attitude, time))
+        return position, matrix_from_quaternion(attitudes_between(self.time, self.attitude, time))
 
 
 def attitudes_between(
@@ -114,17 +115,6 @@ def attitudes_between(
     aligned[1:] *= np.cumprod(np.where(signs == 0.0, 1.0, signs))[:, None]
     q = np.stack([np.interp(time, known, aligned[:, i]) for i in range(4)], axis=1)
     return np.asarray(q / np.linalg.norm(q, axis=1)[:, None])
-
-
-def rotations(attitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n, 3, 3) of unit quaternions (n, 4)."""
-    w, x, y, z = attitudes.T
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0))
 
 
 @dataclass(frozen=True)

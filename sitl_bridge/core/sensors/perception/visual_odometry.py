@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from sitl_bridge.base.quantities import NonNegative, Vector
+from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.view import Arrays, Processor, SeeingSpecification, View
 
 
@@ -111,7 +112,7 @@ class DriftingEstimate:
         velocity = rotation.T @ arrays["velocity"].astype(float)
         return {
             "position": self._estimate + sensor.noise * noise[0],
-            "attitude": quaternion_of(attitude),
+            "attitude": quaternion_from_matrix(attitude),
             "velocity": velocity + sensor.velocity_noise * noise[2],
             "reset_counter": np.array(self._count % 256, np.uint8),
         }
@@ -127,18 +128,3 @@ def _small(angles: NDArray[np.float64]) -> NDArray[np.float64]:
     """(3, 3) rotation by small angles in rad, to first order."""
     x, y, z = angles
     return np.array([[1.0, -z, y], [z, 1.0, -x], [-y, x, 1.0]])
-
-
-def quaternion_of(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """w, x, y, z of a rotation (3, 3): the eigenvector of the greatest eigenvalue (Bar-Itzhack 2000)."""
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = rotation
-    matrix = np.array(
-        [
-            [xx + yy + zz, zy - yz, xz - zx, yx - xy],
-            [zy - yz, xx - yy - zz, xy + yx, xz + zx],
-            [xz - zx, xy + yx, yy - xx - zz, yz + zy],
-            [yx - xy, xz + zx, yz + zy, zz - xx - yy],
-        ]
-    )
-    q = np.linalg.eigh(matrix)[1][:, 3]
-    return np.asarray(q if q[0] >= 0.0 else -q)
