@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from sitl_bridge.core.sensors.custom import CustomSensor, Truth
     from sitl_bridge.core.world.custom_wind import WindField
     from sitl_bridge.core.world.scene_specification import SceneSpecification
-    from sitl_bridge.lab.environments.fleet_environment import FleetEnvironment
+    from sitl_bridge.lab.environments.fleet import FleetEnvironment
     from sitl_bridge.lab.environments.randomisation import Randomisation
-    from sitl_bridge.lab.environments.single_environment import Environment
-    from sitl_bridge.lab.environments.stack_environment import StackEnvironment
+    from sitl_bridge.lab.environments.single import Environment
+    from sitl_bridge.lab.environments.stack import StackEnvironment
     from sitl_bridge.lab.environments.tasks import HoldPosition, ReachWaypoint, Task, TrackFigure
-    from sitl_bridge.lab.environments.vector_environment import VectorEnvironment
+    from sitl_bridge.lab.environments.vector import VectorEnvironment
     from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
     from sitl_bridge.perception.sample_ring import SampleReader, SharedSample
 
@@ -103,9 +103,9 @@ _HOMES = {
     "Controller": "autopilot.control.user_controller",
     "CustomSensor": "core.sensors.custom",
     "Cylinder": "api.scene_objects",
-    "Environment": "lab.environments.single_environment",
+    "Environment": "lab.environments.single",
     "Fleet": "api.fleet",
-    "FleetEnvironment": "lab.environments.fleet_environment",
+    "FleetEnvironment": "lab.environments.fleet",
     "FlightResult": "api.flights",
     "HeightMap": "api.scene_objects",
     "HoldPosition": "lab.environments.tasks",
@@ -126,14 +126,14 @@ _HOMES = {
     "SharedSample": "perception.sample_ring",
     "Simulation": "api.physics",
     "Sphere": "api.scene_objects",
-    "StackEnvironment": "lab.environments.stack_environment",
+    "StackEnvironment": "lab.environments.stack",
     "Task": "lab.environments.tasks",
     "Texture": "api.scene_objects",
     "TrackFigure": "lab.environments.tasks",
     "Truth": "core.sensors.custom",
     "TruthTable": "api.truth_table",
     "UserError": "base.errors",
-    "VectorEnvironment": "lab.environments.vector_environment",
+    "VectorEnvironment": "lab.environments.vector",
     "Vehicle": "autopilot.control.user_controller",
     "Voxels": "api.scene_objects",
     "WindField": "core.world.custom_wind",

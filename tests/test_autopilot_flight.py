@@ -112,7 +112,7 @@ def flown_in_process(names: list[str], ticks: int) -> StackFleet:
 
 def result(states: NDArray[np.void]) -> bytes:
     """All of a state that means something between steps."""
-    names = [name for name in STATE.names or () if name not in ("work", "rotor_work")]
+    names = [name for name in STATE.names or () if name != "scratch"]
     return b"".join(np.ascontiguousarray(states[name]).tobytes() for name in names)
 
 

@@ -12,13 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels import compiled as module
 from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.kernels.array_at import arrays_of, handles_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.kernel_cache import (
     KEPT_AGE,
@@ -53,6 +55,41 @@ def test_a_kernel_answers_alike_to_python_and_to_kernels() -> None:
     assert _scaled(values, 2, 1.0) == 100.0
     assert _sum_of_two(values, 2) == 132.0
     assert _twice(values, 2) == 232.0
+
+
+PLACE = np.dtype([("north", "f8"), ("number", "i8")])
+
+
+class Inner(NamedTuple):
+    flags: NDArray[np.uint8]
+    places: Annotated[NDArray[np.void], PLACE]
+
+
+class Outer(NamedTuple):
+    table: Annotated[NDArray[np.float64], 2]
+    inner: Inner
+    cube: Annotated[NDArray[np.int64], 3]
+    rows: Annotated[NDArray[np.void], PLACE, 2]
+
+
+@compiled
+def _read_and_write(handles: Any) -> float:
+    outer = arrays_of(handles, Outer)
+    outer.cube[1, 2, 3] += 1
+    outer.rows[1, 0].number = outer.cube.shape[2]
+    inner = outer.inner
+    return float(outer.table[1, 2] + inner.flags[4] + inner.places[1].north + inner.places.shape[0])
+
+
+def test_handles_stand_for_the_arrays_of_a_named_tuple() -> None:
+    places = np.array([(0.0, 0), (1000.0, 0)], PLACE)
+    inner = Inner(np.array([0, 0, 0, 0, 100], np.uint8), places)
+    outer = Outer(np.arange(6.0).reshape(2, 3), inner, np.zeros((2, 3, 4), np.int64), np.zeros((2, 1), PLACE))
+    assert _read_and_write(handles_of(outer)) == 5.0 + 100.0 + 1000.0 + 2.0
+    assert outer.cube[1, 2, 3] == outer.cube.sum() == 1
+    assert outer.rows["number"].tolist() == [[0], [4]]
+    with pytest.raises(ValueError, match="not contiguous"):
+        handles_of(outer._replace(table=np.zeros((4, 4))[:, ::2]))
 
 
 def test_literal_arguments_make_no_further_specialisation() -> None:

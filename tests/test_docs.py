@@ -28,7 +28,7 @@ from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.cli.main import COMMANDS, build
 from sitl_bridge.cli.optional_values import with_values
-from sitl_bridge.lab.environments.stack_environment import StackEnvironment
+from sitl_bridge.lab.environments.stack import StackEnvironment
 from sitl_bridge.session.serving import ServeSession
 
 NAMED = list(zip(NAMES, PAGES, strict=True))

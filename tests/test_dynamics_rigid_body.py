@@ -198,7 +198,7 @@ def test_state_stays_finite_whatever_the_commands(vehicle: Callable[[], Record],
     fly(vehicles, states, environments, 1.0, np.array([bad, 0.5, bad, 0.7] + [bad] * 12))
     state = fly(vehicles, states, environments, 1.0, bad)
     for name in state.dtype.names or ():
-        if name != "work":
+        if name != "scratch":
             assert np.isfinite(state[name]).all(), name
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
-from sitl_bridge.lab.environments.observation_figures import write_figures, write_ways
+from sitl_bridge.lab.environments.spaces import write_figures, write_ways
 from sitl_bridge.lab.environments.tasks import VehicleMotion
 
 

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.link.px4.position_hold import (
     DERIVATIVE,
-    GRAVITY,
     HOLD_DEVIATIONS,
     HOLD_RADIUS,
     INTEGRAL,
@@ -58,11 +58,11 @@ def simulated(name: str, seconds: float, step: float = 0.005) -> float:
         asked = wrong + integrator - DERIVATIVE * flown
         integrator = integrator + step * INTEGRAL * (-POSITION * here - velocity)
         turned = step * attitude * (asked - flown)
-        gyro = GRAVITY * noise.gyroscope * root * random.standard_normal(many)
+        gyro = STANDARD_GRAVITY * noise.gyroscope * root * random.standard_normal(many)
         believed = tilt_seen + turned
         tilt = tilt + turned - gyro - step * (bias - bias_seen)
         tilt_seen = believed
-        bias = bias + GRAVITY * noise.walk * root * random.standard_normal(many)
+        bias = bias + STANDARD_GRAVITY * noise.walk * root * random.standard_normal(many)
         felt = tilt + noise.accelerometer / root * random.standard_normal(many)
         true, speed = true + step * speed, speed + step * tilt
         here, velocity = here + step * velocity, velocity + step * (felt + tilt_seen - tilt)

@@ -120,7 +120,7 @@ def _polls() -> NDArray[np.void]:
 
 
 @compiled
-def _answer(peer: Any, time: int, client: Any) -> bool:
+def _answer(peer: Any, time: int, client: ClientArrays) -> bool:
     """Send HIL_ACTUATOR_CONTROLS; False when the connection is gone."""
     payload, raw, out = client.answer[0], client.answer_bytes, client.out
     payload.time = np.uint64(time)

@@ -111,7 +111,7 @@ class StackArrays(NamedTuple):
 
 
 @compiled
-def advance_stack(stacks: Any, i: int, controls: Any) -> None:
+def advance_stack(stacks: StackArrays, i: int, controls: Any) -> None:
     """From the measurements of vehicle ``i`` to its motor commands.
 
     Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope fails, until the
@@ -135,7 +135,9 @@ def advance_stack(stacks: Any, i: int, controls: Any) -> None:
 
 
 @compiled
-def read_frames(data: Any, start: int, end: int, stacks: Any, i: int, controls: Any) -> tuple[int, int]:
+def read_frames(
+    data: Any, start: int, end: int, stacks: StackArrays, i: int, controls: Any
+) -> tuple[int, int]:
     """Take whole frames out of ``data[start:end]`` up to and including the next step of vehicle ``i``.
 
     Returns:

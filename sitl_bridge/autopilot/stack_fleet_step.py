@@ -55,7 +55,7 @@ class FrameArrays(NamedTuple):
 
 
 @compiled
-def _write_frames(fleet: Any, frames: Any, out: Any, i: int, time: int) -> int:
+def _write_frames(fleet: FleetArrays, frames: FrameArrays, out: Any, i: int, time: int) -> int:
     """Write the frames of vehicle ``i`` at ``time`` into ``out``; returns their length."""
     return write_step(
         out,

@@ -5,6 +5,8 @@ A device never ends, a FIFO waits for a writer, and a huge file fills the memory
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import stat
 from pathlib import Path
@@ -79,3 +81,17 @@ def read_text(path: Path, most: int) -> str:
         return read_bytes(path, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigurationError(str(path), [f"is not UTF-8 text: {error}"]) from error
+
+
+def read_rows(path: Path) -> list[tuple[list[str], int]]:
+    """Cells and line number of every row that is not blank, the header's first.
+
+    Raises:
+        ConfigurationError: for a file that cannot be read or is not CSV.
+    """
+    text = read_text(path, MAX_TABLE_BYTES)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""))
+        return [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error

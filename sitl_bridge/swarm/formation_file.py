@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
-from sitl_bridge.base.csv_table import read_rows
 from sitl_bridge.base.errors import ConfigurationError, UserError, about
+from sitl_bridge.base.input_file import read_rows
 from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.base.yaml_file import load

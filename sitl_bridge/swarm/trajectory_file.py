@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.csv_table import read_rows
 from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.input_file import read_rows
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 

@@ -167,7 +167,7 @@ def _objects(run: RecordedRun, start: int) -> list[Message]:
     for number, thing in enumerate(run.description["world"]["scene"]["objects"]):
         place = np.array(thing["position"], float)
         solid = {
-            "pose": _pose(place, quaternion_from_euler(*map(math.radians, thing["rotation"]))),
+            "pose": _pose(place, np.array(quaternion_from_euler(*map(math.radians, thing["rotation"])))),
             "color": _color(tuple(thing["color"])),
         }
         name = f"object {thing['name'] or number}"

@@ -87,7 +87,9 @@ def _bytes_differ(replayed: Any, recorded: Any) -> bool:
 
 
 @compiled
-def _frames_differ(fleet: Any, arrays: Any, i: int, time: int, data: Any, begin: int, end: int) -> bool:
+def _frames_differ(
+    fleet: FleetArrays, arrays: ReplayArrays, i: int, time: int, data: Any, begin: int, end: int
+) -> bool:
     _as_sent(arrays.links[i], data, begin, end)
     length = write_step(
         arrays.out,
@@ -107,7 +109,9 @@ def _frames_differ(fleet: Any, arrays: Any, i: int, time: int, data: Any, begin:
 
 
 @compiled
-def _truth_differs(fleet: Any, arrays: Any, i: int, time: int, row: Any, row_bytes: Any) -> bool:
+def _truth_differs(
+    fleet: FleetArrays, arrays: ReplayArrays, i: int, time: int, row: Any, row_bytes: Any
+) -> bool:
     write_row(
         arrays.row[0],
         time,

@@ -56,7 +56,7 @@ def handles_of(arrays: Iterable[Any]) -> NDArray[np.int64]:
     Raises:
         ValueError: for an array that is not contiguous or has more than three axes.
     """
-    handles = []
+    handles: list[NDArray[np.int64]] = []
     for array in arrays:
         if isinstance(array, tuple):
             handles.extend(handles_of(array))
@@ -70,7 +70,7 @@ def handles_of(arrays: Iterable[Any]) -> NDArray[np.int64]:
 def _kind_of(hint: Any) -> types.Type:
     """Numba's type of a field by its annotation; see ``arrays_of``."""
     if not get_origin(hint):
-        return types.NamedTuple([_kind_of(field) for field in _hints(hint).values()], hint)
+        return types.BaseTuple.from_types([_kind_of(field) for field in _hints(hint).values()], hint)
     array, *details = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     axes = next((detail for detail in details if isinstance(detail, int)), 1)
     dtype = next((detail for detail in details if isinstance(detail, np.dtype)), None)
@@ -114,7 +114,7 @@ else:
                 return builder.load(cgutils.gep_inbounds(builder, words, i))
 
             def make(kind: Any) -> Any:
-                if isinstance(kind, types.NamedTuple):
+                if isinstance(kind, types.BaseTuple):
                     return context.make_tuple(builder, kind, [make(field) for field in kind.types])
                 first = next(at)
                 array = make_array(kind)(context, builder)

@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
-from sitl_bridge.core.dynamics.rotor_rows import ACROSS_X, ACROSS_Y, ACROSS_Z, AXIS_X, AXIS_Y, AXIS_Z, INFLOW
 
 GROUND_EFFECT_MIN_HEIGHT = 0.5
 """Height in rotor radii below which the ground effect is constant.  Its image model places a source at the
@@ -75,14 +74,14 @@ def wake_at_hubs(state: Any, n: int, a: Any) -> None:
 
     A rotor that is blown on from above loses thrust, so a vehicle half inside a wake is turned.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(n):
         north, east, down = state.rotor_air[k, 0], state.rotor_air[k, 1], state.rotor_air[k, 2]
         u = a.r00 * north + a.r10 * east + a.r20 * down
         v = a.r01 * north + a.r11 * east + a.r21 * down
         w = a.r02 * north + a.r12 * east + a.r22 * down
-        along = u * rows[AXIS_X, k] + v * rows[AXIS_Y, k] + w * rows[AXIS_Z, k]
-        rows[INFLOW, k] -= along
-        rows[ACROSS_X, k] -= u - along * rows[AXIS_X, k]
-        rows[ACROSS_Y, k] -= v - along * rows[AXIS_Y, k]
-        rows[ACROSS_Z, k] -= w - along * rows[AXIS_Z, k]
+        along = u * rows.axis_x[k] + v * rows.axis_y[k] + w * rows.axis_z[k]
+        rows.inflow[k] -= along
+        rows.across_x[k] -= u - along * rows.axis_x[k]
+        rows.across_y[k] -= v - along * rows.axis_y[k]
+        rows.across_z[k] -= w - along * rows.axis_z[k]

@@ -9,39 +9,6 @@ import math
 from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.dynamics.rotor_rows import (
-    ACROSS_X,
-    ACROSS_Y,
-    ACROSS_Z,
-    AXIS_X,
-    AXIS_Y,
-    AXIS_Z,
-    CONING,
-    DIRECTION,
-    FORCE_X,
-    FORCE_Y,
-    FORCE_Z,
-    HEALTH,
-    INDUCED,
-    INFLOW,
-    LIFT,
-    MOMENT_X,
-    MOMENT_Y,
-    MOMENT_Z,
-    PER_DISC,
-    PER_SPEED,
-    RADIUS,
-    SLOPE,
-    THRUST,
-    TILT_X,
-    TILT_Y,
-    TILT_Z,
-    TORQUE,
-    TURNING,
-    X,
-    Y,
-    Z,
-)
 
 MOST_TILT = 0.3
 """rad; larger angles of flapping are cut to this, within the small angles of the theory."""
@@ -149,44 +116,44 @@ def flap_blades(vehicle: Any, state: Any, n: int, m: Any) -> None:
     In-plane force and torque change together, so that shaft and drag power still go to the flow and the
     sections alone: a force F with the in-plane velocity V adds F V/w to the torque.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     inertia = vehicle.flap_inertia
     for k in range(n):
-        rows[TILT_X, k] = rows[TILT_Y, k] = rows[TILT_Z, k] = 0.0
-        sign = rows[TURNING, k]
+        rows.tilt_x[k] = rows.tilt_y[k] = rows.tilt_z[k] = 0.0
+        sign = rows.turning[k]
         if sign == 0.0:
             continue
-        ux, uy, uz = sign * rows[AXIS_X, k], sign * rows[AXIS_Y, k], sign * rows[AXIS_Z, k]
-        across, ax, ay, az = _heading(rows[ACROSS_X, k], rows[ACROSS_Y, k], rows[ACROSS_Z, k], ux, uy, uz)
+        ux, uy, uz = sign * rows.axis_x[k], sign * rows.axis_y[k], sign * rows.axis_z[k]
+        across, ax, ay, az = _heading(rows.across_x[k], rows.across_y[k], rows.across_z[k], ux, uy, uz)
         lx, ly, lz = uy * az - uz * ay, uz * ax - ux * az, ux * ay - uy * ax
-        speed = 1.0 / rows[PER_SPEED, k]
-        through = sign * rows[INFLOW, k] + rows[INDUCED, k]
-        spin = rows[DIRECTION, k]
+        speed = 1.0 / rows.per_speed[k]
+        through = sign * rows.inflow[k] + rows.induced[k]
+        spin = rows.direction[k]
         gx, gy, gz = _gyroscopic(m, spin * inertia * speed, ux, uy, uz)
         forward, left, coning = disc_tilt(
-            rows[LIFT, k],
-            rows[SLOPE, k],
-            rows[PER_DISC, k],
-            rows[RADIUS, k],
+            rows.lift[k],
+            rows.slope[k],
+            rows.per_disc[k],
+            rows.radius[k],
             speed,
             through,
             across,
             spin,
             vehicle.flap_stiffness,
             inertia,
-            rows[INDUCED, k] if vehicle.uneven_inflow != 0 else 0.0,
+            rows.induced[k] if vehicle.uneven_inflow != 0 else 0.0,
             gx * ax + gy * ay + gz * az,
             gx * lx + gy * ly + gz * lz,
         )
-        rows[TILT_X, k] = forward * ax + left * lx
-        rows[TILT_Y, k] = forward * ay + left * ly
-        rows[TILT_Z, k] = forward * az + left * lz
-        rows[CONING, k] = coning
+        rows.tilt_x[k] = forward * ax + left * lx
+        rows.tilt_y[k] = forward * ay + left * ly
+        rows.tilt_z[k] = forward * az + left * lz
+        rows.coning[k] = coning
         push, _ = disc_push(
-            rows[LIFT, k],
-            sign * rows[THRUST, k] / max(rows[HEALTH, k], 1e-9),
-            rows[SLOPE, k],
-            rows[RADIUS, k],
+            rows.lift[k],
+            sign * rows.thrust[k] / max(rows.health[k], 1e-9),
+            rows.slope[k],
+            rows.radius[k],
             speed,
             through,
             across,
@@ -195,8 +162,8 @@ def flap_blades(vehicle: Any, state: Any, n: int, m: Any) -> None:
             left,
             coning,
         )
-        change = push * rows[HEALTH, k] * across / speed
-        rows[TORQUE, k] = sign * max(sign * rows[TORQUE, k] + change, 0.0)
+        change = push * rows.health[k] * across / speed
+        rows.torque[k] = sign * max(sign * rows.torque[k] + change, 0.0)
 
 
 @compiled
@@ -231,46 +198,40 @@ def add_flapping(vehicle: Any, state: Any, n: int, m: Any) -> None:
     The hub feels the springs' moment alone, in place of the blades' own gyroscopic moment, which the balance
     of angular momentum has for rigid ones.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(n):
-        sign = rows[TURNING, k]
+        sign = rows.turning[k]
         if sign == 0.0:
             continue
-        health = rows[HEALTH, k]
-        tx, ty, tz = rows[TILT_X, k], rows[TILT_Y, k], rows[TILT_Z, k]
-        ux, uy, uz = sign * rows[AXIS_X, k], sign * rows[AXIS_Y, k], sign * rows[AXIS_Z, k]
-        across, ax, ay, az = _heading(rows[ACROSS_X, k], rows[ACROSS_Y, k], rows[ACROSS_Z, k], ux, uy, uz)
+        health = rows.health[k]
+        tx, ty, tz = rows.tilt_x[k], rows.tilt_y[k], rows.tilt_z[k]
+        ux, uy, uz = sign * rows.axis_x[k], sign * rows.axis_y[k], sign * rows.axis_z[k]
+        across, ax, ay, az = _heading(rows.across_x[k], rows.across_y[k], rows.across_z[k], ux, uy, uz)
         lx, ly, lz = uy * az - uz * ay, uz * ax - ux * az, ux * ay - uy * ax
         forward, left = disc_push(
-            rows[LIFT, k],
-            sign * rows[THRUST, k] / max(health, 1e-9),
-            rows[SLOPE, k],
-            rows[RADIUS, k],
-            1.0 / rows[PER_SPEED, k],
-            sign * rows[INFLOW, k] + rows[INDUCED, k],
+            rows.lift[k],
+            sign * rows.thrust[k] / max(health, 1e-9),
+            rows.slope[k],
+            rows.radius[k],
+            1.0 / rows.per_speed[k],
+            sign * rows.inflow[k] + rows.induced[k],
             across,
-            rows[DIRECTION, k],
+            rows.direction[k],
             tx * ax + ty * ay + tz * az,
             tx * lx + ty * ly + tz * lz,
-            rows[CONING, k],
+            rows.coning[k],
         )
         forward, left = health * forward, health * left
         fx, fy, fz = forward * ax + left * lx, forward * ay + left * ly, forward * az + left * lz
-        momentum = rows[DIRECTION, k] * vehicle.flap_inertia / rows[PER_SPEED, k]
+        momentum = rows.direction[k] * vehicle.flap_inertia / rows.per_speed[k]
         gx, gy, gz = _gyroscopic(m, momentum, ux, uy, uz)
         stiffness = vehicle.flap_stiffness
-        rows[FORCE_X, k] += fx
-        rows[FORCE_Y, k] += fy
-        rows[FORCE_Z, k] += fz
-        rows[MOMENT_X, k] += (
-            rows[Y, k] * fz - rows[Z, k] * fy + health * (stiffness * (uy * tz - uz * ty) - gx)
-        )
-        rows[MOMENT_Y, k] += (
-            rows[Z, k] * fx - rows[X, k] * fz + health * (stiffness * (uz * tx - ux * tz) - gy)
-        )
-        rows[MOMENT_Z, k] += (
-            rows[X, k] * fy - rows[Y, k] * fx + health * (stiffness * (ux * ty - uy * tx) - gz)
-        )
+        rows.force_x[k] += fx
+        rows.force_y[k] += fy
+        rows.force_z[k] += fz
+        rows.moment_x[k] += rows.y[k] * fz - rows.z[k] * fy + health * (stiffness * (uy * tz - uz * ty) - gx)
+        rows.moment_y[k] += rows.z[k] * fx - rows.x[k] * fz + health * (stiffness * (uz * tx - ux * tz) - gy)
+        rows.moment_z[k] += rows.x[k] * fy - rows.y[k] * fx + health * (stiffness * (ux * ty - uy * tx) - gz)
 
 
 @compiled

@@ -22,49 +22,6 @@ from sitl_bridge.core.dynamics.motor import dc_acceleration
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW
 from sitl_bridge.core.dynamics.rotor import polynomial_thrust_and_torque
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
-from sitl_bridge.core.dynamics.rotor_rows import (
-    ACCELERATION,
-    ACROSS_X,
-    ACROSS_Y,
-    ACROSS_Z,
-    AXIS_X,
-    AXIS_Y,
-    AXIS_Z,
-    B1,
-    B2,
-    C1,
-    C2,
-    DENSITY_RATE,
-    DIRECTION,
-    DRAG,
-    DRAG_RATE,
-    FORCE_X,
-    FORCE_Y,
-    FORCE_Z,
-    G1,
-    GROUND_REACH,
-    HEALTH,
-    INERTIA,
-    INFLOW,
-    K_M,
-    LOSS_RATE,
-    MOMENT_X,
-    MOMENT_Y,
-    MOMENT_Z,
-    MOMENTUM_X,
-    MOMENTUM_Y,
-    MOMENTUM_Z,
-    Q0,
-    REVERSE,
-    ROLL,
-    ROLL_RATE,
-    SPEED,
-    THRUST,
-    TORQUE,
-    X,
-    Y,
-    Z,
-)
 from sitl_bridge.core.dynamics.scene_contact import hull_share, surface_force
 
 
@@ -144,58 +101,56 @@ def _motion(state: Any, y: Any, a: Any) -> Motion:
 @compiled
 def _hub_velocities(state: Any, n: int, m: Any) -> None:
     """Velocity of every hub through the air, v + w x r, along and across its rotor's axis."""
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(n):
-        hub_u = m.u + m.q * rows[Z, k] - m.r * rows[Y, k]
-        hub_v = m.v + m.r * rows[X, k] - m.p * rows[Z, k]
-        hub_w = m.w + m.p * rows[Y, k] - m.q * rows[X, k]
-        inflow = hub_u * rows[AXIS_X, k] + hub_v * rows[AXIS_Y, k] + hub_w * rows[AXIS_Z, k]
-        rows[INFLOW, k] = inflow
-        rows[ACROSS_X, k] = hub_u - inflow * rows[AXIS_X, k]
-        rows[ACROSS_Y, k] = hub_v - inflow * rows[AXIS_Y, k]
-        rows[ACROSS_Z, k] = hub_w - inflow * rows[AXIS_Z, k]
+        hub_u = m.u + m.q * rows.z[k] - m.r * rows.y[k]
+        hub_v = m.v + m.r * rows.x[k] - m.p * rows.z[k]
+        hub_w = m.w + m.p * rows.y[k] - m.q * rows.x[k]
+        inflow = hub_u * rows.axis_x[k] + hub_v * rows.axis_y[k] + hub_w * rows.axis_z[k]
+        rows.inflow[k] = inflow
+        rows.across_x[k] = hub_u - inflow * rows.axis_x[k]
+        rows.across_y[k] = hub_v - inflow * rows.axis_y[k]
+        rows.across_z[k] = hub_w - inflow * rows.axis_z[k]
 
 
 @compiled
 def _polynomial_rotors(state: Any, n: int, density: float) -> None:
     """Loads of every rotor by the polynomial law, from coefficients in rows: the law of most vehicles."""
-    rows = state.rotor_work
-    thrust_loss, torque_loss = rows[REVERSE, 0], rows[REVERSE, 1]
+    rows = state.scratch
+    thrust_loss, torque_loss = rows.reverse_thrust_loss, rows.reverse_torque_loss
     for k in range(n):
         thrust, torque = polynomial_thrust_and_torque(
-            rows[C2, k],
-            rows[C1, k],
-            rows[B1, k],
-            rows[B2, k],
-            rows[LOSS_RATE, k],
-            rows[K_M, k],
-            rows[G1, k],
-            rows[Q0, k],
-            rows[SPEED, k],
-            rows[INFLOW, k],
-            density * rows[DENSITY_RATE, k],
+            rows.c2[k],
+            rows.c1[k],
+            rows.b1[k],
+            rows.b2[k],
+            rows.loss_rate[k],
+            rows.k_m[k],
+            rows.g1[k],
+            rows.q0[k],
+            rows.speed[k],
+            rows.inflow[k],
+            density * rows.density_rate[k],
         )
-        magnitude = abs(rows[SPEED, k]) * density * rows[DENSITY_RATE, k]
-        backward = 1.0 if rows[SPEED, k] < 0.0 else 0.0
-        rows[THRUST, k] = thrust * (1.0 - backward * thrust_loss) * rows[HEALTH, k]
-        rows[TORQUE, k] = torque * (1.0 - backward * torque_loss) * rows[HEALTH, k]
-        rows[DRAG_RATE, k] = rows[DRAG, k] * magnitude
-        rows[ROLL_RATE, k] = rows[ROLL, k] * magnitude
+        magnitude = abs(rows.speed[k]) * density * rows.density_rate[k]
+        backward = 1.0 if rows.speed[k] < 0.0 else 0.0
+        rows.thrust[k] = thrust * (1.0 - backward * thrust_loss) * rows.health[k]
+        rows.torque[k] = torque * (1.0 - backward * torque_loss) * rows.health[k]
+        rows.drag_rate[k] = rows.drag[k] * magnitude
+        rows.roll_rate[k] = rows.roll[k] * magnitude
 
 
 @compiled
 def _rotors_by_law(vehicle: Any, state: Any, density: float) -> None:
     """Loads of every rotor by whatever law the vehicle has."""
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(vehicle.rotor_count):
-        in_plane = math.sqrt(rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2)
-        thrust, torque, drag, roll = rotor_loads(
-            vehicle, k, rows[SPEED, k], rows[INFLOW, k], in_plane, density
-        )
-        rows[THRUST, k] = thrust * rows[HEALTH, k]
-        rows[TORQUE, k] = torque * rows[HEALTH, k]
-        rows[DRAG_RATE, k] = drag * rows[HEALTH, k]
-        rows[ROLL_RATE, k] = roll * rows[HEALTH, k]
+        in_plane = math.sqrt(rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2)
+        thrust, torque, drag, roll = rotor_loads(vehicle, k, rows.speed[k], rows.inflow[k], in_plane, density)
+        rows.thrust[k] = thrust * rows.health[k]
+        rows.torque[k] = torque * rows.health[k]
+        rows.drag_rate[k] = drag * rows.health[k]
+        rows.roll_rate[k] = roll * rows.health[k]
 
 
 @compiled
@@ -203,25 +158,23 @@ def _ground_effect(
     vehicle: Any, state: Any, density: float, down: float, r20: float, r21: float, r22: float
 ) -> None:
     """Add the ground effect to each thrust; r2x is the vertical in body axes."""
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(vehicle.rotor_count):
         radius = vehicle.rotor_radius[k]
-        height = state.floor - (down + r20 * rows[X, k] + r21 * rows[Y, k] + r22 * rows[Z, k])
-        upright = -(r20 * rows[AXIS_X, k] + r21 * rows[AXIS_Y, k] + r22 * rows[AXIS_Z, k])
-        across = math.sqrt(rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2)
-        induced = induced_velocity(rows[THRUST, k], radius, density)
+        height = state.floor - (down + r20 * rows.x[k] + r21 * rows.y[k] + r22 * rows.z[k])
+        upright = -(r20 * rows.axis_x[k] + r21 * rows.axis_y[k] + r22 * rows.axis_z[k])
+        across = math.sqrt(rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2)
+        induced = induced_velocity(rows.thrust[k], radius, density)
         factor = ground_effect_factor(radius, height, upright, across, induced)
-        rows[THRUST, k] *= 1.0 + vehicle.ground_effect * (factor - 1.0)
+        rows.thrust[k] *= 1.0 + vehicle.ground_effect * (factor - 1.0)
 
 
 @compiled
 def _accelerate_motors(vehicle: Any, state: Any) -> None:
     """Angular accelerations of DC motors; those of first-order motors come with their speeds."""
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(vehicle.rotor_count):
-        rows[ACCELERATION, k] = dc_acceleration(
-            vehicle, state.motor_drive[k], rows[SPEED, k], rows[TORQUE, k]
-        )
+        rows.acceleration[k] = dc_acceleration(vehicle, state.motor_drive[k], rows.speed[k], rows.torque[k])
 
 
 @compiled
@@ -232,33 +185,33 @@ def _rotor_effects(state: Any, n: int) -> None:
     model (eqs 2-3).  The body feels the rotor's torque and the reaction to its spin's acceleration, both
     against the direction in which it turns.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(n):
-        thrust = rows[THRUST, k]
-        drag = rows[DRAG_RATE, k]
-        roll = rows[ROLL_RATE, k]
-        fx = thrust * rows[AXIS_X, k] - drag * rows[ACROSS_X, k]
-        fy = thrust * rows[AXIS_Y, k] - drag * rows[ACROSS_Y, k]
-        fz = thrust * rows[AXIS_Z, k] - drag * rows[ACROSS_Z, k]
-        turning = -rows[DIRECTION, k] * (rows[TORQUE, k] + rows[INERTIA, k] * rows[ACCELERATION, k])
-        momentum = rows[DIRECTION, k] * rows[INERTIA, k] * rows[SPEED, k]
-        mx = rows[Y, k] * fz - rows[Z, k] * fy + turning * rows[AXIS_X, k] - roll * rows[ACROSS_X, k]
-        my = rows[Z, k] * fx - rows[X, k] * fz + turning * rows[AXIS_Y, k] - roll * rows[ACROSS_Y, k]
-        mz = rows[X, k] * fy - rows[Y, k] * fx + turning * rows[AXIS_Z, k] - roll * rows[ACROSS_Z, k]
-        rows[FORCE_X, k] = fx
-        rows[FORCE_Y, k] = fy
-        rows[FORCE_Z, k] = fz
-        rows[MOMENT_X, k] = mx
-        rows[MOMENT_Y, k] = my
-        rows[MOMENT_Z, k] = mz
-        rows[MOMENTUM_X, k] = momentum * rows[AXIS_X, k]
-        rows[MOMENTUM_Y, k] = momentum * rows[AXIS_Y, k]
-        rows[MOMENTUM_Z, k] = momentum * rows[AXIS_Z, k]
+        thrust = rows.thrust[k]
+        drag = rows.drag_rate[k]
+        roll = rows.roll_rate[k]
+        fx = thrust * rows.axis_x[k] - drag * rows.across_x[k]
+        fy = thrust * rows.axis_y[k] - drag * rows.across_y[k]
+        fz = thrust * rows.axis_z[k] - drag * rows.across_z[k]
+        turning = -rows.direction[k] * (rows.torque[k] + rows.inertia[k] * rows.acceleration[k])
+        momentum = rows.direction[k] * rows.inertia[k] * rows.speed[k]
+        mx = rows.y[k] * fz - rows.z[k] * fy + turning * rows.axis_x[k] - roll * rows.across_x[k]
+        my = rows.z[k] * fx - rows.x[k] * fz + turning * rows.axis_y[k] - roll * rows.across_y[k]
+        mz = rows.x[k] * fy - rows.y[k] * fx + turning * rows.axis_z[k] - roll * rows.across_z[k]
+        rows.force_x[k] = fx
+        rows.force_y[k] = fy
+        rows.force_z[k] = fz
+        rows.moment_x[k] = mx
+        rows.moment_y[k] = my
+        rows.moment_z[k] = mz
+        rows.momentum_x[k] = momentum * rows.axis_x[k]
+        rows.momentum_y[k] = momentum * rows.axis_y[k]
+        rows.momentum_z[k] = momentum * rows.axis_z[k]
 
 
 @compiled
 def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: Any, flow: float) -> None:
-    """Loads of all rotors and their effects on the body, into ``rotor_work``; ``flow`` as of derivative."""
+    """Loads of all rotors and their effects on the body, into ``scratch``; ``flow`` as of derivative."""
     n = vehicle.rotor_count
     _hub_velocities(state, n, m)
     if state.uneven_wake != 0:
@@ -271,7 +224,7 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
         induced_rotors(state, n)
     else:
         _rotors_by_law(vehicle, state, density)
-    if vehicle.ground_effect > 0.0 and state.floor - down < state.rotor_work[GROUND_REACH, 0]:
+    if vehicle.ground_effect > 0.0 and state.floor - down < state.scratch.ground_reach:
         _ground_effect(vehicle, state, density, down, a.r20, a.r21, a.r22)
     if vehicle.flapping != 0:
         flap_blades(vehicle, state, n, m)
@@ -305,21 +258,21 @@ def _body_load(vehicle: Any, state: Any, density: float, m: Any) -> Load:
 @compiled
 def _with_rotors(state: Any, n: int, load: Any) -> tuple[Load, tuple[float, float, float]]:
     """A load with that of all rotors, and their angular momentum in N m s, body axes."""
-    rows = state.rotor_work
+    rows = state.scratch
     fx, fy, fz, mx, my, mz = load
     hx = 0.0
     hy = 0.0
     hz = 0.0
     for k in range(n):
-        fx += rows[FORCE_X, k]
-        fy += rows[FORCE_Y, k]
-        fz += rows[FORCE_Z, k]
-        mx += rows[MOMENT_X, k]
-        my += rows[MOMENT_Y, k]
-        mz += rows[MOMENT_Z, k]
-        hx += rows[MOMENTUM_X, k]
-        hy += rows[MOMENTUM_Y, k]
-        hz += rows[MOMENTUM_Z, k]
+        fx += rows.force_x[k]
+        fy += rows.force_y[k]
+        fz += rows.force_z[k]
+        mx += rows.moment_x[k]
+        my += rows.moment_y[k]
+        mz += rows.moment_z[k]
+        hx += rows.momentum_x[k]
+        hy += rows.momentum_y[k]
+        hz += rows.momentum_z[k]
     return Load(fx, fy, fz, mx, my, mz), (hx, hy, hz)
 
 
@@ -462,9 +415,9 @@ def derivative(
 
     Args:
         vehicle: VEHICLE record.
-        state: STATE record: wind, anchors, motor drive, external loads, and ``rotor_work`` with the rotors'
+        state: STATE record: wind, anchors, motor drive, external loads, and ``scratch`` with the rotors'
             speeds and what ``prepare_rotors`` wrote, and the surfaces near it; its specific force and angular
-            acceleration, and the rotors' thrusts, torques and accelerations in ``rotor_work``, are written.
+            acceleration, and the rotors' thrusts, torques and accelerations in ``scratch``, are written.
         density: kg/m^3 of the air.
         gravity: m/s^2.
         y: (13,) position NED, velocity NED, attitude, angular velocity body.

@@ -23,57 +23,6 @@ from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.flapping import UNEVENNESS, flapped_loads
-from sitl_bridge.core.dynamics.rotor_rows import (
-    ACROSS_X,
-    ACROSS_Y,
-    ACROSS_Z,
-    AIR_MASS,
-    AXIS_X,
-    AXIS_Y,
-    AXIS_Z,
-    BLADE,
-    BLADE_SLOPE,
-    C1,
-    C2,
-    CONSTANT_DRAG,
-    CONSTANT_ROLL,
-    DENSITY_RATE,
-    DIRECTION,
-    DISC,
-    DRAG,
-    DRAG_RATE,
-    DRAG_SHARE,
-    G1,
-    HEALTH,
-    INDUCED,
-    INFLOW,
-    K_M,
-    LIFT,
-    LIMIT,
-    MOMENT_X,
-    MOMENT_Y,
-    MOMENT_Z,
-    PER_DISC,
-    PER_RADIUS2,
-    PER_SPEED,
-    PER_TIP2,
-    PROFILE,
-    PROFILE_DRAG,
-    Q0,
-    RADIUS,
-    RATIO,
-    REVERSE,
-    RING,
-    ROLL,
-    ROLL_RATE,
-    ROLL_SHARE,
-    ROLLING,
-    SLOPE,
-    SPEED,
-    THRUST,
-    TORQUE,
-    TURNING,
-)
 
 _SLOWEST = 1.0
 """rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
@@ -273,114 +222,114 @@ def induced_loads(
 
 @compiled
 def prepare_flow(state: Any, n: int, density: float) -> None:
-    """Write what depends on the rotors and the air alone: the rows from RATIO to AIR_MASS, and DISC."""
-    rows = state.rotor_work
+    """Write what depends on the rotors and the air alone: ``ratio`` to ``air_mass``."""
+    rows = state.scratch
     for k in range(n):
-        radius = rows[RADIUS, k]
+        radius = rows.radius[k]
         area = radius * radius
-        rows[RATIO, k] = density * rows[DENSITY_RATE, k]
-        rows[BLADE, k] = 0.25 * rows[BLADE_SLOPE, k] * density * area
-        rows[DISC, k] = 2.0 * math.pi * density * area
-        rows[PER_RADIUS2, k] = 1.0 / area
-        rows[PER_DISC, k] = 1.0 / (2.0 * math.pi * density * area)
-        rows[AIR_MASS, k] = _APPARENT_MASS * density * area * radius
+        rows.ratio[k] = density * rows.density_rate[k]
+        rows.blade[k] = 0.25 * rows.blade_slope[k] * density * area
+        rows.disc[k] = 2.0 * math.pi * density * area
+        rows.per_radius2[k] = 1.0 / area
+        rows.per_disc[k] = 1.0 / (2.0 * math.pi * density * area)
+        rows.air_mass[k] = _APPARENT_MASS * density * area * radius
 
 
 @compiled
 def prepare_speeds(state: Any, n: int) -> None:
-    """Write what depends on the rotors' speeds: the rows from LIFT to TURNING, speeds in magnitude.
+    """Write what depends on the rotors' speeds: ``lift`` to ``turning``, speeds in magnitude.
 
-    INDUCED is along the thrust that the direction of rotation gives, so it changes its sign with that.
+    ``induced`` is along the thrust that the direction of rotation gives, so it changes its sign with that.
     """
-    rows = state.rotor_work
-    thrust_loss, torque_loss = rows[REVERSE, 0], rows[REVERSE, 1]
+    rows = state.scratch
+    thrust_loss, torque_loss = rows.reverse_thrust_loss, rows.reverse_torque_loss
     for k in range(n):
-        ratio = rows[RATIO, k]
-        speed = max(abs(rows[SPEED, k]), _SLOWEST)
-        thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
-        backward = 1.0 if rows[SPEED, k] < 0.0 else 0.0
+        ratio = rows.ratio[k]
+        speed = max(abs(rows.speed[k]), _SLOWEST)
+        thrust, torque = static_figures(rows.c2[k], rows.c1[k], rows.k_m[k], rows.g1[k], speed, ratio)
+        backward = 1.0 if rows.speed[k] < 0.0 else 0.0
         thrust *= 1.0 - backward * thrust_loss
         torque *= 1.0 - backward * torque_loss
-        slope = rows[BLADE, k] * speed
-        hover = math.sqrt(thrust * rows[PER_DISC, k])
+        slope = rows.blade[k] * speed
+        hover = math.sqrt(thrust * rows.per_disc[k])
         per_speed = 1.0 / speed
-        per_radius2 = rows[PER_RADIUS2, k]
+        per_radius2 = rows.per_radius2[k]
         profile = max(torque - thrust * hover * per_speed, 0.0)
-        rows[LIFT, k] = thrust + slope * hover
-        rows[SLOPE, k] = slope
-        rows[LIMIT, k] = 2.0 / 3.0 * STALL_ANGLE * slope * speed * rows[RADIUS, k]
-        rows[PROFILE, k] = profile
-        rows[PROFILE_DRAG, k] = 2.0 * profile * per_speed * per_radius2
-        rows[PER_SPEED, k] = per_speed
-        rows[PER_TIP2, k] = per_speed * per_speed * per_radius2
-        rows[CONSTANT_DRAG, k] = rows[DRAG, k] * speed * ratio
-        rows[CONSTANT_ROLL, k] = rows[ROLL, k] * speed * ratio
-        turning = 0.0 if rows[SPEED, k] == 0.0 else (-1.0 if rows[SPEED, k] < 0.0 else 1.0)
-        rows[INDUCED, k] *= -1.0 if (turning < 0.0) != (rows[TURNING, k] < 0.0) else 1.0
-        rows[TURNING, k] = turning
+        rows.lift[k] = thrust + slope * hover
+        rows.slope[k] = slope
+        rows.limit[k] = 2.0 / 3.0 * STALL_ANGLE * slope * speed * rows.radius[k]
+        rows.profile[k] = profile
+        rows.profile_drag[k] = 2.0 * profile * per_speed * per_radius2
+        rows.per_speed[k] = per_speed
+        rows.per_tip2[k] = per_speed * per_speed * per_radius2
+        rows.constant_drag[k] = rows.drag[k] * speed * ratio
+        rows.constant_roll[k] = rows.roll[k] * speed * ratio
+        turning = 0.0 if rows.speed[k] == 0.0 else (-1.0 if rows.speed[k] < 0.0 else 1.0)
+        rows.induced[k] *= -1.0 if (turning < 0.0) != (rows.turning[k] < 0.0) else 1.0
+        rows.turning[k] = turning
 
 
 @compiled
 def _add_hub_moments(state: Any, n: int) -> None:
-    """Add the hub moment of the advancing blade, as ``blade_loads`` has it, to ROLL_RATE."""
-    rows = state.rotor_work
+    """Add the hub moment of the advancing blade, as ``blade_loads`` has it, to ``roll_rate``."""
+    rows = state.scratch
     for k in range(n):
-        sign, slope = rows[TURNING, k], rows[SLOPE, k]
-        through = sign * rows[INFLOW, k] + rows[INDUCED, k]
-        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
-        flow = rows[DISC, k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
-        roll = (rows[LIFT, k] - 0.5 * slope * through) * rows[PER_SPEED, k] * flow / (flow + 2.0 * slope)
+        sign, slope = rows.turning[k], rows.slope[k]
+        through = sign * rows.inflow[k] + rows.induced[k]
+        square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
+        flow = rows.disc[k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
+        roll = (rows.lift[k] - 0.5 * slope * through) * rows.per_speed[k] * flow / (flow + 2.0 * slope)
         # A reversed rotor's blade advances on the other side and pushes the other way.
-        rows[ROLL_RATE, k] += abs(sign) * rows[ROLL_SHARE, k] * rows[DIRECTION, k] * roll
+        rows.roll_rate[k] += abs(sign) * rows.roll_share[k] * rows.direction[k] * roll
 
 
 @compiled
 def induced_rotors(state: Any, n: int) -> None:
     """Loads of every rotor at the state's induced velocities, as ``blade_loads``; after prepare_speeds."""
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(n):
-        sign = rows[TURNING, k]
-        through = sign * rows[INFLOW, k] + rows[INDUCED, k]
-        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
-        lift, slope, limit, per_tip2 = rows[LIFT, k], rows[SLOPE, k], rows[LIMIT, k], rows[PER_TIP2, k]
-        profile = rows[PROFILE, k]
+        sign = rows.turning[k]
+        through = sign * rows.inflow[k] + rows.induced[k]
+        square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
+        lift, slope, limit, per_tip2 = rows.lift[k], rows.slope[k], rows.limit[k], rows.per_tip2[k]
+        profile = rows.profile[k]
         advance2 = min(square * per_tip2, 1.0)
         loaded = max(min(lift - slope * through, limit), -limit)
-        torque = through * loaded * rows[PER_SPEED, k] + profile * (1.0 + advance2)
-        drag = rows[PROFILE_DRAG, k] + 1.5 * lift * max(through, 0.0) * per_tip2
-        health = rows[HEALTH, k]
-        rows[THRUST, k] = sign * (loaded + 1.5 * advance2 * lift) * health
-        rows[TORQUE, k] = sign * (max(torque, 0.0) + rows[Q0, k]) * health
-        rows[DRAG_RATE, k] = (rows[DRAG_SHARE, k] * drag + rows[CONSTANT_DRAG, k]) * abs(sign)
-        rows[ROLL_RATE, k] = rows[CONSTANT_ROLL, k] * abs(sign)
-    if rows[ROLLING, 0] != 0.0:
+        torque = through * loaded * rows.per_speed[k] + profile * (1.0 + advance2)
+        drag = rows.profile_drag[k] + 1.5 * lift * max(through, 0.0) * per_tip2
+        health = rows.health[k]
+        rows.thrust[k] = sign * (loaded + 1.5 * advance2 * lift) * health
+        rows.torque[k] = sign * (max(torque, 0.0) + rows.q0[k]) * health
+        rows.drag_rate[k] = (rows.drag_share[k] * drag + rows.constant_drag[k]) * abs(sign)
+        rows.roll_rate[k] = rows.constant_roll[k] * abs(sign)
+    if rows.rolling != 0.0:
         _add_hub_moments(state, n)
 
 
 @compiled
 def advance_flow(state: Any, n: int, seconds: float) -> None:
-    """Advance the induced velocities of a state over a step, at the hub velocities in ``rotor_work``.
+    """Advance the induced velocities of a state over a step, at the hub velocities in ``scratch``.
 
     m dv/dt = T - T_momentum(v) with the apparent mass m, by the implicit Euler method with one Newton step.
     Blades and flow settle within milliseconds, of the order of a step.  Notes the vortex ring state.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(n):
-        square = rows[ACROSS_X, k] ** 2 + rows[ACROSS_Y, k] ** 2 + rows[ACROSS_Z, k] ** 2
-        disc, slope, limit = rows[DISC, k], rows[SLOPE, k], rows[LIMIT, k]
-        along = rows[TURNING, k] * rows[INFLOW, k]
-        induced = rows[INDUCED, k]
-        lift = rows[LIFT, k] * (1.0 + 1.5 * min(square * rows[PER_TIP2, k], 1.0))
+        square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
+        disc, slope, limit = rows.disc[k], rows.slope[k], rows.limit[k]
+        along = rows.turning[k] * rows.inflow[k]
+        induced = rows.induced[k]
+        lift = rows.lift[k] * (1.0 + 1.5 * min(square * rows.per_tip2[k], 1.0))
         flux, rate = momentum_flux(induced, along, square)
-        blades = max(min(lift - slope * (along + induced), limit), -limit) * rows[HEALTH, k]
-        reached = seconds * (blades - disc * flux) / (rows[AIR_MASS, k] + seconds * (slope + disc * rate))
-        rows[INDUCED, k] = induced + reached
+        blades = max(min(lift - slope * (along + induced), limit), -limit) * rows.health[k]
+        reached = seconds * (blades - disc * flux) / (rows.air_mass[k] + seconds * (slope + disc * rate))
+        rows.induced[k] = induced + reached
         middle = 2.0 * along + 3.0 * math.sqrt(max(flux, 0.0))
-        rows[RING, k] = (flux - square - middle * middle) * abs(rows[TURNING, k])
+        rows.ring[k] = (flux - square - middle * middle) * abs(rows.turning[k])
     ring = 0.0
     for k in range(n):
-        state.induced_velocity[k] = rows[INDUCED, k] * (-1.0 if rows[TURNING, k] < 0.0 else 1.0)
-        ring = max(ring, rows[RING, k])
+        state.induced_velocity[k] = rows.induced[k] * (-1.0 if rows.turning[k] < 0.0 else 1.0)
+        ring = max(ring, rows.ring[k])
     if ring > 0.0:
         state.vortex_ring_time += seconds
 
@@ -395,18 +344,18 @@ def add_pitching_moments(state: Any, n: int) -> None:
     M = B R v K/4; the cyclic induced flow that this moment causes reduces it by 1 + B cos(chi)/(rho A (V_T +
     |U|)) with the flow V_T at the disc.  tan(chi/2) is V/(V_T + |U|).
     """
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(n):
-        sign = rows[TURNING, k]
-        induced = rows[INDUCED, k]
-        ax, ay, az = rows[ACROSS_X, k], rows[ACROSS_Y, k], rows[ACROSS_Z, k]
-        through = sign * rows[INFLOW, k] + induced
+        sign = rows.turning[k]
+        induced = rows.induced[k]
+        ax, ay, az = rows.across_x[k], rows.across_y[k], rows.across_z[k]
+        through = sign * rows.inflow[k] + induced
         steepness = abs(through)
         flow = math.sqrt(ax * ax + ay * ay + az * az + through * through) + 1e-9
-        slope = rows[SLOPE, k]
-        relief = 2.0 * slope * rows[PER_DISC, k] * steepness / flow
-        rate = UNEVENNESS * slope * rows[RADIUS, k] * induced / (flow + steepness + relief)
-        rate *= sign * rows[HEALTH, k]
-        rows[MOMENT_X, k] += rate * (ay * rows[AXIS_Z, k] - az * rows[AXIS_Y, k])
-        rows[MOMENT_Y, k] += rate * (az * rows[AXIS_X, k] - ax * rows[AXIS_Z, k])
-        rows[MOMENT_Z, k] += rate * (ax * rows[AXIS_Y, k] - ay * rows[AXIS_X, k])
+        slope = rows.slope[k]
+        relief = 2.0 * slope * rows.per_disc[k] * steepness / flow
+        rate = UNEVENNESS * slope * rows.radius[k] * induced / (flow + steepness + relief)
+        rate *= sign * rows.health[k]
+        rows.moment_x[k] += rate * (ay * rows.axis_z[k] - az * rows.axis_y[k])
+        rows.moment_y[k] += rate * (az * rows.axis_x[k] - ax * rows.axis_z[k])
+        rows.moment_z[k] += rate * (ax * rows.axis_y[k] - ay * rows.axis_x[k])

@@ -16,7 +16,6 @@ from sitl_bridge.core.dynamics.forces import derivative
 from sitl_bridge.core.dynamics.induced_flow import prepare_speeds
 from sitl_bridge.core.dynamics.motor import gains_speed
 from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, MOTOR_DC
-from sitl_bridge.core.dynamics.rotor_rows import ACCELERATION, RATES, SPEED, THRUST, TORQUE, TOTAL
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.stability import decay_rate, stable_steps
 
@@ -48,39 +47,39 @@ def _store(state: Any, y: Any) -> None:
 
 @compiled
 def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float) -> None:
-    """Speeds and accelerations of first-order motors some time after the state, into ``rotor_work``.
+    """Speeds and accelerations of first-order motors some time after the state, into ``scratch``.
 
     w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well); ``rise``
     and ``fall`` are exp(-t/tau) with the two time constants, whose inverses ``read_commands`` has written.
     """
-    rows = state.rotor_work
-    rise_rate, fall_rate = -rows[RATES, 0], -rows[RATES, 1]
+    rows = state.scratch
+    rise_rate, fall_rate = -rows.rise_rate, -rows.fall_rate
     for k in range(vehicle.rotor_count):
         target = state.motor_drive[k]
         start = state.rotor_speed[k]
         gains = gains_speed(start, target)
         left = (start - target) * (rise if gains else fall)
-        rows[SPEED, k] = target + left
-        rows[ACCELERATION, k] = left * (rise_rate if gains else fall_rate)
+        rows.speed[k] = target + left
+        rows.acceleration[k] = left * (rise_rate if gains else fall_rate)
 
 
 @compiled
 def _clear_totals(vehicle: Any, state: Any) -> None:
     """Begin the sums of the stages' slopes."""
     for i in range(_MOTION):
-        state.work[2, i] = 0.0
+        state.scratch.work[2, i] = 0.0
     for k in range(vehicle.rotor_count):
-        state.rotor_work[TOTAL, k] = 0.0
+        state.scratch.total[k] = 0.0
 
 
 @compiled
 def _turn_direct_rotors(vehicle: Any, state: Any, stage: int, weight: float, ahead: float) -> None:
     """Speeds of DC motors ``ahead`` s after the state, after a stage of the integration with its weight."""
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(vehicle.rotor_count):
-        rows[TOTAL, k] += weight * rows[ACCELERATION, k]
-        slope = rows[TOTAL, k] if stage == 3 else rows[ACCELERATION, k]
-        rows[SPEED, k] = max(state.rotor_speed[k] + ahead * slope, 0.0)
+        rows.total[k] += weight * rows.acceleration[k]
+        slope = rows.total[k] if stage == 3 else rows.acceleration[k]
+        rows.speed[k] = max(state.rotor_speed[k] + ahead * slope, 0.0)
 
 
 @compiled
@@ -134,10 +133,10 @@ def _parts(vehicle: Any, state: Any, density: float, h: float) -> int:
 
 @compiled
 def start_rotors(vehicle: Any, state: Any) -> None:
-    """Speeds, and accelerations of first-order motors, of the state itself, into ``rotor_work``."""
+    """Speeds, and accelerations of first-order motors, of the state itself, into ``scratch``."""
     if vehicle.motor_kind == MOTOR_DC:
         for k in range(vehicle.rotor_count):
-            state.rotor_work[SPEED, k] = state.rotor_speed[k]
+            state.scratch.speed[k] = state.rotor_speed[k]
     else:
         _turn_rotors(vehicle, state, 1.0, 1.0)
 
@@ -178,10 +177,10 @@ def _integrate(
         rise: exp(-h/2/tau) of a motor that gains speed.
         fall: the same of one that loses speed.
     """
-    y = state.work[0]
-    dy = state.work[1]
-    total = state.work[2]
-    rows = state.rotor_work
+    y = state.scratch.work[0]
+    dy = state.scratch.work[1]
+    total = state.scratch.work[2]
+    rows = state.scratch
     if state.near_count > 0:
         find_surfaces(vehicle, state, scene, h)
     _begin(vehicle, state, y)
@@ -210,23 +209,23 @@ def _integrate(
         update_surfaces(vehicle, state, y, h)
     _store(state, y)
     for k in range(vehicle.rotor_count):
-        state.rotor_speed[k] = rows[SPEED, k]
+        state.rotor_speed[k] = rows.speed[k]
 
 
 @compiled
 def _keep_loads(vehicle: Any, state: Any) -> None:
     """Keep the rotors' loads of the last evaluation as results of the step."""
-    rows = state.rotor_work
+    rows = state.scratch
     for k in range(vehicle.rotor_count):
-        state.rotor_thrust[k] = rows[THRUST, k]
-        state.rotor_torque[k] = rows[TORQUE, k]
+        state.rotor_thrust[k] = rows.thrust[k]
+        state.rotor_torque[k] = rows.torque[k]
 
 
 @compiled
 def evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
-    """Bring the results of the step in line with the state at its end; rotor_work has its rotor speeds."""
-    _load(state, state.work[0])
-    derivative(vehicle, state, density, gravity, state.work[0], state.work[1], 0.0)
+    """Bring the results of the step in line with the state at its end; the scratch has its rotor speeds."""
+    _load(state, state.scratch.work[0])
+    derivative(vehicle, state, density, gravity, state.scratch.work[0], state.scratch.work[1], 0.0)
     _keep_loads(vehicle, state)
 
 
@@ -248,7 +247,7 @@ def _integrate_once(
         rise: exp(-h/2/tau) of a motor that gains speed.
         fall: the same of one that loses speed.
     """
-    y, dy, rows = state.work[0], state.work[1], state.rotor_work
+    y, dy, rows = state.scratch.work[0], state.scratch.work[1], state.scratch
     _begin(vehicle, state, y)
     derivative(vehicle, state, density, gravity, y, dy, h)
     _keep_loads(vehicle, state)
@@ -265,11 +264,11 @@ def _integrate_once(
     _store(state, y)
     if vehicle.motor_kind == MOTOR_DC:
         for k in range(vehicle.rotor_count):
-            rows[SPEED, k] = max(state.rotor_speed[k] + h * rows[ACCELERATION, k], 0.0)
+            rows.speed[k] = max(state.rotor_speed[k] + h * rows.acceleration[k], 0.0)
     else:
         _turn_rotors(vehicle, state, rise * rise, fall * fall)
     for k in range(vehicle.rotor_count):
-        state.rotor_speed[k] = rows[SPEED, k]
+        state.rotor_speed[k] = rows.speed[k]
 
 
 @compiled

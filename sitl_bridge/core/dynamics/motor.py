@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive
 from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER
-from sitl_bridge.core.dynamics.rotor_rows import GRIP, LIMITED, POWER, RATES, RUNNING, STEADY
 
 
 class FirstOrderMotor(BaseModel):
@@ -146,10 +145,10 @@ def heat_controllers(vehicle: Any, state: Any, seconds: float) -> None:
 
 @compiled
 def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
-    """Write the commands of a step into ``rotor_work``: STEADY, and 1 into RUNNING where a motor runs; RATES.
+    """Write the commands of a step into ``scratch``: ``steady``, ``running`` 1 where a motor runs, rates.
 
-    STEADY is the steady speed of a first-order motor at the nominal voltage in rad/s, or the command of a DC
-    motor.
+    ``steady`` is the steady speed of a first-order motor at the nominal voltage in rad/s, or the command of
+    a DC motor.
 
     Args:
         vehicle: VEHICLE record.
@@ -157,17 +156,17 @@ def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
         controls: (16,) commands.
         armed: 0 or 1; a disarmed motor stops.
     """
-    rows = state.rotor_work
-    rows[RATES, 0], rows[RATES, 1] = 1.0 / vehicle.motor_tau_up, 1.0 / vehicle.motor_tau_down
+    rows = state.scratch
+    rows.rise_rate, rows.fall_rate = 1.0 / vehicle.motor_tau_up, 1.0 / vehicle.motor_tau_down
     nominal = vehicle.battery_nominal_voltage
     for k in range(vehicle.rotor_count):
         command = motor_command(vehicle, state, controls, armed, k)
         runs = armed != 0 and state.rotor_health[k] > 0.0
-        rows[RUNNING, k] = 1.0 if runs else 0.0
+        rows.running[k] = 1.0 if runs else 0.0
         if vehicle.motor_kind == MOTOR_DC:
-            rows[STEADY, k] = max(command, 0.0)
+            rows.steady[k] = max(command, 0.0)
         else:
-            rows[STEADY, k] = first_order_target(vehicle, command, nominal) if runs else 0.0
+            rows.steady[k] = first_order_target(vehicle, command, nominal) if runs else 0.0
 
 
 @compiled
@@ -177,23 +176,23 @@ def _drive_first_order(vehicle: Any, state: Any) -> None:
     A speed controller's limit I bounds the shaft power, (Q + J (w_t - w)/tau) w <= eta V I, and so the target
     w_t that the motor is led to; beyond it, the motor gains speed as fast as the current lets it.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     n, voltage = vehicle.rotor_count, state.battery_voltage
     ratio = voltage / vehicle.battery_nominal_voltage
     if not vehicle.esc_current_limit > 0.0:
         for k in range(n):
-            state.motor_drive[k] = rows[STEADY, k] * ratio
+            state.motor_drive[k] = rows.steady[k] * ratio
         return
     power = vehicle.motor_efficiency * voltage * vehicle.esc_current_limit
     up, down = vehicle.motor_tau_up, vehicle.motor_tau_down
     for k in range(n):
-        speed, target = state.rotor_speed[k], rows[STEADY, k] * ratio
+        speed, target = state.rotor_speed[k], rows.steady[k] * ratio
         turns = abs(speed) >= 1.0  # below, there is no shaft power yet
         most = power / (speed if turns else 1.0) - state.rotor_torque[k]
         tau = up if most * speed >= 0.0 else down
         bound = speed + most * tau / max(vehicle.rotor_inertia[k], 1e-9)
         limited = min(target, bound) if speed > 0.0 else max(target, bound)
-        state.motor_drive[k] = (limited if turns else target) * rows[RUNNING, k]
+        state.motor_drive[k] = (limited if turns else target) * rows.running[k]
 
 
 @compiled
@@ -211,7 +210,7 @@ def drive_motors(vehicle: Any, state: Any) -> None:
         _drive_first_order(vehicle, state)
         return
     for k in range(vehicle.rotor_count):
-        supply = state.rotor_work[STEADY, k] * state.battery_voltage
+        supply = state.scratch.steady[k] * state.battery_voltage
         if vehicle.esc_current_limit > 0.0:
             supply = limited_supply(vehicle, state.rotor_speed[k], supply)
         state.motor_drive[k] = supply
@@ -261,7 +260,7 @@ def _dc_current_and_slope(vehicle: Any, state: Any, voltage: float, limit: float
     slope = 0.0
     half = 0.5 / vehicle.dc_resistance
     for k in range(vehicle.rotor_count):
-        command = state.rotor_work[STEADY, k]
+        command = state.scratch.steady[k]
         state.motor_current[k] = 0.0
         if command > 0.0:
             supply = command * voltage
@@ -285,24 +284,24 @@ def _dc_current_and_slope(vehicle: Any, state: Any, voltage: float, limit: float
 
 @compiled
 def _shaft_powers(vehicle: Any, state: Any, voltage: float, share: float, limit: float) -> None:
-    """Shaft powers of first-order motors into ``rotor_work``; without branches, for vector instructions.
+    """Shaft powers of first-order motors into ``scratch``; without branches, for vector instructions.
 
     share: current over shaft power, 1/V.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     ratio = voltage * (1.0 / vehicle.battery_nominal_voltage)
-    rise_rate, fall_rate = rows[RATES, 0], rows[RATES, 1]
+    rise_rate, fall_rate = rows.rise_rate, rows.fall_rate
     for k in range(vehicle.rotor_count):
-        speed, target = state.rotor_speed[k], rows[STEADY, k] * ratio
+        speed, target = state.rotor_speed[k], rows.steady[k] * ratio
         gains = (abs(target) > abs(speed)) & (target * speed >= 0.0)
         push = vehicle.rotor_inertia[k] * (rise_rate if gains else fall_rate)
-        shaft = (state.rotor_torque[k] + push * (target - speed)) * speed * rows[RUNNING, k]
+        shaft = (state.rotor_torque[k] + push * (target - speed)) * speed * rows.running[k]
         drawn = min(max(shaft * share, 0.0), limit)
         free = (shaft > 0.0) & (shaft * share <= limit)
         state.motor_current[k] = drawn
-        rows[POWER, k] = shaft if free else 0.0
-        rows[GRIP, k] = push * target * speed if free else 0.0
-        rows[LIMITED, k] = 0.0 if free else drawn
+        rows.power[k] = shaft if free else 0.0
+        rows.grip[k] = push * target * speed if free else 0.0
+        rows.limited[k] = 0.0 if free else drawn
 
 
 @compiled
@@ -332,12 +331,12 @@ def current_and_slope(vehicle: Any, state: Any, armed: int, voltage: float) -> t
     per_volt = 1.0 / voltage
     share = (1.0 / vehicle.motor_efficiency) * per_volt
     _shaft_powers(vehicle, state, voltage, share, limit)
-    rows = state.rotor_work
+    rows = state.scratch
     power = 0.0
     grip = 0.0
     for k in range(vehicle.rotor_count):
-        power += rows[POWER, k]
-        grip += rows[GRIP, k]
-        current += rows[LIMITED, k]
+        power += rows.power[k]
+        grip += rows.grip[k]
+        current += rows.limited[k]
     # P(V) = power + grip (V'/V - 1) near V, so that d(P/V)/dV = (grip - power)/V^2.
     return current + power * share, (grip - power) * share * per_volt

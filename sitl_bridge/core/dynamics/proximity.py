@@ -443,7 +443,9 @@ def _write_forces(hulls: Any, states: Any) -> None:
 
 
 @compiled
-def interact(arrays: Any, vehicles: Any, states: Any, environment: Any, time: int, seconds: float) -> None:
+def interact(
+    arrays: ProximityArrays, vehicles: Any, states: Any, environment: Any, time: int, seconds: float
+) -> None:
     """Write the effects of all other vehicles over the coming step into every vehicle's state.
 
     Vehicles are kept sorted from south to north, and only pairs that are near one another that way are

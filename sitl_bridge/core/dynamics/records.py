@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.core.world.ray_casting import SCRATCH
+from sitl_bridge.core.world.ray_casting import SCRATCH as RAY_SCRATCH
 
 MAX_ROTORS = 12
 MAX_CONTACT_POINTS = 24
 TABLE_SPEEDS = 24
 TABLE_ADVANCE_RATIOS = 32
-TABLE_ROWS = 48
-"""Speeds of all propeller tables of a vehicle together; rotors with the same table share its rows."""
 OCV_POINTS = 11
-ROTOR_ROWS = 72
 MAX_FEELERS = MAX_CONTACT_POINTS + MAX_ROTORS + 1
 """What of a vehicle touches the shapes of a scene: its contact points, its rotors' discs and its body."""
 MAX_NEAR = 64
@@ -39,6 +36,20 @@ INDUCED_LAW = 2
 RUNGE_KUTTA = 0
 EULER = 1
 """Numbers of the integrators of a vehicle's motion."""
+
+PROPELLER_TABLE = np.dtype(
+    [
+        ("diameter", "f8"),  # m
+        ("speed_count", "i8"),
+        ("speed", "f8", TABLE_SPEEDS),  # rad/s, increasing
+        ("advance_count", "i8", TABLE_SPEEDS),
+        ("advance", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),  # J = v/(n D), increasing
+        ("ct", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
+        ("cp", "f8", (TABLE_SPEEDS, TABLE_ADVANCE_RATIOS)),
+    ],
+    align=True,
+)
+"""C_T and C_P of a propeller over rotor speed and advance ratio."""
 
 VEHICLE = np.dtype(
     [
@@ -74,15 +85,7 @@ VEHICLE = np.dtype(
         ("flapping", "i8"),  # 1: the blades flap
         ("flap_stiffness", "f8"),  # N m/rad, moment of a rotor's hub over the tilt of its disc
         ("flap_inertia", "f8"),  # kg m^2, sum of the blades' inertias about their roots
-        # --- tables C_T, C_P over rotor speed and advance ratio; a rotor's rows begin at table_first
-        ("table_first", "i8", MAX_ROTORS),
-        ("table_speed_count", "i8", MAX_ROTORS),  # 0 for none
-        ("table_diameter", "f8", MAX_ROTORS),  # m
-        ("table_advance_count", "i8", TABLE_ROWS),
-        ("table_speed", "f8", TABLE_ROWS),  # rad/s, increasing within a table
-        ("table_advance", "f8", (TABLE_ROWS, TABLE_ADVANCE_RATIOS)),  # J = v/(n D), increasing
-        ("table_ct", "f8", (TABLE_ROWS, TABLE_ADVANCE_RATIOS)),
-        ("table_cp", "f8", (TABLE_ROWS, TABLE_ADVANCE_RATIOS)),
+        ("table", "i8", MAX_ROTORS),  # address of a PROPELLER_TABLE in this process; 0 for none
         # --- motors
         ("motor_kind", "i8"),
         ("motor_reversible", "i8"),
@@ -133,32 +136,91 @@ VEHICLE = np.dtype(
     align=True,
 )
 
-POSE = np.dtype(
+SCRATCH = np.dtype(
     [
-        ("time", "i8"),  # us
-        ("position", "f8", 3),  # m NED
-        ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
-        # m/s^2, rad/s, rad/s^2 body: specific force, angular velocity and acceleration, as of STATE
-        ("inertial", "f8", 9),
+        # Of the rotors, one value each, so that the loops over them compile to vector instructions.
+        *[
+            (name, "f8", MAX_ROTORS)
+            for name in (
+                # motion and loads
+                "speed", "acceleration", "thrust", "torque",
+                # parameters
+                "x", "y", "z", "axis_x", "axis_y", "axis_z", "direction", "inertia", "c2", "c1", "b1", "b2",
+                "loss_rate", "k_m", "g1", "q0", "density_rate", "health", "drag", "roll", "radius",
+                "blade_slope", "drag_share", "roll_share",
+                # flow at the hub
+                "inflow", "across_x", "across_y", "across_z", "induced",
+                # in-plane drag and hub moment over the hub's in-plane velocity
+                "drag_rate", "roll_rate",
+                # effect on the body
+                "force_x", "force_y", "force_z", "moment_x", "moment_y", "moment_z",
+                "momentum_x", "momentum_y", "momentum_z",
+                "total",  # of the accelerations over a step of the integration
+                # of the rotors' speeds, for induced flow: see prepare_speeds in induced_flow.py
+                "lift", "slope", "limit", "profile", "profile_drag", "per_speed", "per_tip2",
+                "constant_drag", "constant_roll", "turning",
+                # of the air and the rotors alone, for induced flow: see prepare_flow in induced_flow.py
+                "ratio", "blade", "disc", "per_disc", "per_radius2", "air_mass",
+                "ring",  # above 0 in the vortex ring state
+                # of flapping blades: see flapping.py
+                "tilt_x", "tilt_y", "tilt_z", "coning",
+                # of the commands, and of the motors' share of the current: see motor.py
+                "steady", "running", "power", "grip", "limited",
+                "decay",  # 1/s: see stability.py
+            )
+        ],
+        ("ground_reach", "f8"),  # m, height of the centre of gravity below which ground effect acts
+        ("rolling", "f8"),  # not 0: blades give a hub moment
+        ("rise_rate", "f8"),  # 1/s, inverse time constant of motors that gain speed
+        ("fall_rate", "f8"),  # 1/s, of those that lose speed
+        ("reverse_thrust_loss", "f8"),  # reverse_loss of the VEHICLE
+        ("reverse_torque_loss", "f8"),
+        # --- of the integration, and of rays
+        ("work", "f8", (3, 13)),
+        ("ray_work", "f8", (4, 3)),
+        ("ray_stack", "i8", RAY_SCRATCH),
     ],
     align=True,
-)
+)  # fmt: skip
+"""What a step works with, undefined between steps."""
+
 CACHE_LINE = 64
 """bytes."""
 _MEMORY: list[tuple[Any, ...]] = [
+    # --- the motion, battery and motors
     ("position", "f8", 3),  # m NED, centre of gravity
     ("velocity", "f8", 3),  # m/s NED over ground
     ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
     ("angular_velocity", "f8", 3),  # rad/s body
     ("rotor_speed", "f8", MAX_ROTORS),  # rad/s, >= 0 unless reversible
+    ("rotor_torque", "f8", MAX_ROTORS),  # N m, aerodynamic and bearing torque against the spin
     ("battery_charge", "f8"),  # A s, remaining
-    (
-        "induced_velocity",
-        "f8",
-        MAX_ROTORS,
-    ),  # m/s through the discs, against the thrust of forward rotation; induced flow only
-    # --- inputs that may change between steps
+    ("battery_voltage", "f8"),  # V at the terminals
+    ("battery_current", "f8"),  # A
+    ("battery_slow_voltage", "f8"),  # V across the RC pair
+    # --- of some vehicles: induced flow, health, vibration, heat
+    ("induced_velocity", "f8", MAX_ROTORS),  # m/s through the discs, against forward rotation's thrust
     ("rotor_health", "f8", MAX_ROTORS),  # remaining share of thrust and torque; 0 also stops the motor
+    ("rotor_phase", "f8", MAX_ROTORS),  # rad, turned on while rotors vibrate
+    ("esc_rise", "f8", MAX_ROTORS),  # K of each speed controller above the air
+    # --- on the ground: contact, and standing still by resting.py
+    ("in_contact", "i8"),  # number of contact points below the ground
+    ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is below the ground
+    ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, anchor of a point's friction spring
+    ("rest_steps", "i8"),  # steps in a row without motion
+    ("rest_position", "f8", 3),  # m NED
+    ("rest_attitude", "f8", 4),
+    ("rest_wind", "f8", 3),  # m/s NED at the start of the rest
+    ("rest_mass", "f8"),  # kg
+    # --- results of the step, valid at its end; those of a step at rest are the last ones before
+    ("specific_force", "f8", 3),  # m/s^2 body, reading of an ideal accelerometer at the CoG
+    ("angular_acceleration", "f8", 3),  # rad/s^2 body
+    ("rotor_thrust", "f8", MAX_ROTORS),  # N
+    ("motor_current", "f8", MAX_ROTORS),  # A that each speed controller takes from the battery
+    # --- written by each step before they are read
+    ("wind", "f8", 3),  # m/s NED at the vehicle
+    ("motor_drive", "f8", MAX_ROTORS),  # commanded rad/s (first order) or V (DC; 0 = braked)
+    # --- inputs that may change between steps, with rotor_health
     ("damage_imbalance", "f8", MAX_ROTORS),  # kg m, of a damaged propeller
     ("vibrating", "i8"),  # 1: rotors vibrate, by the airframe or for damage
     ("external_force", "f8", 3),  # N NED at the centre of gravity
@@ -169,34 +231,9 @@ _MEMORY: list[tuple[Any, ...]] = [
     ("neighbour_air", "f8", 3),  # m/s NED, mean of their wakes; part of ``wind``
     ("uneven_wake", "i8"),  # 1: rotors are in other air than the mean
     ("rotor_air", "f8", (MAX_ROTORS, 3)),  # m/s NED, of the wakes at each rotor beyond their mean
-    # --- standing still, by resting.py
-    ("rest_steps", "i8"),  # steps in a row without motion
-    ("rest_position", "f8", 3),  # m NED
-    ("rest_attitude", "f8", 4),
-    ("rest_wind", "f8", 3),  # m/s NED at the start of the rest
-    ("rest_mass", "f8"),  # kg
-    # --- results of the step, valid at its end
-    ("specific_force", "f8", 3),  # m/s^2 body, reading of an ideal accelerometer at the CoG
-    ("angular_acceleration", "f8", 3),  # rad/s^2 body
-    ("wind", "f8", 3),  # m/s NED at the vehicle
-    ("rotor_thrust", "f8", MAX_ROTORS),  # N
-    ("battery_voltage", "f8"),  # V at the terminals
-    ("battery_current", "f8"),  # A
-    ("battery_slow_voltage", "f8"),  # V across the RC pair
-    ("motor_current", "f8", MAX_ROTORS),  # A that each speed controller takes from the battery
-    ("esc_rise", "f8", MAX_ROTORS),  # K of each speed controller above the air
-    ("rotor_phase", "f8", MAX_ROTORS),  # rad, turned on while rotors vibrate
-    ("rotor_torque", "f8", MAX_ROTORS),  # N m, aerodynamic and bearing torque against the spin
-    ("motor_drive", "f8", MAX_ROTORS),  # commanded rad/s (first order) or V (DC; 0 = braked)
-    ("contact_anchor", "f8", (MAX_CONTACT_POINTS, 2)),  # m NE, anchor of a point's friction spring
-    ("contact_touching", "i8", MAX_CONTACT_POINTS),  # 1 while the point is below the ground
-    ("in_contact", "i8"),  # number of contact points below the ground
+    # --- over the whole flight
     ("vortex_ring_time", "f8"),  # s with a rotor in its vortex ring state so far
     ("impact_speed", "f8"),  # m/s, largest closing speed at a new contact so far
-    # --- past poses, for sensors whose samples take several steps
-    ("history", "i8"),  # address of (history_length,) POSE; 0 for none
-    ("history_length", "i8"),
-    ("history_count", "i8"),  # poses written so far; the next is stored at this number modulo the length
     # --- the scene around it, written by scene_contact.py
     ("groundless", "i8"),  # 1: the plane down = 0 is no ground
     ("floor", "f8"),  # m, down of the surface below, for the ground effect; inf: none in reach
@@ -225,13 +262,6 @@ _MEMORY: list[tuple[Any, ...]] = [
     ("hit_row", "i8"),
     ("motor_decay", "f8", 5),  # s, s, s, 1, 1: kept figures of _motor_decay in step.py
 ]
-_SCRATCH: list[tuple[Any, ...]] = [
-    # Undefined between steps; in an array from ``zero_states`` no four values of a row cross a cache line.
-    ("rotor_work", "f8", (ROTOR_ROWS, MAX_ROTORS)),
-    ("work", "f8", (3, 13)),
-    ("ray_work", "f8", (4, 3)),
-    ("ray_stack", "i8", SCRATCH),
-]
 
 
 def _filled(fields: list[tuple[Any, ...]], name: str) -> list[tuple[Any, ...]]:
@@ -240,8 +270,11 @@ def _filled(fields: list[tuple[Any, ...]], name: str) -> list[tuple[Any, ...]]:
     return fields + [(name, "i8", missing)] * (missing > 0)
 
 
-STATE = np.dtype(_filled(_filled(_MEMORY, "unused") + _SCRATCH, "end"), align=True)
-"""State of a vehicle; a whole number of cache lines."""
+STATE = np.dtype(_filled([*_filled(_MEMORY, "unused"), ("scratch", SCRATCH)], "end"), align=True)
+"""State of a vehicle; a whole number of cache lines.
+
+In an array from ``zero_states`` the scratch begins with one, and no four values of a rotor's field cross one.
+"""
 
 
 def zero_states(count: int) -> NDArray[np.void]:

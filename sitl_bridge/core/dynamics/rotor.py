@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.base.field_paths import FieldPath
+from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
 from sitl_bridge.core.dynamics.aerodynamics import GROUND_EFFECT_REACH
@@ -26,38 +27,7 @@ from sitl_bridge.core.dynamics.induced_flow import (
     static_figures,
     with_reverse_loss,
 )
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, TABLE_ADVANCE_RATIOS, TABLE_ROWS, TABLE_SPEEDS
-from sitl_bridge.core.dynamics.rotor_rows import (
-    AXIS_X,
-    AXIS_Y,
-    AXIS_Z,
-    B1,
-    B2,
-    BLADE_SLOPE,
-    C1,
-    C2,
-    DENSITY_RATE,
-    DIRECTION,
-    DRAG,
-    DRAG_SHARE,
-    G1,
-    GROUND_REACH,
-    HEALTH,
-    INDUCED,
-    INERTIA,
-    K_M,
-    LOSS_RATE,
-    Q0,
-    RADIUS,
-    REVERSE,
-    ROLL,
-    ROLL_SHARE,
-    ROLLING,
-    TURNING,
-    X,
-    Y,
-    Z,
-)
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, PROPELLER_TABLE, TABLE_ADVANCE_RATIOS, TABLE_SPEEDS
 
 _TURN = 2.0 * math.pi
 
@@ -77,16 +47,16 @@ def _interval(table: Any, count: int, value: float) -> int:
 
 
 @compiled
-def _row_coefficients(vehicle: Any, row: int, advance: float) -> tuple[float, float]:
+def _row_coefficients(table: Any, row: int, advance: float) -> tuple[float, float]:
     """Return C_T and C_P of one speed of the table, linear in the advance ratio.
 
     They are extrapolated, because thrust falls through zero, but by no more than the row's length.
     """
-    count = vehicle.table_advance_count[row]
-    ct, cp = vehicle.table_ct[row], vehicle.table_cp[row]
+    count = table.advance_count[row]
+    ct, cp = table.ct[row], table.cp[row]
     if count == 1:
         return ct[0], cp[0]
-    axis = vehicle.table_advance[row]
+    axis = table.advance[row]
     first, last = axis[0], axis[count - 1]
     advance = min(max(advance, first - (last - first)), last + (last - first))
     j = _interval(axis, count, advance)
@@ -95,29 +65,26 @@ def _row_coefficients(vehicle: Any, row: int, advance: float) -> tuple[float, fl
 
 
 @compiled
-def table_coefficients(vehicle: Any, k: int, speed: float, advance: float) -> tuple[float, float]:
-    """Return C_T and C_P of a rotor's propeller table, linear in rotor speed and advance ratio.
+def table_coefficients(table: Any, speed: float, advance: float) -> tuple[float, float]:
+    """Return C_T and C_P of a propeller table, linear in rotor speed and advance ratio.
 
     Outside the speed axis the coefficients are constant (they depend weakly on the Reynolds number).  C_P is
     never below zero: a windmilling propeller does not drive the motor.
 
     Args:
-        vehicle: VEHICLE record with a ``table_speed_count`` >= 1 of the rotor.
-        k: rotor index.
+        table: PROPELLER_TABLE record.
         speed: rad/s, >= 0.
         advance: J = v/(n D).
     """
-    i = vehicle.table_first[k]
-    i1 = i
+    i = i1 = 0
     a = 0.0
-    count = vehicle.table_speed_count[k]
-    if count > 1:
-        i += _interval(vehicle.table_speed[i : i + count], count, speed)
+    if table.speed_count > 1:
+        i = _interval(table.speed, table.speed_count, speed)
         i1 = i + 1
-        low = vehicle.table_speed[i]
-        a = min(max((speed - low) / (vehicle.table_speed[i1] - low), 0.0), 1.0)
-    thrust0, power0 = _row_coefficients(vehicle, i, advance)
-    thrust1, power1 = _row_coefficients(vehicle, i1, advance)
+        low = table.speed[i]
+        a = min(max((speed - low) / (table.speed[i1] - low), 0.0), 1.0)
+    thrust0, power0 = _row_coefficients(table, i, advance)
+    thrust1, power1 = _row_coefficients(table, i1, advance)
     return (1.0 - a) * thrust0 + a * thrust1, max((1.0 - a) * power0 + a * power1, 0.0)
 
 
@@ -134,9 +101,10 @@ def table_thrust_and_torque(
     magnitude = abs(speed)
     if magnitude == 0.0:
         return 0.0, 0.0
-    diameter = vehicle.table_diameter[k]
+    table = array_at(vehicle.table[k], 1, PROPELLER_TABLE)[0]
+    diameter = table.diameter
     turns = magnitude / _TURN
-    ct, cp = table_coefficients(vehicle, k, magnitude, sign * inflow / (turns * diameter))
+    ct, cp = table_coefficients(table, magnitude, sign * inflow / (turns * diameter))
     force = density * turns * turns * diameter**4
     loss = max(0.0, 1.0 - abs(inflow) / vehicle.inflow_loss_speed[k])
     torque = cp * force * diameter / _TURN + vehicle.torque_constant[k]
@@ -309,16 +277,33 @@ class PropellerTable(BaseModel):
         """Whether the diameter is twice a radius in m, within the tolerance of nominal inches."""
         return abs(self.diameter - 2.0 * radius) <= _SAME_DIAMETER * self.diameter
 
-    def pack(self, vehicle: NDArray[np.void], first: int) -> None:
-        """Write the table into the rows of a () VEHICLE record from ``first`` on."""
-        speeds = self.rotor_speeds
-        vehicle["table_speed"][first : first + len(speeds)] = speeds
-        for i, ratios in enumerate(self.rows):
-            row = first + i
-            vehicle["table_advance_count"][row] = len(ratios)
-            vehicle["table_advance"][row, : len(ratios)] = ratios
-            vehicle["table_ct"][row, : len(ratios)] = self.thrust[i]
-            vehicle["table_cp"][row, : len(ratios)] = self.power[i]
+    def address(self) -> int:
+        """Address of the table as a PROPELLER_TABLE, which lives as long as the process."""
+        if self not in _tables:
+            table = _tables[self] = np.zeros(1, PROPELLER_TABLE)
+            record, speeds = table[0], self.rotor_speeds
+            record["diameter"], record["speed_count"] = self.diameter, len(speeds)
+            record["speed"][: len(speeds)] = speeds
+            for i, ratios in enumerate(self.rows):
+                record["advance_count"][i] = len(ratios)
+                for name, values in (("advance", ratios), ("ct", self.thrust[i]), ("cp", self.power[i])):
+                    record[name][i, : len(ratios)] = values
+        return int(_tables[self].ctypes.data)
+
+
+_tables: dict[PropellerTable, NDArray[np.void]] = {}
+"""Tables by content, kept because records hold their addresses."""
+
+
+def check_table_addresses(vehicle: NDArray[np.void]) -> None:
+    """Reject a VEHICLE record with a propeller table's address of another process.
+
+    Raises:
+        ValueError: for such a record.
+    """
+    known = {0, *(table.ctypes.data for table in _tables.values())}
+    if not known.issuperset(vehicle["table"].tolist()):
+        raise ValueError("a record with a propeller table is valid only in its own process; pack it again")
 
 
 class RotorModel(BaseModel):
@@ -560,6 +545,7 @@ class CoefficientRotor(RotorModel):
         # The hub moment of flapping blades is computed apart, see flapping.py.
         vehicle["roll_share"][k] = self.rolling_moment is None and self.flap_stiffness is None
         vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
+        vehicle["table"][k] = 0 if self.table is None else self.table.address()
 
     def _figure_of_merit(self) -> float:
         """Return ideal over real power of the static rotor, at most 1."""
@@ -648,7 +634,6 @@ def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[Fiel
             for i, rotor in enumerate(rotors)
             if rotor.model.table is not None
         ]
-    tables = set()
     for i, rotor in enumerate(rotors):
         path = ("rotors", i, "model")
         own = rotor.own(shared)
@@ -661,35 +646,7 @@ def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[Fiel
                 f"the table is of a diameter of {table.diameter:g} m, the rotor of {2.0 * own.radius:g} m"
             )
             faults.append((path, message))
-        tables.add(table)
-    rows = sum(len(table.rotor_speeds) for table in tables if table is not None)
-    if rows > TABLE_ROWS:
-        message = f"their different tables have {rows} speeds together, more than {TABLE_ROWS}"
-        faults.append((("rotors",), message))
     return faults
-
-
-def pack_tables(vehicle: NDArray[np.void], models: Sequence[RotorModel]) -> None:
-    """Write the propeller tables of a () VEHICLE record; rotors with the same table share its rows.
-
-    Args:
-        vehicle: the record.
-        models: of each rotor.
-    """
-    placed: dict[PropellerTable, int] = {}
-    used = 0
-    for k, model in enumerate(models):
-        table = model.propeller_table
-        if table is None:
-            continue
-        count = len(table.rotor_speeds)
-        if table not in placed:
-            if used + count <= TABLE_ROWS:
-                table.pack(vehicle, used)
-            placed[table] = used
-            used += count
-        vehicle["table_first"][k], vehicle["table_speed_count"][k] = placed[table], count
-        vehicle["table_diameter"][k] = table.diameter
 
 
 @compiled
@@ -698,40 +655,40 @@ def lay_out_rotors(vehicle: Any, state: Any) -> None:
 
     Args:
         vehicle: VEHICLE record.
-        state: STATE record; the rows of its ``rotor_work`` are written.
+        state: STATE record; the rows of its ``scratch`` are written.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     n = vehicle.rotor_count
     # Apart from the loop below, which compiles to vector instructions.
     reach = 0.0
     for k in range(n):
         reach = max(reach, GROUND_EFFECT_REACH * vehicle.rotor_radius[k] - vehicle.rotor_position[k, 2])
-        rows[X, k] = vehicle.rotor_position[k, 0]
-        rows[Y, k] = vehicle.rotor_position[k, 1]
-        rows[Z, k] = vehicle.rotor_position[k, 2]
-        rows[AXIS_X, k] = vehicle.rotor_axis[k, 0]
-        rows[AXIS_Y, k] = vehicle.rotor_axis[k, 1]
-        rows[AXIS_Z, k] = vehicle.rotor_axis[k, 2]
-    rows[GROUND_REACH, 0] = reach
-    rows[REVERSE, 0], rows[REVERSE, 1] = vehicle.reverse_loss[0], vehicle.reverse_loss[1]
+        rows.x[k] = vehicle.rotor_position[k, 0]
+        rows.y[k] = vehicle.rotor_position[k, 1]
+        rows.z[k] = vehicle.rotor_position[k, 2]
+        rows.axis_x[k] = vehicle.rotor_axis[k, 0]
+        rows.axis_y[k] = vehicle.rotor_axis[k, 1]
+        rows.axis_z[k] = vehicle.rotor_axis[k, 2]
+    rows.ground_reach = reach
+    rows.reverse_thrust_loss, rows.reverse_torque_loss = vehicle.reverse_loss[0], vehicle.reverse_loss[1]
     for k in range(n):
-        rows[DIRECTION, k] = vehicle.rotor_direction[k]
-        rows[INERTIA, k] = vehicle.rotor_inertia[k]
-        rows[C2, k] = vehicle.thrust_c2[k]
-        rows[C1, k] = vehicle.thrust_c1[k]
-        rows[K_M, k] = vehicle.torque_thrust_ratio[k]
-        rows[G1, k] = vehicle.torque_g1[k]
-        rows[Q0, k] = vehicle.torque_constant[k]
-        rows[DENSITY_RATE, k] = 1.0 / vehicle.rotor_density[k]
+        rows.direction[k] = vehicle.rotor_direction[k]
+        rows.inertia[k] = vehicle.rotor_inertia[k]
+        rows.c2[k] = vehicle.thrust_c2[k]
+        rows.c1[k] = vehicle.thrust_c1[k]
+        rows.k_m[k] = vehicle.torque_thrust_ratio[k]
+        rows.g1[k] = vehicle.torque_g1[k]
+        rows.q0[k] = vehicle.torque_constant[k]
+        rows.density_rate[k] = 1.0 / vehicle.rotor_density[k]
     if vehicle.rotor_law == INDUCED_LAW:
         for k in range(n):
-            rows[RADIUS, k] = vehicle.rotor_radius[k]
-            rows[BLADE_SLOPE, k] = vehicle.blade_slope[k]
+            rows.radius[k] = vehicle.rotor_radius[k]
+            rows.blade_slope[k] = vehicle.blade_slope[k]
         return
     for k in range(n):
-        rows[B1, k] = vehicle.thrust_b1[k]
-        rows[B2, k] = vehicle.thrust_b2[k]
-        rows[LOSS_RATE, k] = 1.0 / vehicle.inflow_loss_speed[k]
+        rows.b1[k] = vehicle.thrust_b1[k]
+        rows.b2[k] = vehicle.thrust_b2[k]
+        rows.loss_rate[k] = 1.0 / vehicle.inflow_loss_speed[k]
 
 
 @compiled
@@ -740,26 +697,26 @@ def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
 
     Args:
         vehicle: VEHICLE record.
-        state: STATE record; the rows of its ``rotor_work`` are written.
+        state: STATE record; the rows of its ``scratch`` are written.
         density: kg/m^3 of the air over the step.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     n = vehicle.rotor_count
     for k in range(n):
         health = state.rotor_health[k]
-        rows[HEALTH, k] = health
-        rows[DRAG, k] = vehicle.rotor_drag[k] * health
-        rows[ROLL, k] = vehicle.rolling_moment[k] * health
+        rows.health[k] = health
+        rows.drag[k] = vehicle.rotor_drag[k] * health
+        rows.roll[k] = vehicle.rolling_moment[k] * health
     if vehicle.rotor_law != INDUCED_LAW:
         return
     for k in range(n):
         health = state.rotor_health[k]
-        rows[TURNING, k] = -1.0 if state.rotor_speed[k] < 0.0 else 1.0
-        rows[INDUCED, k] = rows[TURNING, k] * state.induced_velocity[k]
-        rows[DRAG_SHARE, k] = vehicle.drag_share[k] * health
-        rows[ROLL_SHARE, k] = vehicle.roll_share[k] * health
+        rows.turning[k] = -1.0 if state.rotor_speed[k] < 0.0 else 1.0
+        rows.induced[k] = rows.turning[k] * state.induced_velocity[k]
+        rows.drag_share[k] = vehicle.drag_share[k] * health
+        rows.roll_share[k] = vehicle.roll_share[k] * health
     rolling = 0.0
     for k in range(n):
-        rolling += rows[ROLL_SHARE, k]
-    rows[ROLLING, 0] = rolling
+        rolling += rows.roll_share[k]
+    rows.rolling = rolling
     prepare_flow(state, n, density)

@@ -18,7 +18,7 @@ from pydantic import Discriminator, Tag
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
-from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor, RotorModel, pack_tables
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor, RotorModel
 
 ROTOR_MODELS: tuple[type[RotorModel], ...] = (
     CoefficientRotor,
@@ -104,7 +104,6 @@ def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: Ro
     for k, (rotor, model) in enumerate(zip(rotors, own, strict=True)):
         rotor.pack(vehicle, k)
         model.pack(vehicle, k)
-    pack_tables(vehicle, own)
     shared.pack_shared(vehicle)
 
 

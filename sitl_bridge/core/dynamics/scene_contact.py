@@ -20,7 +20,6 @@ from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.contact import closing_speed, rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.records import MAX_NEAR
-from sitl_bridge.core.dynamics.rotor_rows import GROUND_REACH
 from sitl_bridge.core.world.nearest_surface import box_distance_square, distance_to_shape, shapes_within
 from sitl_bridge.core.world.ray_casting import cast_ray
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, SHAPE, VOXELS
@@ -69,7 +68,7 @@ def body_radius(vehicle: Any) -> float:
 def _search(state: Any, scene: Any, reach: float, way: float) -> None:
     """List the shapes at rest that are nearer than ``reach`` + ``way``, and note how far away the rest is."""
     x, y, z = state.position[0], state.position[1], state.position[2]
-    near, stack = reach + way, state.ray_stack
+    near, stack = reach + way, state.scratch.ray_stack
     limit = near + LOOK
     found = shapes_within(scene, x, y, z, limit, state.near_shape, stack)
     if found > MAX_NEAR:
@@ -98,7 +97,7 @@ def look_around(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
 
     Args:
         vehicle: VEHICLE record.
-        state: STATE record at the step's start; ``rotor_work`` as ``prepare_rotors`` leaves it.
+        state: STATE record at the step's start; ``scratch`` as ``prepare_rotors`` leaves it.
         scene: SCENE, its moving shapes in their places.
         seconds: s, length of the step.
     """
@@ -153,13 +152,15 @@ def _find_floor(vehicle: Any, state: Any, scene: Any, free: float) -> None:
         scene: SCENE.
         free: m around the centre of gravity in which there is no shape at rest.
     """
-    reach = state.rotor_work[GROUND_REACH, 0]
+    reach = state.scratch.ground_reach
     if vehicle.ground_effect <= 0.0 or (free > reach and scene.moving_first == scene.shape_count):
         return
     # The rows of ``work`` are free before the integration.
-    down = state.work[0]
+    down = state.scratch.work[0]
     down[0], down[1], down[2] = 0.0, 0.0, 1.0
-    distance, _, _, _, _ = cast_ray(scene, state.position, down, reach, state.ray_work, state.ray_stack)
+    distance, _, _, _, _ = cast_ray(
+        scene, state.position, down, reach, state.scratch.ray_work, state.scratch.ray_stack
+    )
     state.floor = state.position[2] + distance
 
 
@@ -174,7 +175,7 @@ def _nearest(
         k = state.near_shape[i]
         u, t = shapes[k].velocity, state.near_elapsed
         distance, a, b, c = distance_to_shape(
-            shapes[k], x - u[0] * t, y - u[1] * t, z - u[2] * t, limit, state.ray_stack
+            shapes[k], x - u[0] * t, y - u[1] * t, z - u[2] * t, limit, state.scratch.ray_stack
         )
         if distance < best:
             best, n, e, d, found = distance, a, b, c, k
@@ -301,7 +302,7 @@ def find_surfaces(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
     reach = vehicle_reach(vehicle)
     v = state.velocity
     limit = 2.0 * reach + math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) * seconds
-    planes = state.work[:, :7]
+    planes = state.scratch.work[:, :7]
     q = state.attitude
     count = vehicle.contact_count
     for k in range(count):

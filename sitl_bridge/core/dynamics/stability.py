@@ -19,22 +19,6 @@ from sitl_bridge.core.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
 from sitl_bridge.core.dynamics.induced_flow import static_figures, still_air
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW, TABLE_LAW
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
-from sitl_bridge.core.dynamics.rotor_rows import (
-    BLADE,
-    C1,
-    C2,
-    DECAY,
-    DRAG,
-    DRAG_SHARE,
-    G1,
-    K_M,
-    PER_DISC,
-    RADIUS,
-    RATIO,
-    X,
-    Y,
-    Z,
-)
 
 STABILITY_LIMIT = 1.0
 """Largest product of rate and step length: a third of the stability limit, with an error of 2 % per step."""
@@ -138,33 +122,33 @@ def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
 
 @compiled
 def _induced_rates(vehicle: Any, state: Any) -> None:
-    """``rotor_rate`` of every rotor with induced flow into ``rotor_work``, which ``prepare_rotors`` wrote.
+    """``rotor_rate`` of every rotor with induced flow into ``scratch``, which ``prepare_rotors`` wrote.
 
     Without branches, for vector instructions.
     """
-    rows = state.rotor_work
+    rows = state.scratch
     inverse = vehicle.inertia_inverse
     lightness, turning = 1.0 / vehicle.mass, inverse[0, 0] + inverse[1, 1] + inverse[2, 2]
     for k in range(vehicle.rotor_count):
         speed = abs(state.rotor_speed[k])
-        ratio = rows[RATIO, k]
+        ratio = rows.ratio[k]
         turns = speed > 0.0
-        thrust, torque = static_figures(rows[C2, k], rows[C1, k], rows[K_M, k], rows[G1, k], speed, ratio)
-        slope = rows[BLADE, k] * speed
-        tip = speed * rows[RADIUS, k]
+        thrust, torque = static_figures(rows.c2[k], rows.c1[k], rows.k_m[k], rows.g1[k], speed, ratio)
+        slope = rows.blade[k] * speed
+        tip = speed * rows.radius[k]
         per_tip = 1.0 / (tip if turns else 1.0)
-        hover = 10.0 * thrust * per_tip * rows[PER_DISC, k] + 0.025 * tip
+        hover = 10.0 * thrust * per_tip * rows.per_disc[k] + 0.025 * tip
         drag = (2.0 * torque * speed + 1.5 * (thrust + slope * hover) * hover) * per_tip * per_tip
-        drag = drag * rows[DRAG_SHARE, k] + rows[DRAG, k] * speed * ratio
-        r2 = rows[X, k] ** 2 + rows[Y, k] ** 2 + rows[Z, k] ** 2
-        rows[DECAY, k] = (slope + drag) * (lightness + r2 * turning) * (1.0 if turns else 0.0)
+        drag = drag * rows.drag_share[k] + rows.drag[k] * speed * ratio
+        r2 = rows.x[k] ** 2 + rows.y[k] ** 2 + rows.z[k] ** 2
+        rows.decay[k] = (slope + drag) * (lightness + r2 * turning) * (1.0 if turns else 0.0)
 
 
 @compiled
 def decay_rate(vehicle: Any, state: Any, density: float) -> float:
     """Return an upper bound of the fastest decay rate of a state in 1/s, without contact.
 
-    ``rotor_work`` is as ``prepare_rotors`` leaves it.
+    ``scratch`` is as ``prepare_rotors`` leaves it.
     """
     north = state.velocity[0] - state.wind[0]
     east = state.velocity[1] - state.wind[1]
@@ -178,7 +162,7 @@ def decay_rate(vehicle: Any, state: Any, density: float) -> float:
     if vehicle.rotor_law == INDUCED_LAW:
         _induced_rates(vehicle, state)
         for k in range(vehicle.rotor_count):
-            rotors += state.rotor_work[DECAY, k]
+            rotors += state.scratch.decay[k]
         if vehicle.motor_kind != MOTOR_DC:
             return float(max(moving, turning) + rotors)
     for k in range(vehicle.rotor_count):

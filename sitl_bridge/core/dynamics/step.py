@@ -57,7 +57,7 @@ def _mean_specific_force(state: Any, qw: float, qx: float, qy: float, qz: float)
     norm = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
     # The inverse rotation: the vector part the other way round.
     qw, qx, qy, qz = qw * norm, -qx * norm, -qy * norm, -qz * norm
-    n, e, d = state.work[0, 0], state.work[0, 1], state.work[0, 2]
+    n, e, d = state.scratch.work[0, 0], state.scratch.work[0, 1], state.scratch.work[0, 2]
     state.specific_force[0] = rotated_north(qw, qx, qy, qz, n, e, d)
     state.specific_force[1] = rotated_east(qw, qx, qy, qz, n, e, d)
     state.specific_force[2] = rotated_down(qw, qx, qy, qz, n, e, d)
@@ -107,8 +107,8 @@ def _advance(
     north, east, sinking, qw, qx, qy, qz = v[0], v[1], v[2], q[0], q[1], q[2], q[3]
     touched = integrate_step(vehicle, state, density, gradient, down, gravity, scene, seconds, substeps)
     if touched > 0:
-        state.work[0, 0], state.work[0, 1] = (v[0] - north) / seconds, (v[1] - east) / seconds
-        state.work[0, 2] = (v[2] - sinking) / seconds - gravity
+        state.scratch.work[0, 0], state.scratch.work[0, 1] = (v[0] - north) / seconds, (v[1] - east) / seconds
+        state.scratch.work[0, 2] = (v[2] - sinking) / seconds - gravity
         _mean_specific_force(state, qw, qx, qy, qz)
         note_rest(vehicle, state, scene, gravity)
     else:

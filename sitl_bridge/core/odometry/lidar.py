@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.core.odometry.samples import LidarTurn, Pose, missing_estimator
+from sitl_bridge.base.extras import missing
+from sitl_bridge.core.odometry.samples import EXTRA, LidarTurn, Pose
 
 
 def rotation_vector(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -94,7 +95,7 @@ class KissIcpOdometry:
             )
             from kiss_icp.kiss_icp import KissICP
         except ImportError as error:
-            raise missing_estimator("kiss-icp", "kiss-icp") from error
+            raise missing("kiss-icp", "estimators of the kind kiss-icp", EXTRA) from error
         self._pipeline = KissICP(
             KISSConfig(
                 data=DataConfig(max_range=FARTHEST, deskew=True),
@@ -138,7 +139,7 @@ class SmallGicpOdometry:
         try:
             import small_gicp
         except ImportError as error:
-            raise missing_estimator("small-gicp", "small-gicp") from error
+            raise missing("small-gicp", "estimators of the kind small-gicp", EXTRA) from error
         self._library = small_gicp
         self._voxel = voxel
         self._map = small_gicp.GaussianVoxelMap(voxel)

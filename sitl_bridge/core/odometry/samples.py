@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.errors import UserError
-
 Pose = NDArray[np.float64]
 """(4, 4), axes of the sensor at a sample to its axes at the first sample."""
 EXTRA = "odometry"
@@ -86,16 +84,3 @@ class StereoEstimator(Protocol):
     def update(self, images: StereoImages) -> Pose:
         """Return the pose at the time of the images."""
         ...
-
-
-def missing_estimator(name: str, package: str) -> UserError:
-    """The error for an estimator whose package is not installed.
-
-    Args:
-        name: of the estimator.
-        package: its name for pip.
-    """
-    return UserError(
-        f"the estimator {name} needs the package {package}, which is not installed: pip install {package},"
-        f" or pip install 'sitl-bridge[{EXTRA}]'"
-    )

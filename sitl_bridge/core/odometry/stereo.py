@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.extras import missing
 from sitl_bridge.core.odometry.samples import Pose, StereoImages, StereoRig
 
 CORNERS, CORNER_DISTANCE = 600, 14
@@ -46,10 +46,7 @@ class StereoOdometry:
         try:
             import cv2
         except ImportError as error:
-            raise UserError(
-                "the estimator stereo-vo needs the package opencv-python-headless, which is not installed:"
-                " pip install opencv-python-headless, or pip install 'sitl-bridge[perception]'"
-            ) from error
+            raise missing("opencv-python-headless", "estimators of the kind stereo-vo") from error
         self._cv2: Any = cv2
         self._maps, self._axes, projection, shift = _rectification(cv2, rig)
         self._camera = projection[:, :3].copy()

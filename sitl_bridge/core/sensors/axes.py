@@ -22,12 +22,8 @@ def to_sensor(sensor: Any, u: float, v: float, w: float) -> tuple[float, float, 
 @compiled
 def point_velocity(sensor: Any, state: Any) -> tuple[float, float, float]:
     """Return the velocity over ground of a sensor's mounting position, NED in m/s."""
-    p = state.angular_velocity[0]
-    q = state.angular_velocity[1]
-    r = state.angular_velocity[2]
-    x = sensor.position[0]
-    y = sensor.position[1]
-    z = sensor.position[2]
+    p, q, r = state.angular_velocity
+    x, y, z = sensor.position
     n, e, d = to_ned(state.attitude, q * z - r * y, r * x - p * z, p * y - q * x)
     return state.velocity[0] + n, state.velocity[1] + e, state.velocity[2] + d
 

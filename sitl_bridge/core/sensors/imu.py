@@ -117,15 +117,9 @@ def sample_imu(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: 
     integrates samples by the trapezoidal rule (src/lib/.../Integrator.hpp), which is exact to second order
     for instantaneous values; means would lag by half a step.
     """
-    p = state.angular_velocity[0]
-    q = state.angular_velocity[1]
-    r = state.angular_velocity[2]
-    dp = state.angular_acceleration[0]
-    dq = state.angular_acceleration[1]
-    dr = state.angular_acceleration[2]
-    x = sensor.position[0]
-    y = sensor.position[1]
-    z = sensor.position[2]
+    p, q, r = state.angular_velocity
+    dp, dq, dr = state.angular_acceleration
+    x, y, z = sensor.position
     cx = q * z - r * y
     cy = r * x - p * z
     cz = p * y - q * x

@@ -84,10 +84,12 @@ def distance_along(environment: Any, sensor: Any, state: Any, tilt: float, turn:
     )
     scene = environment.scene
     if scene.shape_count > 0 or scene.groundless != 0:
-        origin, direction = state.work[0], state.work[1]
+        origin, direction = state.scratch.work[0], state.scratch.work[1]
         origin[0], origin[1], origin[2] = north, east, down
         direction[0], direction[1], direction[2] = n, e, slope
-        distance, _, _, _, _ = cast_ray(scene, origin, direction, FURTHEST, state.ray_work, state.ray_stack)
+        distance, _, _, _, _ = cast_ray(
+            scene, origin, direction, FURTHEST, state.scratch.ray_work, state.scratch.ray_stack
+        )
         return distance
     if slope <= 0.0:
         return math.inf

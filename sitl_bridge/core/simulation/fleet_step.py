@@ -15,7 +15,7 @@ from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.contact_log import note_contacts
 from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
-from sitl_bridge.core.dynamics.records import POSE, STATE, VEHICLE
+from sitl_bridge.core.dynamics.records import STATE, VEHICLE
 from sitl_bridge.core.dynamics.step import advance_vehicle, has_diverged
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import sample_sensors
@@ -23,6 +23,26 @@ from sitl_bridge.core.world.records import ENVIRONMENT, START, TURBULENCE, WIND,
 from sitl_bridge.core.world.scene import place_moving_shapes
 from sitl_bridge.core.world.wind import carry_turbulence
 from sitl_bridge.core.world.wind_shadow import air_velocity
+
+POSE = np.dtype(
+    [
+        ("time", "i8"),  # us
+        ("position", "f8", 3),  # m NED
+        ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
+        # m/s^2, rad/s, rad/s^2 body: specific force, angular velocity and acceleration, as of STATE
+        ("inertial", "f8", 9),
+    ],
+    align=True,
+)
+HISTORY = np.dtype(
+    [
+        ("address", "i8"),  # of (length,) POSE; 0 for none
+        ("length", "i8"),
+        ("count", "i8"),  # poses written so far; the next is stored at this number modulo the length
+    ],
+    align=True,
+)
+"""The ring of a vehicle's past poses, for sensors whose samples take several steps."""
 
 
 class FleetArrays(NamedTuple):
@@ -43,6 +63,7 @@ class FleetArrays(NamedTuple):
         wind_series: (k, 4) time in s and wind NED in m/s; k = 0 for none.
         sensors: (n, MAX_SENSORS) SENSOR.
         sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
+        histories: (n,) HISTORY.
         neighbours: how vehicles act on one another.
     """
 
@@ -57,15 +78,16 @@ class FleetArrays(NamedTuple):
     wind_series: Annotated[NDArray[np.float64], 2]
     sensors: Annotated[NDArray[np.void], SENSOR, 2]
     sensor_states: Annotated[NDArray[np.void], SENSOR_STATE, 2]
+    histories: Annotated[NDArray[np.void], HISTORY]
     neighbours: ProximityArrays
 
 
 @compiled
-def _remember_pose(state: Any, time: int) -> None:
+def _remember_pose(history: Any, state: Any, time: int) -> None:
     """Write a vehicle's pose into its ring of poses, if it has one."""
-    if state.history == 0:
+    if history.address == 0:
         return
-    pose = array_at(state.history, state.history_length, POSE)[state.history_count % state.history_length]
+    pose = array_at(history.address, history.length, POSE)[history.count % history.length]
     pose.time = time
     for i in range(3):
         pose.position[i] = state.position[i]
@@ -74,11 +96,11 @@ def _remember_pose(state: Any, time: int) -> None:
         pose.inertial[6 + i] = state.angular_acceleration[i]
     for i in range(4):
         pose.attitude[i] = state.attitude[i]
-    state.history_count += 1
+    history.count += 1
 
 
 @compiled
-def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
+def _apply_wind(fleet: FleetArrays, i: int, time: int, seconds: float) -> None:
     """Set a vehicle's wind for the coming step: the world's, and the downwash of other vehicles."""
     state, wind, memory = fleet.states[i], fleet.wind[0], fleet.wind_states[i]
     x, y, z = state.position
@@ -91,7 +113,7 @@ def _apply_wind(fleet: Any, i: int, time: int, seconds: float) -> None:
 
 
 @compiled
-def move_vehicle(fleet: Any, i: int, time: int, step: int, substeps: int) -> bool:
+def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int) -> bool:
     """Advance vehicle ``i`` from ``time`` to ``time + step`` (us), without its sensors.
 
     Returns:
@@ -104,12 +126,12 @@ def move_vehicle(fleet: Any, i: int, time: int, step: int, substeps: int) -> boo
     if has_diverged(state):
         return False
     note_contacts(fleet.neighbours, i, vehicle, state, environment.scene, time + step)
-    _remember_pose(state, time + step)
+    _remember_pose(fleet.histories[i], state, time + step)
     return True
 
 
 @compiled
-def move_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
+def move_fleet(fleet: FleetArrays, time: int, step: int, substeps: int) -> int:
     """Advance every vehicle from ``time`` to ``time + step`` (us), without its sensors.
 
     A vehicle depends on the others only through collisions and downwash.  With both off, its bytes are the
@@ -137,7 +159,7 @@ def move_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
 
 
 @compiled
-def sample_vehicle(fleet: Any, i: int, time: int, step: int) -> None:
+def sample_vehicle(fleet: FleetArrays, i: int, time: int, step: int) -> None:
     """Sample the sensors of vehicle ``i`` at ``time`` (us), the end of a step.
 
     That depends on no other vehicle's sensors, so a vehicle's frame may be sent before the next is sampled.
@@ -147,7 +169,7 @@ def sample_vehicle(fleet: Any, i: int, time: int, step: int) -> None:
 
 
 @compiled
-def advance_fleet(fleet: Any, time: int, step: int, substeps: int) -> int:
+def advance_fleet(fleet: FleetArrays, time: int, step: int, substeps: int) -> int:
     """Advance every vehicle from ``time`` to ``time + step`` (us) and sample its sensors there.
 
     Arguments and result as of ``move_fleet``; where a vehicle diverged, no sensor is sampled.

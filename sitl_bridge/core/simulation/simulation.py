@@ -28,12 +28,13 @@ from sitl_bridge.core.dynamics.proximity import (
     ProximityArrays,
     hull,
 )
-from sitl_bridge.core.dynamics.records import POSE, zero_states
+from sitl_bridge.core.dynamics.records import zero_states
+from sitl_bridge.core.dynamics.rotor import check_table_addresses
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.stability import check_stability
 from sitl_bridge.core.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import refuse_rates_beyond, start_sensor
-from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_block, advance_steps
+from sitl_bridge.core.simulation.fleet_step import HISTORY, POSE, FleetArrays, advance_block, advance_steps
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import START, WIND_STATE
 from sitl_bridge.core.world.turbulence import episode_shift, turbulence_field
@@ -131,12 +132,14 @@ class Simulation:
         self._handles: NDArray[np.int64] | None = None
         self._handled_series = world.wind_series
         self._histories: dict[int, NDArray[np.void]] = {}
+        self._rings = np.zeros(n, HISTORY)
         self._shapes_at_start = world.scene.shapes.copy()
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {self.names[i]}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
             check_law_address(self.vehicles[i])
+            check_table_addresses(self.vehicles[i])
             self._refuse_unstable(self.vehicles[i], self.names[i])
             self.restart_vehicle(i)
 
@@ -230,6 +233,7 @@ class Simulation:
             shift: (3,) m, body, of the new centre of gravity from the old one.
         """
         check_law_address(vehicle)
+        check_table_addresses(vehicle)
         state = self.states[i]
         rotation = matrix_from_quaternion(state["attitude"])
         state["position"] += rotation @ shift
@@ -247,8 +251,7 @@ class Simulation:
 
     def _begin_history(self, i: int) -> None:
         history, state = self._histories[i], self.states[i]
-        state["history"], state["history_length"] = history.ctypes.data, len(history)
-        state["history_count"] = 1
+        self._rings[i] = (history.ctypes.data, len(history), 1)
         inertial = [state[name] for name in ("specific_force", "angular_velocity", "angular_acceleration")]
         history[0] = (self.time, state["position"], state["attitude"], np.concatenate(inertial))
 
@@ -259,7 +262,7 @@ class Simulation:
 
         ``POSE`` and ``remember_poses`` describe them.
         """
-        history, count = self._histories[i], int(self.states[i]["history_count"])
+        history, count = self._histories[i], int(self._rings[i]["count"])
         order = np.arange(max(0, count - len(history)), count) % len(history)
         poses = history[order]
         return poses["time"], poses["position"], poses["attitude"], poses["inertial"]
@@ -280,6 +283,7 @@ class Simulation:
             world.wind_series,
             self.sensors,
             self.sensor_states,
+            self._rings,
             ProximityArrays(self.proximity, self.hulls, self.touching, self._collisions, self._contacts),
         )
 

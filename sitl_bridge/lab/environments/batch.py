@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.kernels.thread_blocks import BLOCKS_PER_THREAD, cut, run_blocks, thread_count
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.dynamics.records import EULER, RUNGE_KUTTA, STATE
+from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, RUNGE_KUTTA, STATE
 from sitl_bridge.core.sensors.records import GPS, KIND_NAMES, SENSOR_STATE
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -30,9 +30,7 @@ from sitl_bridge.core.world.records import WIND_STATE
 from sitl_bridge.core.world.world import World
 from sitl_bridge.lab.environments.action_levels import ActionLevel
 from sitl_bridge.lab.environments.batch_arrays import BatchArrays
-from sitl_bridge.lab.environments.batch_reset import reset_batch
-from sitl_bridge.lab.environments.batch_step import fly_block, fly_together, observe_batch
-from sitl_bridge.lab.environments.lasting_words import lasting_words
+from sitl_bridge.lab.environments.batch_step import fly_block, fly_together, observe_batch, reset_batch
 from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.records import (
     BATCH,
@@ -169,17 +167,18 @@ class VehicleBatch:
                 proximity=proximity,
             )
         crowded = len(self._world.scene.shapes) > 0
-        kept = STATE.fields["rotor_work" if crowded else "history"][1] // 8  # type: ignore[index]
-        alone, health = proximity is None and not crowded, randomisation.varies_rotors
+        words = _lasting_words(
+            airframe.record, alone=proximity is None, crowded=crowded, health=randomisation.varies_rotors
+        )
         actions = np.zeros((count, level.size))
         commands = np.zeros((count, len(airframe.rotors)))
         slots = _slots(sensors)
         work = self._work(airframe, blocks, sensors, height)
         self._arrays = BatchArrays(
-            batch=self._settings(level, kept, randomisation),
+            batch=self._settings(level, words, randomisation),
             reset=randomisation.pack(),
             **work,
-            **_memories(count, level, lasting_words(airframe.record, kept, alone=alone, health=health)),
+            **_memories(count, level, words),
             fresh_vehicle=airframe.vehicle().reshape(1),
             fresh_state=work["state_words"][:1].copy(),
             fresh_controller=work["controller_words"][:1].copy(),
@@ -236,11 +235,14 @@ class VehicleBatch:
             "sensors": np.tile(sensors, (blocks, 1)),
         }
 
-    def _settings(self, level: ActionLevel, kept: int, randomisation: Randomisation) -> NDArray[np.void]:
+    def _settings(
+        self, level: ActionLevel, words: LastingWords, randomisation: Randomisation
+    ) -> NDArray[np.void]:
         """(1,) BATCH."""
         batch = np.zeros(1, BATCH)
         record, wind = batch[0], self._world.wind[0]
-        record["level"], record["step"], record["state_words"] = level.number, self.step_time, kept
+        record["level"], record["step"], record["state_words"] = level.number, self.step_time, words.all
+        record["flying_words"], record["ground_first"] = words.flying, words.ground.start
         record["controller_first"], record["max_tilt"] = CHANGING[0], MAX_TILT
         record["wind"], record["turbulence"] = wind["steady"], wind["dryden_speed_20ft"]
         latitude = float(self._world.environment[0]["latitude"])
@@ -369,17 +371,46 @@ class VehicleBatch:
         return hit
 
 
-def _memories(
-    count: int, level: ActionLevel, words: tuple[NDArray[np.uint64], NDArray[np.uint64]]
-) -> dict[str, Any]:
-    """Memory of each vehicle, ``words`` as ``lasting_words`` gives them."""
-    flying, grounded = words
+class LastingWords(NamedTuple):
+    """64-bit words of a STATE that a vehicle remembers.
+
+    Attributes:
+        all: words before those that are constant or scratch.
+        flying: of them, the first ones, which last from step to step.
+        ground: those that last beside them while it touches the ground or rests.
+    """
+
+    all: int
+    flying: int
+    ground: range
+
+
+def _lasting_words(vehicle: NDArray[np.void], *, alone: bool, crowded: bool, health: bool) -> LastingWords:
+    """Words of a STATE that vehicles remember.
+
+    Args:
+        vehicle: () VEHICLE record.
+        alone: whether no other vehicle acts on it; else everything is remembered always.
+        crowded: whether there is a scene; likewise.
+        health: whether the rotors' health differs between vehicles.
+    """
+    first = {name: place[1] // 8 for name, place in STATE.fields.items()}  # type: ignore[union-attr]
+    count = first["scratch" if crowded else "groundless"]
+    if not alone or crowded:
+        return LastingWords(count, count, range(0))
+    if vehicle["esc_thermal_time"] > 0.0:  # of an empty battery, currents are read but not written
+        return LastingWords(count, first["wind"], range(0))
+    more = health or vehicle["rotor_law"] == INDUCED_LAW or vehicle["vibration"] != 0
+    flying = first["in_contact" if more else "induced_velocity"]
+    return LastingWords(count, flying, range(first["in_contact"], first["wind"]))
+
+
+def _memories(count: int, level: ActionLevel, words: LastingWords) -> dict[str, Any]:
+    """Memory of each vehicle."""
     remembered = 0 if level.number == MOTORS else CHANGING[1] - CHANGING[0]
     return {
-        "motions": np.zeros((count, len(flying) + 1), np.int64),
-        "motion_words": flying,
-        "grounds": np.zeros((count, len(grounded)), np.int64),
-        "ground_words": grounded,
+        "motions": np.zeros((count, words.flying + 1), np.int64),
+        "grounds": np.zeros((count, len(words.ground)), np.int64),
         "memories": np.zeros((count, remembered), np.int64),
     }
 

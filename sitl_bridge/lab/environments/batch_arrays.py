@@ -45,9 +45,7 @@ class BatchArrays(NamedTuple):
         clocks: (n,) us since the start of the episode.
         events: (n,) uint8, of the last action.
         motions: (n, a + 1) words of a STATE that last, and whether the ground's words last as well.
-        motion_words: (a,) their indices.
         grounds: (n, g) words of a STATE that last on the ground alone.
-        ground_words: (g,) their indices.
         memories: (n, words) what lasts of a CONTROLLER.
         wrenches: (n,) WRENCH.
         wind_states: (n,) WIND_STATE.
@@ -87,9 +85,7 @@ class BatchArrays(NamedTuple):
     clocks: NDArray[np.int64]
     events: NDArray[np.uint8]
     motions: Annotated[NDArray[np.int64], 2]
-    motion_words: NDArray[np.uint64]
     grounds: Annotated[NDArray[np.int64], 2]
-    ground_words: NDArray[np.uint64]
     memories: Annotated[NDArray[np.int64], 2]
     wrenches: Annotated[NDArray[np.void], WRENCH]
     wind_states: Annotated[NDArray[np.void], WIND_STATE]

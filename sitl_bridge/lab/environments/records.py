@@ -62,7 +62,9 @@ BATCH = np.dtype(
     [
         ("level", "i8"),
         ("step", "i8"),  # us
-        ("state_words", "i8"),  # 64-bit words of a STATE that last from step to step
+        ("state_words", "i8"),  # 64-bit words of a STATE that are not constant or scratch
+        ("flying_words", "i8"),  # the first of them, which last from step to step
+        ("ground_first", "i8"),  # first of those that last on the ground alone
         ("controller_first", "i8"),  # the first word of a CONTROLLER that changes
         ("max_tilt", "f8"),  # rad, of a velocity setpoint
         ("wind", "f8", 3),  # m/s NED, steady wind of the world

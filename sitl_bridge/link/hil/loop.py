@@ -164,7 +164,7 @@ def _sleep(nanoseconds: int, clock: Any) -> None:
 
 
 @compiled
-def _log(loop: Any, fleet: Any, arrays: Any) -> None:
+def _log(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
     """Append one row per vehicle: the state, the commands that led to it, and the frames it was sent."""
     for i in range(fleet.states.shape[0]):
         link = arrays.links[i]
@@ -208,7 +208,7 @@ def _send_due_bytes(link: Any, out: Any) -> None:
 
 
 @compiled
-def _send_frames(loop: Any, fleet: Any, arrays: Any) -> None:
+def _send_frames(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
     """Sample every vehicle; write and send its frames, behind messages that the server may have put.
 
     Vehicle by vehicle, so that the first flight stacks compute while the others' sensors are sampled.
@@ -271,7 +271,7 @@ def _receive(link: Any, buffer: Any, scratch: Any, now: int, how: int) -> None:
 
 
 @compiled
-def _watch_awaited(loop: Any, arrays: Any, until: int) -> tuple[int, int, int]:
+def _watch_awaited(loop: Any, arrays: LinkArrays, until: int) -> tuple[int, int, int]:
     """Prepare ``polls`` with the links whose answers are awaited.
 
     Returns:
@@ -303,7 +303,7 @@ def _watch_awaited(loop: Any, arrays: Any, until: int) -> tuple[int, int, int]:
 
 
 @compiled
-def _receive_when_ready(arrays: Any, until: int) -> None:
+def _receive_when_ready(arrays: LinkArrays, until: int) -> None:
     """Wait until a link in ``polls`` is ready, not beyond ``until`` (ns); receive, and send the bytes due."""
     links, polls, clock = arrays.links, arrays.polls, arrays.clock
     wait = max(until - monotonic(clock), 0)
@@ -321,7 +321,7 @@ def _receive_when_ready(arrays: Any, until: int) -> None:
 
 
 @compiled
-def _await_answers(loop: Any, arrays: Any, until: int) -> int:
+def _await_answers(loop: Any, arrays: LinkArrays, until: int) -> int:
     """Wait for the answers of this step, not beyond ``until`` (ns); _ANSWERED, or why the loop returns."""
     links, clock = arrays.links, arrays.clock
     for i in range(links.shape[0]):
@@ -345,7 +345,7 @@ def _await_answers(loop: Any, arrays: Any, until: int) -> int:
 
 
 @compiled
-def _take_commands(links: Any, fleet: Any) -> None:
+def _take_commands(links: Any, fleet: FleetArrays) -> None:
     """Apply each flight stack's last commands to its vehicle."""
     for i in range(links.shape[0]):
         fleet.armed[i] = 1 if (links[i].mode & ARMED) != 0 else 0
@@ -370,7 +370,7 @@ def _step_is_due(loop: Any, clock: Any, until: int) -> bool:
 
 
 @compiled
-def _take_step(loop: Any, fleet: Any, arrays: Any) -> bool:
+def _take_step(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> bool:
     """Advance the vehicles and send their frames; False if the motion of one has diverged."""
     diverged = move_fleet(fleet, loop.time, loop.step, loop.substeps)
     if diverged >= 0:
@@ -387,7 +387,7 @@ def _take_step(loop: Any, fleet: Any, arrays: Any) -> bool:
 
 
 @compiled
-def _log_is_full(loop: Any, fleet: Any, arrays: Any) -> bool:
+def _log_is_full(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> bool:
     """Whether a block has no room for another step."""
     n = fleet.states.shape[0]
     if loop.recorded_bytes + n * SEND_BUFFER > arrays.frames.shape[0]:
@@ -396,7 +396,7 @@ def _log_is_full(loop: Any, fleet: Any, arrays: Any) -> bool:
 
 
 @compiled
-def _while_flight_stacks_compute(loop: Any, fleet: Any, arrays: Any) -> None:
+def _while_flight_stacks_compute(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
     """Do what the next frame does not depend on: log, and draw random numbers ahead."""
     _log(loop, fleet, arrays)
     for i in range(fleet.states.shape[0]):

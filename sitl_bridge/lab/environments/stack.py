@@ -18,14 +18,14 @@ from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.lab.environments.action_levels import LEVELS, action_level
-from sitl_bridge.lab.environments.environment_spaces import (
+from sitl_bridge.lab.environments.records import ATTITUDE, RATES, TRUTH_SIZE
+from sitl_bridge.lab.environments.spaces import (
+    LIMIT,
     Observation,
     action_space,
     observation_figures,
     observation_space,
 )
-from sitl_bridge.lab.environments.observation_figures import LIMIT
-from sitl_bridge.lab.environments.records import ATTITUDE, RATES, TRUTH_SIZE
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.session.fleet_settings import FleetSettings

@@ -15,14 +15,14 @@ from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.lab.environments.action_levels import action_level
-from sitl_bridge.lab.environments.environment_spaces import (
+from sitl_bridge.lab.environments.randomisation import Randomisation
+from sitl_bridge.lab.environments.spaces import (
+    LIMIT,
     Observation,
     action_space,
     observation_figures,
     observation_space,
 )
-from sitl_bridge.lab.environments.observation_figures import LIMIT
-from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.lab.environments.tasks import ReachWaypoint, Task, VehicleMotion
 

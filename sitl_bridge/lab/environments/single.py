@@ -9,8 +9,8 @@ from gymnasium import Env
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike
 
-from sitl_bridge.lab.environments.environment_spaces import Observation
-from sitl_bridge.lab.environments.vector_environment import VectorEnvironment
+from sitl_bridge.lab.environments.spaces import Observation
+from sitl_bridge.lab.environments.vector import VectorEnvironment
 
 
 class Environment(Env[Observation, ArrayLike]):

@@ -15,15 +15,16 @@ from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.lab.environments.action_levels import action_level
 from sitl_bridge.lab.environments.batch import VehicleBatch
-from sitl_bridge.lab.environments.environment_spaces import (
+from sitl_bridge.lab.environments.randomisation import Randomisation
+from sitl_bridge.lab.environments.spaces import (
     SENSOR_FIGURES,
     Observation,
     action_space,
     observation_figures,
     observation_space,
+    write_figures,
+    write_ways,
 )
-from sitl_bridge.lab.environments.observation_figures import write_figures, write_ways
-from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
 
