@@ -117,7 +117,7 @@ def test_what_is_published_is_of_the_documented_messages_and_true(
     lockstep: LockstepServer, start_bus: Callable[..., tuple[Bus, Client]], wait_for: Wait
 ) -> None:
     bus, client = start_bus()
-    client.send("sitl/run/vehicle/1/command/rotor", request_id="lost", rotor=2)
+    client.send("sitl/run/vehicle/1/command/motor_loss", request_id="lost", motor=3)
     wait_for(lambda: client.heard["sitl/run/vehicle/1/event"], "an event")
     wait_for(lambda: client.answer("lost"), "the answer")
     lost = client.answer("lost")
@@ -165,8 +165,8 @@ def test_every_command_does_what_it_says(
     steps = lockstep.status().steps
     do(f"{run}/step", count=7)
     wait_for(lambda: lockstep.status().steps == steps + 7, "seven steps")
-    do(f"{vehicle}/fault", sensor="magnetometer", fault="stuck")
-    do(f"{vehicle}/jam", level=0.5)
+    do(f"{vehicle}/sensor_fault", sensor="magnetometer", fault="stuck")
+    do(f"{vehicle}/gps_jamming", level=0.5)
     do(f"{vehicle}/teleport", position=[100.0, -20.0, -30.0], velocity=[1.0, 0.0, 0.0], yaw=90.0)
     state = simulation.states[0]
     assert state["position"][:2].tolist() == [100.0, -20.0]
@@ -174,8 +174,8 @@ def test_every_command_does_what_it_says(
     assert state["attitude"].tolist() == pytest.approx([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])
     health = client.heard["sitl/run/vehicle/0/health"]
     wait_for(lambda: {f["fault"] for f in health[-1]["faults"]} == {"stuck", "jammed"}, "both faults")
-    do(f"{vehicle}/fault", sensor="magnetometer", fault="none")
-    do(f"{vehicle}/jam", level=0.0)
+    do(f"{vehicle}/sensor_fault", sensor="magnetometer", ends=True)
+    do(f"{vehicle}/gps_jamming", ends=True)
     wait_for(lambda: health[-1]["faults"] == [], "no fault")
     do(f"{run}/resume")
     do(f"{run}/pace", speed="max")
@@ -195,9 +195,9 @@ def test_what_cannot_be_done_is_refused_with_a_reason(
         "pace": ("sitl/run/command/pace", {"speed": 0}, "greater than or equal to 0.01"),
         "step": ("sitl/run/command/step", {"count": 1, "pace": 3}, "pace"),
         "kind": ("sitl/run/command/fly", {}, "there is wind, pace"),
-        "who": ("sitl/run/vehicle/9/command/rotor", {"rotor": 0}, "no vehicle '9'"),
-        "rotor": ("sitl/run/vehicle/0/command/rotor", {"rotor": 7}, "rotors 0 to 3"),
-        "sensor": ("sitl/run/vehicle/0/command/fault", {"sensor": "nose", "fault": "off"}, "imu 0"),
+        "who": ("sitl/run/vehicle/9/command/motor_loss", {"motor": 1}, "no vehicle '9'"),
+        "rotor": ("sitl/run/vehicle/0/command/motor_loss", {"motor": 8}, "motors 1 to 4"),
+        "sensor": ("sitl/run/vehicle/0/command/sensor_fault", {"sensor": "nose", "fault": "off"}, "imu 0"),
         "place": ("sitl/run/vehicle/0/command/teleport", {"position": [0.0, 5.0, 0.0]}, "vehicle 1 is there"),
         "under": ("sitl/run/vehicle/0/command/teleport", {"position": [0.0, 0.0, 9.0]}, "position.2"),
         "formation": ("sitl/run/command/formation", {"pattern": "v"}, "nothing in this run"),
@@ -317,7 +317,7 @@ def test_a_flood_of_commands_neither_loses_nor_blocks_a_step(
 
     def accepted() -> bool:
         """Sent again with the same id until it is taken, as a client would."""
-        client.send("sitl/run/vehicle/0/command/rotor", request_id="afterwards", rotor=0, health=0.5)
+        client.send("sitl/run/vehicle/0/command/motor_loss", request_id="afterwards", motor=1, thrust=0.5)
         time.sleep(0.2)
         reply = client.answer("afterwards")
         return reply is not None and reply.accepted

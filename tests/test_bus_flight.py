@@ -111,11 +111,11 @@ def test_a_flight_is_seen_whole_and_steered(
         assert client.ask(wait_for, "command/step", request_id="wind", count=10).duplicate
         time.sleep(SILENCE_LIMIT + 3.0)  # the mission is not to take the vehicle for lost
         client.do(wait_for, "command/resume")
-        client.do(wait_for, "vehicle/0/command/fault", sensor="magnetometer", fault="off")
+        client.do(wait_for, "vehicle/0/command/sensor_fault", sensor="magnetometer", fault="off")
         wait_for(lambda: client.last("vehicle/0/health")["faults"], "the fault")
-        client.do(wait_for, "vehicle/0/command/fault", sensor="magnetometer", fault="none")
-        refused = client.ask(wait_for, "vehicle/0/command/rotor", rotor=7)
-        assert "rotors 0 to 3" in refused.reason
+        client.do(wait_for, "vehicle/0/command/sensor_fault", sensor="magnetometer", ends=True)
+        refused = client.ask(wait_for, "vehicle/0/command/motor_loss", motor=8)
+        assert "motors 1 to 4" in refused.reason
         refused = client.ask(wait_for, "command/formation", pattern="cube")
         assert "this run has no formation" in refused.reason
         client.close()
@@ -228,10 +228,10 @@ def test_real_px4_is_seen_and_flies_through_wind_and_a_loss_of_gps(
         wait_for(lambda: client.last("vehicle/0/state")["wind"][1] == pytest.approx(-4.0), "the wind")
         # PX4 carries on for EKF2_NOAID_TOUT, 5 s, without a fix.
         client.do(wait_for, "command/pace", speed=1)
-        lost = client.do(wait_for, "vehicle/0/command/fault", sensor="gps", fault="off").time
+        lost = client.do(wait_for, "vehicle/0/command/sensor_fault", sensor="gps", fault="off").time
         wait_for(lambda: client.last("vehicle/0/health")["faults"], "the fault")
         wait_for(lambda: client.last("clock")["time"] > lost + 1.5, "1.5 s")
-        client.do(wait_for, "vehicle/0/command/fault", sensor="gps", fault="none")
+        client.do(wait_for, "vehicle/0/command/sensor_fault", sensor="gps", ends=True)
         wait_for(lambda: not client.last("vehicle/0/health")["faults"], "no fault")
         client.do(wait_for, "command/pace", speed="max")
         wait_for(lambda: not client.last("status")["online"], "the end", END)

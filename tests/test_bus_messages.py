@@ -253,7 +253,7 @@ def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
             assert office.queue.receive(f"sitl/run/{topic}", body) is None
             assert office.poll() == []
 
-        send("vehicle/b/command/rotor", "lost", rotor=1)
+        send("vehicle/b/command/motor_loss", "lost", motor=2)
         run.advance(3)
         (reply,) = office.poll()
         assert (reply.accepted, reply.vehicle, reply.time) == (True, "b", 0.0)

@@ -10,9 +10,8 @@ import pytest
 
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.sensors.sensor_faults import find_sensor
-from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.vehicle import event_specification
 from sitl_bridge.core.vehicle.airframe import Airframe, Payload
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.session.flight_choices import Choices
@@ -122,7 +121,7 @@ def test_the_shipped_formation_stands_where_its_start_has_it_and_is_flown_by_one
 
 def simulation_of(*airframes: Airframe) -> Simulation:
     setups = [
-        VehicleSetup(a.vehicle(), a.sensor_records(), position=(0.0, 5.0 * i, 0.0), name=str(i))
+        VehicleSetup.from_airframe(a, position=(0.0, 5.0 * i, 0.0), name=str(i))
         for i, a in enumerate(airframes)
     ]
     return Simulation(World(), setups)
@@ -131,15 +130,11 @@ def simulation_of(*airframes: Airframe) -> Simulation:
 def test_events_begin_and_pass(iris: Airframe) -> None:
     s = simulation_of(iris, iris)
     said: list[str] = []
-    events = (
-        event_specification.MotorEvent(
-            kind="motor_loss", at=1.0, vehicles=("1",), motor=2, thrust=0.25, lasts=2.0
-        ),
-        event_specification.SensorEvent(
-            kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)
-        ),
+    happening = (
+        events.MotorEvent(kind="motor_loss", at=1.0, vehicles=("1",), motor=2, thrust=0.25, lasts=2.0),
+        events.SensorEvent(kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)),
     )
-    found = scheduled_events.actions(events, s, [iris, iris], said.append)
+    found = events.actions(happening, s, said.append)
     assert [at for at, _ in found] == [1.0, 3.0, 2.0]
     found[0][1]()
     assert s.states["rotor_health"][1, 1] == 0.25
@@ -162,9 +157,9 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
     state["angular_velocity"] = (0.0, 0.0, 2.0)
     state["velocity"] = (3.0, 0.0, 0.0)
     hub = state["position"] + np.array(loaded.rotors[0].position)
-    event = event_specification.PayloadEvent(kind="payload_drop", at=0.0)
+    event = events.PayloadEvent(kind="payload_drop", at=0.0)
     assert event.problem(loaded) == ""
-    scheduled_events.actions((event,), s, [loaded], lambda _line: None)[0][1]()
+    events.actions((event,), s, lambda _line: None)[0][1]()
     assert s.vehicles[0]["mass"] == pytest.approx(iris.mass)
     assert np.allclose(s.vehicles[0]["inertia"], iris.inertia.matrix())
     # It stands nearly level: the hub, as any point of the body, stays where it is.
@@ -174,7 +169,7 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
 
 
 def test_gusts_become_part_of_the_wind() -> None:
-    gust = event_specification.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
-    wind = scheduled_events.with_gusts(WorldSpecification(), (gust,)).wind
+    gust = events.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
+    wind = events.with_gusts(WorldSpecification(), (gust,)).wind
     assert len(wind.gusts) == 1
     assert wind.gusts[0].start == 12.0

@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.core.sensors.sensor_faults import find_sensor
-from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.vehicle import event_specification
 from sitl_bridge.core.vehicle.airframe import Airframe, Payload
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
@@ -26,7 +25,7 @@ HOVER = 0.475
 
 def flying(airframe: Airframe, control: float = HOVER) -> Simulation:
     """High above the ground, at rest, its motors at speed."""
-    simulation = Simulation(World(), [VehicleSetup(airframe.vehicle(), airframe.sensor_records())])
+    simulation = Simulation(World(), [VehicleSetup.from_airframe(airframe)])
     simulation.states["position"][0] = (0.0, 0.0, -500.0)
     simulation.armed[:] = 1
     simulation.controls[0, : len(airframe.rotors)] = control
@@ -36,10 +35,10 @@ def flying(airframe: Airframe, control: float = HOVER) -> Simulation:
     return simulation
 
 
-def act(simulation: Simulation, airframe: Airframe, *events: Any) -> None:
+def act(simulation: Simulation, *happening: Any) -> None:
     """Fly until the events are over: each action at its time, between two steps."""
     start = simulation.time
-    actions = scheduled_events.actions(events, simulation, [airframe], lambda _line: None)
+    actions = events.actions(happening, simulation, lambda _line: None)
     for seconds, action in sorted(actions, key=lambda a: a[0]):
         simulation.advance((start + round(1e6 * seconds) - simulation.time) // simulation.step)
         action()
@@ -64,11 +63,11 @@ def test_jamming_takes_satellites_and_accuracy_then_the_fix_and_passes(iris: Air
     s = flying(iris)
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [3.0, 10.0]
-    act(s, iris, event_specification.JammingEvent(kind="gps_jamming", at=0.0, level=0.65))
+    act(s, events.JammingEvent(kind="gps_jamming", at=0.0, level=0.65))
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [2.0, 3.0]
     assert fix(s)[6] > 3.0, "beyond EKF2_REQ_EPH"
-    act(s, iris, event_specification.JammingEvent(kind="gps_jamming", at=0.0, level=1.0, lasts=1.0))
+    act(s, events.JammingEvent(kind="gps_jamming", at=0.0, level=1.0, lasts=1.0))
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [3.0, 10.0]
 
@@ -78,7 +77,7 @@ def test_of_rtk_jamming_leaves_an_ordinary_fix_at_first() -> None:
     s = flying(airframe)
     seconds(s, 1.0)
     assert fix(s)[6:9].tolist() == [0.01, 0.01, 6.0]
-    act(s, airframe, event_specification.JammingEvent(kind="gps_jamming", at=0.0, level=0.1))
+    act(s, events.JammingEvent(kind="gps_jamming", at=0.0, level=0.1))
     seconds(s, 1.0)
     assert fix(s)[8] == 3.0
     assert fix(s)[6] == pytest.approx(0.029)
@@ -86,12 +85,8 @@ def test_of_rtk_jamming_leaves_an_ordinary_fix_at_first() -> None:
 
 def test_spoofing_walks_the_fix_away_and_not_the_vehicle(iris: Airframe) -> None:
     honest, fooled = flying(iris), flying(iris)
-    event = event_specification.SpoofingEvent(
-        kind="gps_spoofing", at=1.0, velocity=(2.0, 0.0, 0.0), lasts=10.0
-    )
-    begin, end = (
-        action for _, action in scheduled_events.actions((event,), fooled, [iris], lambda _line: None)
-    )
+    event = events.SpoofingEvent(kind="gps_spoofing", at=1.0, velocity=(2.0, 0.0, 0.0), lasts=10.0)
+    begin, end = (action for _, action in events.actions((event,), fooled, lambda _line: None))
     for s in (honest, fooled):
         seconds(s, 1.0)
     begin()
@@ -115,10 +110,10 @@ def test_another_wind_pushes_with_the_drag_it_makes(iris: Airframe) -> None:
     s.advance(500)
     s.states["velocity"][0] = 0.0
     still = seconds(s, 0.2)
-    blow = event_specification.WindEvent(
+    blow = events.WindEvent(
         kind="wind_change", at=0.0, wind=WindSpecification(steady=SteadyWind(speed=12.0, direction=270.0))
     )
-    act(s, iris, blow)
+    act(s, blow)
     pushed = seconds(s, 0.2)
     assert abs(still[1]) < 1e-3
     assert pushed[1] > 0.0, "from the west it blows east"
@@ -130,7 +125,7 @@ def test_another_wind_pushes_with_the_drag_it_makes(iris: Airframe) -> None:
 
 def test_a_lost_motor_tips_the_vehicle_over_its_corner_and_lets_it_sink(iris: Airframe) -> None:
     whole, lame = flying(iris), flying(iris)
-    act(lame, iris, event_specification.MotorEvent(kind="motor_loss", at=0.0, motor=1, thrust=0.0))
+    act(lame, events.MotorEvent(kind="motor_loss", at=0.0, motor=1, thrust=0.0))
     seconds(whole, 0.1)
     seconds(lame, 0.1)
     assert np.abs(whole.states["angular_velocity"][0]).max() < 0.1
@@ -150,7 +145,7 @@ def test_a_lost_motor_tips_the_vehicle_over_its_corner_and_lets_it_sink(iris: Ai
 
 def test_a_motor_that_is_mended_pulls_again(iris: Airframe) -> None:
     s = flying(iris)
-    act(s, iris, event_specification.MotorEvent(kind="motor_loss", at=0.0, motor=2, thrust=0.5, lasts=0.1))
+    act(s, events.MotorEvent(kind="motor_loss", at=0.0, motor=2, thrust=0.5, lasts=0.1))
     assert np.all(s.states["rotor_health"][0, :4] == 1.0)
     s.states["angular_velocity"][0] = 0.0
     seconds(s, 0.05)
@@ -164,7 +159,7 @@ def test_without_its_payload_the_same_thrust_lifts_the_vehicle_by_what_it_weighe
     s = flying(loaded)
     heavy = seconds(s, 0.1)[2]
     s.states["velocity"][0] = 0.0
-    act(s, loaded, event_specification.PayloadEvent(kind="payload_drop", at=0.0))
+    act(s, events.PayloadEvent(kind="payload_drop", at=0.0))
     light = seconds(s, 0.1)[2]
     # m a = m g - T, with one thrust T for both.
     thrust = loaded.mass * (GRAVITY - heavy)
@@ -173,10 +168,10 @@ def test_without_its_payload_the_same_thrust_lifts_the_vehicle_by_what_it_weighe
 
 
 def test_a_gust_blows_at_its_time(iris: Airframe) -> None:
-    gust = event_specification.GustEvent(
+    gust = events.GustEvent(
         kind="gust", at=2.0, speed=10.0, direction=180.0, length=1.0, passing_speed=10.0, hold=1.0
     )
-    wind = scheduled_events.with_gusts(WorldSpecification(), (gust,)).wind
+    wind = events.with_gusts(WorldSpecification(), (gust,)).wind
     simulation = Simulation(World(), [VehicleSetup(iris.vehicle(), iris.sensor_records())])
     simulation.world.set_wind(wind, simulation.time)
     simulation.states["position"][0] = (0.0, 0.0, -500.0)

@@ -20,16 +20,22 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation.events import (
+    JammingEvent,
+    MotorEvent,
+    ScheduledEvent,
+    SensorEvent,
+    Timeline,
+    actions,
+)
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.event_specification import JammingEvent, MotorEvent, ScheduledEvent, SensorEvent
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.command_queue import Order
 from sitl_bridge.live.bus.execution import Execution
-from sitl_bridge.live.bus.messages import SetWind, Teleport
+from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, SetWind
 from sitl_bridge.live.bus.topics import Address
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
@@ -53,8 +59,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
     wind = WindSpecification(turbulence="moderate")
     proximity = Proximity()
     setups = [
-        VehicleSetup(a.vehicle(), a.sensor_records(), (0.0, 3.0 * i, 0.0), 0.1 * i, a.name)
-        for i, a in enumerate(airframes)
+        VehicleSetup.from_airframe(a, (0.0, 3.0 * i, 0.0), 0.1 * i, a.name) for i, a in enumerate(airframes)
     ]
     simulation = Simulation(World(WorldSpecification(wind=wind)), setups, seed=5, proximity=proximity)
     directory, errors = RunDirectory(parent, "replayed"), ErrorLog()
@@ -69,7 +74,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
         )
         server.prepare()
 
-        def witness(event: ScheduledEvent, begins: bool, vehicles: object) -> None:
+        def on_event(event: ScheduledEvent, begins: bool, vehicles: object) -> None:
             assert isinstance(vehicles, list)
             recorder.scheduled(simulation.time, event, begins, vehicles)
 
@@ -78,16 +83,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
             SensorEvent(at=1.2, kind="sensor_fault", sensor="barometer", lasts=1.0),
             JammingEvent(at=1.3, kind="gps_jamming", level=0.7),
         ]
-        for seconds, action in scheduled_events.actions(
-            events, simulation, airframes, lambda _line: None, witness=witness
-        ):
+        for seconds, action in actions(events, simulation, lambda _line: None, on_event=on_event):
             server.at(seconds, action)
         bus = Execution(server, witness=recorder.command)
         storm = WindSpecification(steady=SteadyWind(speed=7.0, direction=90.0))
         orders = [
             Order(SetWind(version=1, request_id="a", wind=storm), Address("wind", None)),
             Order(
-                Teleport(version=1, request_id="b", position=(5.0, 9.0, -8.0)), Address("teleport", "hector")
+                VEHICLE_COMMANDS["teleport"].model_validate(
+                    {"version": 1, "request_id": "b", "position": (5.0, 9.0, -8.0)}
+                ),
+                Address("teleport", "hector"),
             ),
         ]
         server.at(2.0, lambda: bus.take(orders))
@@ -114,14 +120,13 @@ def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
         with RunRecorder(directory.path, fleet.errors) as recorder:
             fleet.record(recorder)
             event = MotorEvent(at=1.0, kind="motor_loss", motor=2, thrust=0.0, vehicles=(1,))
-            due = scheduled_events.actions(
+            due = actions(
                 [event],
                 fleet.simulation,
-                [frame, frame],
                 lambda _line: None,
-                witness=lambda *what: recorder.scheduled(fleet.time, *what),
+                on_event=lambda *what: recorder.scheduled(fleet.time, *what),
             )
-            fleet.timeline = scheduled_events.Timeline(fleet.time, due)
+            fleet.timeline = Timeline(fleet.time, due)
             fleet.advance(40)
     directory.close()
     run = RecordedRun(directory.path)

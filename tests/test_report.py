@@ -191,20 +191,20 @@ def test_the_report_shows_the_faults_and_changes_that_happened(tmp_path: Path) -
     assert (only.begin, only.end, only.vehicles) == (30.0, 32.0, ())
     entries = [
         {"time": 5_000_000, "kind": "link", "text": "connected"},
-        {"time": 12_000_000, "kind": "command", "command": "rotor", "vehicle": 1, "data": {"rotor": 2}},
+        {"time": 12_000_000, "kind": "command", "command": "motor_loss", "vehicle": 1, "data": {"motor": 2}},
         {"time": 13_000_000, "kind": "command", "command": "pause", "vehicle": None, "data": {}},
-        {"time": 14_000_000, "kind": "command", "command": "jam", "vehicle": 0, "data": {"level": 2}},
+        {"time": 14_000_000, "kind": "command", "command": "gps_jamming", "vehicle": 0, "data": {"level": 2}},
         {"time": 30_004_000, "kind": "event", "begins": True, "vehicles": [0, 1], "event": scheduled},
         {"time": 31_000_000, "kind": "event", "begins": False, "vehicles": [0, 1], "event": scheduled},
     ]
     for entry in entries:
         if entry["kind"] == "command":
-            entry["refused"] = "level is 0 to 1" if entry["command"] == "jam" else None
+            entry["refused"] = "level is 0 to 1" if entry["command"] == "gps_jamming" else None
     lines = [json.dumps(entry) for entry in entries]
     # A killed program: the last line is not whole, and an event scheduled for later never happened.
     (run / "events.jsonl").write_text("\n".join([*lines, '{"time": 40_0']))
     rotor, gust = run_changes(read_run(run))
-    assert (rotor.begin, rotor.text, rotor.vehicles) == (12.0, "command rotor (rotor 2)", ("1",))
+    assert (rotor.begin, rotor.text, rotor.vehicles) == (12.0, "command motor loss (motor 2)", ("1",))
     assert (gust.begin, gust.end) == pytest.approx((30.004, 31.0))
     assert gust.vehicles == ()
     assert event_times(read_run(run), "0") == pytest.approx([30.004])

@@ -10,9 +10,15 @@ import pytest
 import sitl_bridge as sb
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.simulation.scheduled_events import Timeline, actions
+from sitl_bridge.core.simulation.events import (
+    JammingEvent,
+    MotorEvent,
+    PayloadEvent,
+    Timeline,
+    WindEvent,
+    actions,
+)
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.event_specification import JammingEvent, MotorEvent, PayloadEvent, WindEvent
 from sitl_bridge.core.world.wind import parse_wind
 
 
@@ -89,7 +95,7 @@ def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
 
     with made() as fresh, made() as fleet:
         expected = state(fresh)
-        due = actions(events, fleet.simulation, airframes, lambda _line: None)
+        due = actions(events, fleet.simulation, lambda _line: None)
         fleet.timeline = Timeline(fleet.time, due)
         fleet.advance(40)
         assert int(fleet.simulation.proximity[0]["count"]) > 0

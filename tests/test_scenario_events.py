@@ -15,11 +15,10 @@ from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
-from sitl_bridge.core.simulation.scheduled_events import Timeline, actions
+from sitl_bridge.core.simulation.events import AnyEvent, GustEvent, MotorEvent, Timeline, WindEvent, actions
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.event_specification import AnyEvent, GustEvent, MotorEvent, WindEvent
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World
 from sitl_bridge.session.event_support import SUPPORT, FlightKind, flight_kind, refuse_events
@@ -229,6 +228,6 @@ def test_a_recorded_wind_of_an_event_lies_beside_the_scenario(tmp_path: Path, ir
     (found,) = load_scenario(file).events
     assert isinstance(found, WindEvent)
     simulation = Simulation(World(), [VehicleSetup(iris.vehicle(), iris.sensor_records())])
-    ((_, change),) = actions([found], simulation, [], lambda _line: None)
+    ((_, change),) = actions([found], simulation, lambda _line: None)
     change()
     assert simulation.world.wind_series.shape == (2, 4)

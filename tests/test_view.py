@@ -202,10 +202,10 @@ def test_a_button_of_a_page_is_a_command_of_the_bus(make_desk: Callable[..., Des
 
 def test_a_command_that_is_wrong_never_reaches_the_simulation(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk()
-    desk.link.command("rotor", "0", {"rotor": 99})
-    desk.link.command("rotor", "nobody", {"rotor": 1})
+    desk.link.command("motor_loss", "0", {"motor": 0})
+    desk.link.command("motor_loss", "nobody", {"motor": 1})
     assert [reply.accepted for reply in desk.replies] == [False, False]
-    assert "less than or equal to 11" in desk.replies[0].reason
+    assert "greater than or equal to 1" in desk.replies[0].reason
     assert "no vehicle 'nobody'" in desk.replies[1].reason
 
 

@@ -62,7 +62,7 @@ class Simulation(VehicleArrays):
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         self.airframes, self.names = tuple(found), tuple(called)
         setups = [
-            VehicleSetup(a.vehicle(), a.sensor_records(), (p[0], p[1], p[2]), float(h), name)
+            VehicleSetup.from_airframe(a, (p[0], p[1], p[2]), float(h), name)
             for a, p, h, name in zip(found, places, headings, called, strict=True)
         ]
         period = round(step * 1e6)

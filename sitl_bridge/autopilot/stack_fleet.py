@@ -27,7 +27,7 @@ from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.records import BATTERY
 from sitl_bridge.core.sensors.sensor_host import SensorHost
-from sitl_bridge.core.simulation.scheduled_events import Timeline
+from sitl_bridge.core.simulation.events import Timeline
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World
@@ -98,10 +98,7 @@ class StackFleet:
         truth_interval: int = 0,
         proximity: Proximity | None = None,
     ) -> None:
-        setups = [
-            VehicleSetup(m.airframe.vehicle(), m.airframe.sensor_records(), m.position, m.yaw, m.name)
-            for m in members
-        ]
+        setups = [VehicleSetup.from_airframe(m.airframe, m.position, m.yaw, m.name) for m in members]
         self.simulation = Simulation(world, setups, seed=seed, step=step, proximity=proximity)
         s = self.simulation
         airframes = [m.airframe for m in members]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sitl_bridge.analysis.report.verdict import Verdict
     from sitl_bridge.autopilot.stack_fleet import StackFleet
     from sitl_bridge.core.dynamics.proximity import Proximity
-    from sitl_bridge.core.simulation.scheduled_events import EventWitness
+    from sitl_bridge.core.simulation.events import OnEvent
     from sitl_bridge.session.scenario import LoadedScenario
     from sitl_bridge.swarm.avoidance.closed_loop import Plant
     from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
@@ -183,7 +183,7 @@ def _formation(
         stack.enter_context(terminal.step(f"simulating {scenario.name}"))
         _describe(directory, [scenario], on, airframes)
 
-        def record(fleet: StackFleet, proximity: Proximity) -> EventWitness:
+        def record(fleet: StackFleet, proximity: Proximity) -> OnEvent:
             facts = describe_simulation("simulate", fleet.simulation, airframes, proximity)
             _describe(directory, [scenario], on, airframes, **facts)
             recorder = stack.enter_context(RunRecorder(directory.path, fleet.errors))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import LineLog, append_whole
-from sitl_bridge.core.vehicle.event_specification import ScheduledEvent
+from sitl_bridge.core.simulation.events import ScheduledEvent
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_log import TruthLog
 
@@ -93,7 +93,7 @@ class RunRecorder:
                 self._events.write(json.dumps({"time": time, "kind": kind, **facts}))
 
     def scheduled(self, time: int, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
-        """Note a scheduled event that begins or ends; arguments as of ``note`` and ``EventWitness``."""
+        """Note a scheduled event that begins or ends; arguments as of ``note`` and ``OnEvent``."""
         facts = event.model_dump(mode="json")
         self.note(time, "event", begins=begins, vehicles=list(vehicles), event=facts)
 

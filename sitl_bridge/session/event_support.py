@@ -6,25 +6,23 @@ from collections.abc import Iterator
 from typing import Literal
 
 from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.simulation.events import EVENTS, Need, event_faults
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.event_specification import event_faults
 from sitl_bridge.session.scenario import LoadedScenario, fault_line
 from sitl_bridge.swarm.formation.events import FORMATION_KINDS
 
 FlightKind = Literal["fly", "full formation", "full avoidance", "quick formation", "quick avoidance"]
 """``sitl-bridge fly``; ``simulate --on full`` and ``--on quick``, with a formation and with avoidance."""
 
+_SUPPLIES: dict[Need, tuple[FlightKind, ...]] = {
+    "dynamics": ("fly", "full formation", "full avoidance"),
+    "sensors": ("fly", "full formation"),
+    "processes": ("fly",),
+}
+"""Kinds of flight that have what an event of vehicles needs."""
+
 SUPPORT: dict[str, tuple[FlightKind, ...]] = {
-    "motor_loss": ("fly", "full formation", "full avoidance"),
-    "propeller_damage": ("fly", "full formation", "full avoidance"),
-    "sensor_fault": ("fly", "full formation"),
-    "gps_jamming": ("fly", "full formation"),
-    "gps_spoofing": ("fly", "full formation"),
-    "payload_drop": ("fly", "full formation", "full avoidance"),
-    "stack_killed": ("fly",),
-    "stack_stopped": ("fly",),
-    "gust": ("fly", "full formation", "full avoidance"),
-    "wind_change": ("fly", "full formation", "full avoidance"),
+    **{kind: _SUPPLIES[event.needs] for kind, event in EVENTS.items()},
     "leave_formation": ("fly", "full formation", "quick formation"),
     "vehicle_lost": ("full formation", "quick formation"),
     "vehicle_stalled": ("full formation", "quick formation"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.core.vehicle.event_specification import EventSpecification, problems
+from sitl_bridge.core.simulation.events import EventSpecification, problems
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.live.bus.address import BusAddress

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.simulation import scheduled_events
-from sitl_bridge.core.vehicle.event_specification import EventSpecification
+from sitl_bridge.core.simulation.events import EventSpecification, actions
 from sitl_bridge.session.fleet_outcome import FleetOutcome
 from sitl_bridge.session.fleet_settings import FleetSettings
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
@@ -114,9 +113,8 @@ class ReadySession(FleetSession):
     def schedule(self, events: Sequence[EventSpecification]) -> None:
         """Let events happen, at their times from now on."""
         begun = self.server.status().time
-        airframes = [vehicle.airframe for vehicle in self.fleet.vehicles]
-        for seconds, action in scheduled_events.actions(
-            events, self.simulation, airframes, self.say, self._fail_stack, witness=self._note_event
+        for seconds, action in actions(
+            events, self.simulation, self.say, self._fail_stack, on_event=self._note_event
         ):
             self.server.at(begun + seconds, action)
 

@@ -21,14 +21,14 @@ from sitl_bridge.base.input_file import exists, is_file
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
 from sitl_bridge.base.yaml_file import Document, Fault, placed, read, validate
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.event_specification import (
+from sitl_bridge.core.simulation.events import (
     AnyEvent,
     EventSpecification,
     WindEvent,
     event_faults,
 )
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE, VehicleSpecification
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import (

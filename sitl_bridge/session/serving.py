@@ -137,9 +137,7 @@ class ServeSession:
             self._write_startup_files(settings.startup)
         with announced(self._notify, "the simulation and its link"):
             setups = [
-                VehicleSetup(
-                    frame.vehicle(), frame.sensor_records(), (0.0, SPACING * number, 0.0), name=str(number)
-                )
+                VehicleSetup.from_airframe(frame, (0.0, SPACING * number, 0.0), name=str(number))
                 for number in range(settings.vehicles)
             ]
             self.simulation = Simulation(World(settings.world), setups, seed=settings.seed)

@@ -21,9 +21,9 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.base.system.signals import uninterrupted
-from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation import events
+from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent, affected_vehicles
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.vehicle.event_specification import ScheduledEvent, StackEvent, concerned
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.link_sockets import require_free_link
 from sitl_bridge.link.hil.ports import FIRST_PORT, STACK_PORTS
@@ -127,7 +127,7 @@ class FleetSession:
                 require_free_instance(settings.instance)
         self.directory = RunDirectory(fleet.runs, fleet.name)
         self._stack.callback(self.directory.close)
-        self.world = World(scheduled_events.with_gusts(fleet.world, fleet.events))
+        self.world = World(events.with_gusts(fleet.world, fleet.events))
         self.vehicles = tuple(
             self._vehicle_run(number, vehicle, autopilot)
             for number, (vehicle, (autopilot, _)) in enumerate(zip(fleet.vehicles, self.choices, strict=True))
@@ -198,10 +198,7 @@ class FleetSession:
 
     def _build_simulation(self) -> None:
         fleet = self.fleet
-        setups = [
-            VehicleSetup(v.airframe.vehicle(), v.airframe.sensor_records(), v.position, v.yaw, v.name)
-            for v in fleet.vehicles
-        ]
+        setups = [VehicleSetup.from_airframe(v.airframe, v.position, v.yaw, v.name) for v in fleet.vehicles]
         self.simulation = Simulation(
             self.world, setups, seed=fleet.seed, step=STEP, proximity=fleet.proximity
         )
@@ -221,9 +218,8 @@ class FleetSession:
         self._stack.callback(self.server.close)
         self.server.on_restart = lambda vehicle: self.recorder.restart(self.simulation.time, vehicle)
         self.server.prepare()
-        airframes = [vehicle.airframe for vehicle in fleet.vehicles]
-        for seconds, action in scheduled_events.actions(
-            fleet.events, self.simulation, airframes, self.say, self._fail_stack, witness=self._note_event
+        for seconds, action in events.actions(
+            fleet.events, self.simulation, self.say, self._fail_stack, on_event=self._note_event
         ):
             self.server.at(seconds, action)
 
@@ -426,7 +422,7 @@ class FleetSession:
             vehicle
             for event in self.fleet.events
             if isinstance(event, StackEvent) and event.kind == "stack_killed"
-            for vehicle in concerned(event, names)
+            for vehicle in affected_vehicles(event, names)
         }
         lost = [a.settings.name for a in self.vehicles if a.lost and a.number not in scheduled]
         return f"the flight stacks of {', '.join(lost)} ended" if lost else ""

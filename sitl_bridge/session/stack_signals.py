@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 
-from sitl_bridge.core.vehicle.event_specification import StackEvent
+from sitl_bridge.core.simulation.events import StackEvent
 
 
 def fail_stack(event: StackEvent, process: int | None) -> None:

@@ -20,15 +20,15 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.simulation.scheduled_events import (
-    EventWitness,
+from sitl_bridge.core.simulation.events import (
+    OnEvent,
+    ScheduledEvent,
     Timeline,
     actions,
-    unwitnessed,
+    ignore_event,
     with_gusts,
 )
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.event_specification import ScheduledEvent
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.swarm.formation.events import EventQueue
@@ -192,7 +192,7 @@ def fly_built_in(
     events: Sequence[ScheduledEvent] = (),
     names: Sequence[str] = (),
     say: Callable[[str], None] = print,
-    record: Callable[[StackFleet, Proximity], EventWitness] | None = None,
+    record: Callable[[StackFleet, Proximity], OnEvent] | None = None,
 ) -> Flown:
     """Take off and fly a formation with the built-in stack, in one process, with contact and downwash.
 
@@ -216,8 +216,8 @@ def fly_built_in(
     ]
     effects = proximity or Proximity()
     with StackFleet(place, members, seed=seed, proximity=effects) as fleet:
-        witness = unwitnessed if record is None else record(fleet, effects)
-        due = actions(events, fleet.simulation, airframes, say, names=names or None, witness=witness)
+        on_event = ignore_event if record is None else record(fleet, effects)
+        due = actions(events, fleet.simulation, say, names=names or None, on_event=on_event)
         fleet.timeline = Timeline(fleet.time, due)
         interface = BuiltInFleet(fleet, ground)
         interface.take_off(plan.places, float(plan.path.yaw[0]))

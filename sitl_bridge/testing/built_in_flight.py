@@ -18,7 +18,7 @@ from sitl_bridge.api.world_choice import World
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.simulation.scheduled_events import Timeline, actions
+from sitl_bridge.core.simulation.events import Timeline, actions
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.session.autopilot_choice import BUILTIN
@@ -96,7 +96,7 @@ class BuiltInFlight(SitlFlight):
         self.fleet.run_until(lambda fleet: not any(fleet.arming_problems), limit=60.0)
         self._taken_over = self.fleet.time
         core = self.fleet.core
-        due = actions(choice.events, core.simulation, choice.airframes, self._place.say, names=self.names)
+        due = actions(choice.events, core.simulation, self._place.say, names=self.names)
         core.timeline = Timeline(core.time, due)
 
     @property

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import World, world_of
 from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.simulation.events import EventSpecification, GustEvent, StackEvent, problems
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.event_specification import EventSpecification, GustEvent, StackEvent, problems
 from sitl_bridge.core.world.world import WorldSpecification
 
 _EVENTS: TypeAdapter[tuple[EventSpecification, ...]] = TypeAdapter(tuple[EventSpecification, ...])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,7 @@ from sitl_bridge.core.world.world_file import world_beside
 from sitl_bridge.record.run_reader import RecordedRun
 
 
-@dataclass(frozen=True)
-class RebuiltRun:
-    """A simulation before its first step, and the airframes of its vehicles."""
-
-    simulation: Simulation
-    airframes: tuple[Airframe, ...]
-
-
-def rebuild(run: RecordedRun) -> RebuiltRun:
+def rebuild(run: RecordedRun) -> Simulation:
     """Build a run's simulation as it was before the first step.
 
     Raises:
@@ -46,25 +37,18 @@ def rebuild(run: RecordedRun) -> RebuiltRun:
         raise UserError(f"{file}: {where}: {first['msg']}") from error
 
 
-def _rebuilt(facts: dict[str, Any]) -> RebuiltRun:
+def _rebuilt(facts: dict[str, Any]) -> Simulation:
     directory = Path(facts["directory"])
     world = world_beside(WorldSpecification.model_validate(facts["world"]), directory)
-    airframes, setups = [], []
+    setups = []
     for vehicle in facts["vehicles"]:
         airframe = airframe_beside(Airframe.model_validate(vehicle["airframe"]), directory)
         north, east, down = vehicle["position"]
-        airframes.append(airframe)
         setups.append(
-            VehicleSetup(
-                airframe.vehicle(),
-                airframe.sensor_records(),
-                (north, east, down),
-                vehicle["yaw_radians"],
-                vehicle["name"],
-            )
+            VehicleSetup.from_airframe(airframe, (north, east, down), vehicle["yaw_radians"], vehicle["name"])
         )
     proximity = facts["proximity"]
-    simulation = Simulation(
+    return Simulation(
         World(world, start=facts["start"]),
         setups,
         seed=facts["seed"],
@@ -73,7 +57,6 @@ def _rebuilt(facts: dict[str, Any]) -> RebuiltRun:
         start=facts["start"],
         proximity=None if proximity is None else Proximity(**proximity),
     )
-    return RebuiltRun(simulation, tuple(airframes))
 
 
 def differing_versions(run: RecordedRun) -> list[str]:

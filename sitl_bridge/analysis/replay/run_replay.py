@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from sitl_bridge.analysis.replay.rebuilt_run import RebuiltRun, rebuild
+from sitl_bridge.analysis.replay.rebuilt_run import rebuild
 from sitl_bridge.analysis.replay.replayed_steps import (
     DIVERGED,
     SAME,
@@ -19,14 +19,18 @@ from sitl_bridge.analysis.replay.replayed_steps import (
     replay_steps,
 )
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.simulation import scheduled_events
+from sitl_bridge.core.simulation.events import (
+    COMMANDED,
+    EventSpecification,
+    StackEvent,
+    apply_event,
+    event_of_command,
+)
 from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.core.vehicle.event_specification import EventSpecification, StackEvent
+from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.link.hil.link_state import LINK
 from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
 from sitl_bridge.link.hil.recorded_samples import PAYLOAD_NAMES
-from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, DelegatedCommand, SetWind
-from sitl_bridge.live.bus.simulation_commands import execute_for_vehicle
 from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.run_reader import RecordedRun
 
@@ -74,8 +78,7 @@ def replay_run(run: RecordedRun) -> RunReplay:
     Raises:
         UserError: if the recording is damaged, or does not hold what this takes.
     """
-    rebuilt = rebuild(run)
-    simulation = rebuilt.simulation
+    simulation = rebuild(run)
     if len(simulation) != run.count and len(run.rows):
         raise UserError(
             f"{run.path}: run.json describes {len(simulation)} vehicles, truth.npy has {run.count}"
@@ -104,7 +107,7 @@ def replay_run(run: RecordedRun) -> RunReplay:
         if why != SAME:
             return _result(run, n, done, _difference(run, simulation, arrays, done, vehicle, why))
         if entry is not None:
-            _apply(entry, rebuilt)
+            _apply(entry, simulation)
             if entry["kind"] == "restart":
                 arrays.links[entry["vehicle"]] = np.zeros((), LINK)  # of another flight stack
     return _result(run, n, done, None)
@@ -129,25 +132,23 @@ def _changes(
     yield total, None
 
 
-def _apply(entry: dict[str, Any], rebuilt: RebuiltRun) -> None:
+def _apply(entry: dict[str, Any], simulation: Simulation) -> None:
     """Let an entry of events.jsonl happen again."""
-    simulation = rebuilt.simulation
     if entry["kind"] == "restart":
         simulation.restart_vehicle(entry["vehicle"])
         return
     if entry["kind"] == "event":
         event = TypeAdapter(EventSpecification).validate_python(entry["event"])
         if not isinstance(event, StackEvent):
-            scheduled_events.change(event, entry["begins"], simulation, entry["vehicles"], rebuilt.airframes)
+            apply_event(event, entry["begins"], simulation, entry["vehicles"])
         return
     if entry["refused"] is not None:
         return
-    known = RUN_COMMANDS if entry["vehicle"] is None else VEHICLE_COMMANDS
-    command = known[entry["command"]].model_validate(entry["data"])
-    if isinstance(command, SetWind):
-        simulation.world.set_wind(command.wind, simulation.time)
-    elif entry["vehicle"] is not None and not isinstance(command, DelegatedCommand):
-        execute_for_vehicle(command, simulation, entry["vehicle"])
+    if entry["command"] == "wind":
+        simulation.world.set_wind(WindSpecification.model_validate(entry["data"]["wind"]), simulation.time)
+    elif entry["command"] in COMMANDED:
+        commanded, begins = event_of_command(entry["command"], entry["data"])
+        apply_event(commanded, begins, simulation, [entry["vehicle"]])
 
 
 def _difference(

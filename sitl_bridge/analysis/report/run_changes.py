@@ -6,20 +6,19 @@ failures that were injected by MAVLink commands, by the flight logs.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from sitl_bridge.analysis.report.flight_record import seconds
 from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.core.simulation.events import COMMANDED, EVENTS, STALL, WindEvent
 
-COMMANDS = ("wind", "fault", "jam", "spoof", "rotor", "propeller", "teleport")
-"""Commands of the bus and of the live page that change the simulation; those of time and flight do not."""
-NO_FAULTS = frozenset({"gust", "wind_change", "payload_drop", "wind"})
-"""Changes that a sound vehicle copes with."""
 INJECT_FAILURE, FLIGHT_TERMINATION = 420, 185
 """MAV_CMD"""
 UNITS = {0: "gyroscope", 1: "accelerometer", 2: "magnetometer", 3: "barometer", 4: "GPS", 101: "motor"}
@@ -28,8 +27,6 @@ INERTIAL = (0, 1)
 """Those of UNITS without which PX4 sends no motor commands."""
 BUILT_IN_FAILURE = "Failure injection: "
 """Beginning of what the built-in stack says of an injected failure; it logs no commands."""
-MOMENT = 1.0
-"""s of simulated time between a cause and a stall."""
 
 
 @dataclass
@@ -128,7 +125,7 @@ def _cause(changes: Sequence[Change], vehicle: str, moment: float) -> str:
     """The fault after which a flight stack may stop to answer; empty without one."""
     for one in changes:
         until = one.end if one.end > one.begin else one.begin + one.silences
-        if one.silences and one.concerns(vehicle) and one.begin - MOMENT <= moment <= until + MOMENT:
+        if one.silences and one.concerns(vehicle) and one.begin - STALL <= moment <= until + STALL:
             return f"{one.text} at {one.begin:.1f} s"
     return ""
 
@@ -155,9 +152,8 @@ def _happened(run: RunRecord) -> list[Change]:
                         open_events.remove(pair)
                         break
             case {"kind": "command", "command": str(name), "refused": None, "data": dict(data)}:
-                if name in COMMANDS:
-                    told = {"kind": f"command {name}", **data}
-                    found.append(_change(time * 1e-6, time * 1e-6, told, _named(entry, names)))
+                if name == "wind" or name in COMMANDED:
+                    found.append(_commanded(time * 1e-6, name, data, _named(entry, names)))
     return found
 
 
@@ -172,15 +168,23 @@ def _schedule(run: RunRecord) -> Iterator[Change]:
         yield _change(begin, end, event, names)
 
 
+def _commanded(time: float, name: str, data: Mapping[str, Any], vehicles: tuple[str, ...]) -> Change:
+    """A command of the bus or of the live page that changed the simulation."""
+    fields = {key: value for key, value in data.items() if key not in ("version", "request_id", "ends")}
+    ends = bool(data.get("ends"))
+    one = _change(time, time, {"kind": name, **fields}, vehicles)
+    text = f"{'end by command' if ends else 'command'} {one.text}"
+    return replace(one, text=text, fault=one.fault and not ends, silences=0.0 if ends else one.silences)
+
+
 def _change(begin: float, end: float, event: Mapping[str, Any], vehicles: tuple[str, ...]) -> Change:
-    """A change from an entry of events.jsonl or of the schedule."""
-    kind = str(event.get("kind", "event")).removeprefix("command ")
+    """A change from an entry of events.jsonl or of the schedule; a kind that is not known is a fault."""
+    kind = str(event.get("kind", "event"))
+    known = EVENTS.get(kind) or COMMANDED.get(kind) or (WindEvent if kind == "wind" else None)
     silences = 0.0
-    if event.get("sensor") == "imu" and event.get("fault") == "off":
-        silences = math.inf
-    elif kind in ("stack_stopped", "stack_killed"):
-        silences = MOMENT
-    return Change(begin, end, _in_words(event), vehicles, kind not in NO_FAULTS, silences)
+    with contextlib.suppress(ValidationError):  # of another version
+        silences = 0.0 if known is None else known.model_validate({"at": 0.0, **event}).silences
+    return Change(begin, end, _in_words(event), vehicles, known is None or known.is_fault, silences)
 
 
 def _injected_by_command(vehicle: RecordedVehicle) -> Iterator[Change]:

@@ -40,6 +40,7 @@ from sitl_bridge.core.world.records import START, WIND_STATE
 from sitl_bridge.core.world.turbulence import episode_shift, turbulence_field
 
 if TYPE_CHECKING:
+    from sitl_bridge.core.vehicle.airframe import Airframe
     from sitl_bridge.core.world.world import World
 
 LEAST_BLOCK = 32
@@ -60,6 +61,7 @@ class VehicleSetup:
         position: m NED, of the ground point below it; down 0 is on the ground or on the terrain there.
         yaw: rad.
         name: part of the seed of its random streams; by default its number.
+        airframe: of which it was made; events such as the drop of its payload need it.
     """
 
     vehicle: NDArray[np.void]
@@ -67,6 +69,18 @@ class VehicleSetup:
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)
     yaw: float = 0.0
     name: str = ""
+    airframe: Airframe | None = None
+
+    @classmethod
+    def from_airframe(
+        cls,
+        airframe: Airframe,
+        position: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        yaw: float = 0.0,
+        name: str = "",
+    ) -> VehicleSetup:
+        """A vehicle of an airframe, with its sensors; arguments as the attributes."""
+        return cls(airframe.vehicle(), airframe.sensor_records(), position, yaw, name, airframe)
 
 
 class Simulation:
@@ -129,6 +143,8 @@ class Simulation:
         self.sensors = np.zeros((n, MAX_SENSORS), SENSOR)
         self.sensor_states = np.zeros((n, MAX_SENSORS), SENSOR_STATE)
         self._setups = tuple(vehicles)
+        self.airframes = [setup.airframe for setup in vehicles]
+        """What the vehicles are now: one that has dropped its payload is the empty one."""
         self._handles: NDArray[np.int64] | None = None
         self._handled_series = world.wind_series
         self._histories: dict[int, NDArray[np.void]] = {}
@@ -182,6 +198,7 @@ class Simulation:
         """
         setup, name = self._setups[i], self.names[i]
         names = (name,) if episode == 0 else (name, "episode", episode)
+        self.airframes[i] = setup.airframe
         self._replace_vehicle(i, setup.vehicle.reshape(()))
         self.touching[i, :] = self.touching[:, i] = 0
         self.controls[i] = 0.0

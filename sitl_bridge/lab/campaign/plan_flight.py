@@ -37,8 +37,7 @@ from sitl_bridge.autopilot.modes.mission_items import FENCE, MISSION, RALLY, Mis
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.simulation.scheduled_events import Timeline, actions, with_gusts
-from sitl_bridge.core.vehicle.event_specification import StackEvent
+from sitl_bridge.core.simulation.events import StackEvent, Timeline, actions, with_gusts
 from sitl_bridge.core.world.world import World
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import (
@@ -334,8 +333,7 @@ def _flown(
     simulation = fleet.simulation
     recording = Recording(names, simulation.start, 0, None, lambda: fleet.record(None))
     fleet.record(recording)
-    airframes = [vehicle.airframe for vehicle in settings.vehicles]
-    due = actions(settings.events, simulation, airframes, say)
+    due = actions(settings.events, simulation, say)
     fleet.timeline = Timeline(simulation.start, due)
     flown = [
         _Flown(pilot.commander, plan, "" if len(names) == 1 else name)

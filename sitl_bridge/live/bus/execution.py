@@ -63,7 +63,7 @@ class Batch:
             else:
                 simulation = self.source.simulation
                 vehicle = simulation.names.index(order.address.vehicle)
-                execute_for_vehicle(order.command, simulation, vehicle)
+                execute_for_vehicle(order.command, order.address.kind, simulation, vehicle)
         except UserError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001  (no message may end the simulation)

@@ -6,13 +6,23 @@ topics.py.  SI units; world NED from the world's origin, body FRD; values that a
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
 
 from sitl_bridge.base.quantities import STRICT, Pace
-from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent
 from sitl_bridge.core.world.wind import WindSpecification
 
 Version = Literal[1]
@@ -271,51 +281,27 @@ class Abort(FormationCommand):
     action: Literal["hold", "land", "return"] = "land"
 
 
-class SetFault(BusCommand):
-    """Set a sensor fault, or clear it with ``none``."""
-
-    sensor: str = Field(description=f"one of {', '.join(KIND_NAMES.values())}")
-    instance: int = Field(0, ge=0, le=255, description="sensor id on the simulator link")
-    fault: Literal["none", "off", "stuck"]
+class EventCommand(BusCommand):
+    """A fault or change of the vehicle, as in scenario files, at once."""
 
 
-class Jam(BusCommand):
-    """Jam the satellite receivers of the vehicle."""
+class PassingCommand(EventCommand):
+    """A fault that the same message with ``ends`` puts right."""
 
-    level: float = Field(ge=0.0, le=1.0, description="0 clear sky, 1 no signal")
-
-
-class Spoof(BusCommand):
-    """Move the fix of the vehicle's satellite receivers away gradually; null returns it to the truth."""
-
-    velocity: tuple[Finite, Finite, Finite] | None = Field(description="m/s NED")
+    ends: bool = Field(False, description="ends it instead of beginning it")
 
 
-class SetRotor(BusCommand):
-    """Reduce a rotor's thrust; 0 stops its motor."""
-
-    rotor: int = Field(ge=0, le=11, description="in the airframe file's order, from 0")
-    health: float = Field(0.0, ge=0.0, le=1.0, description="remaining share of thrust and torque")
-
-
-class DamagePropeller(BusCommand):
-    """Let a propeller lose the tip of one blade: less thrust and torque, and vibration; 0 mends it."""
-
-    rotor: int = Field(ge=0, le=11, description="in the airframe file's order, from 0")
-    lost: float = Field(0.1, ge=0.0, le=1.0, description="share of the blade's length")
-
-
-_Horizontal = Annotated[float, Field(ge=-100_000.0, le=100_000.0)]
-
-
-class Teleport(BusCommand):
-    """Move the vehicle to a position, level; its flight stack is not informed."""
-
-    position: tuple[_Horizontal, _Horizontal, Annotated[float, Field(ge=-20_000.0, le=0.0)]] = Field(
-        description="m NED, lowest point of the vehicle"
-    )
-    velocity: tuple[Finite, Finite, Finite] = Field((0.0, 0.0, 0.0), description="m/s NED")
-    yaw: float = Field(0.0, ge=-360.0, le=360.0, description="deg")
+def _event_commands() -> Iterator[tuple[str, type[EventCommand]]]:
+    """A command for each event that vehicles may have at once: with the event's fields."""
+    for kind, event in COMMANDED.items():
+        fields: dict[str, Any] = {
+            name: (field.annotation, field)
+            for name, field in event.model_fields.items()
+            if name not in ("at", "kind", "vehicles", "lasts")
+        }
+        base = PassingCommand if issubclass(event, PassingEvent) else EventCommand
+        title = kind.title().replace("_", "")
+        yield kind, create_model(title, __base__=base, __doc__=inspect.getdoc(event), **fields)
 
 
 RUN_COMMANDS: dict[str, type[BusCommand]] = {
@@ -330,12 +316,7 @@ RUN_COMMANDS: dict[str, type[BusCommand]] = {
 """By the last level of ``sitl/<run>/command/...``."""
 
 VEHICLE_COMMANDS: dict[str, type[BusCommand]] = {
-    "fault": SetFault,
-    "jam": Jam,
-    "spoof": Spoof,
-    "rotor": SetRotor,
-    "propeller": DamagePropeller,
-    "teleport": Teleport,
+    **dict(_event_commands()),
     "abort": Abort,
     "arm": Arm,
     "takeoff": TakeOff,

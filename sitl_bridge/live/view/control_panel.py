@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
+from pydantic.fields import FieldInfo
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent, VehicleEvent
 from sitl_bridge.live.bus.client_link import SimulationSnapshot, StackReport
 from sitl_bridge.live.bus.messages import Reply
 from sitl_bridge.live.view.stage import CAMERAS, CHASE, FREE
@@ -26,7 +28,6 @@ Send: TypeAlias = Callable[[str, str | None, dict[str, Any]], None]
 """Sends a command: its kind, the vehicle's name (None: the whole run) and its fields."""
 
 PACES = ("0.1", "0.25", "0.5", "1", "2", "5", "10", "20", "max")
-SENSOR_FAULTS = ("off", "stuck", "none")
 NO_CAMERA = "none"
 LISTED_REPLIES = 4
 DISTANCE = 8.0
@@ -165,41 +166,45 @@ class ControlPanel:
             self._button("Take off", "takeoff", lambda: {"height": float(height.value)})
 
     def _build_failures(self) -> None:
-        gui = self._gui
-        with gui.add_folder("Failures", expand_by_default=False):
-            rotor = gui.add_number("Rotor", 0, min=0, max=11, step=1)
-            share = gui.add_slider("Thrust left", 0.0, 1.0, 0.05, 1.0)
-            self._button(
-                "Set rotor",
-                "rotor",
-                lambda: {"rotor": int(rotor.value), "health": float(share.value)},
-                warning=lambda: (
-                    f"Rotor {rotor.value} of vehicle {self._vehicle.value} keeps {share.value:.0%} thrust."
-                    if share.value < 1.0
-                    else ""
-                ),
-            )
-            sensor = gui.add_dropdown("Sensor", list(KIND_NAMES.values()))
-            fault = gui.add_dropdown("Fault", SENSOR_FAULTS, initial_value="none")
-            self._button(
-                "Set fault",
-                "fault",
-                lambda: {"sensor": sensor.value, "fault": fault.value},
-                warning=lambda: (
-                    f"The {sensor.value} of vehicle {self._vehicle.value}: {fault.value}."
-                    if fault.value != "none"
-                    else ""
-                ),
-            )
-            jam = gui.add_slider("GPS jamming", 0.0, 1.0, 0.05, 0.0)
-            self._button(
-                "Jam",
-                "jam",
-                lambda: {"level": float(jam.value)},
-                warning=lambda: (
-                    f"The GPS of vehicle {self._vehicle.value} : jam {jam.value:.0%}." if jam.value else ""
-                ),
-            )
+        """A folder for each fault: its fields, and buttons that begin and end it."""
+        with self._gui.add_folder("Failures", expand_by_default=False):
+            for kind, event in COMMANDED.items():
+                if kind != "teleport":
+                    with self._gui.add_folder(kind.replace("_", " "), expand_by_default=False):
+                        self._build_fault(kind, event)
+
+    def _build_fault(self, kind: str, event: type[VehicleEvent]) -> None:
+        inputs = {
+            name: self._input(name, field)
+            for name, field in event.model_fields.items()
+            if name not in ("at", "kind", "vehicles", "lasts")
+        }
+
+        def fields() -> dict[str, Any]:
+            return {name: given.value for name, given in inputs.items()}
+
+        def warning() -> str:
+            values = ", ".join(f"{name} {value}" for name, value in fields().items())
+            return f"{kind.replace('_', ' ')} of vehicle {self._vehicle.value}{values and f': {values}'}."
+
+        self._button("Begin", kind, fields, warning=warning)
+        if issubclass(event, PassingEvent):
+            self._button("End", kind, lambda: {**fields(), "ends": True})
+
+    def _input(self, name: str, field: FieldInfo) -> Any:
+        """An input for a field of a fault."""
+        label, default = name.capitalize(), None if field.is_required() else field.default
+        choices = (
+            list(get_args(field.annotation)) if get_origin(field.annotation) is Literal else field.examples
+        )
+        if choices:
+            return self._gui.add_dropdown(label, choices, initial_value=default or choices[0])
+        if field.annotation is int:
+            least = next((one.ge for one in field.metadata if isinstance(one, Ge)), None)
+            return self._gui.add_number(label, default or 0, min=least, step=1)
+        if field.annotation is float:
+            return self._gui.add_slider(label, 0.0, 1.0, 0.05, default or 0.0)
+        return self._gui.add_vector3(label, default or (0.0, 0.0, 0.0))
 
     def _build_wind(self) -> None:
         with self._gui.add_folder("Wind", expand_by_default=False):

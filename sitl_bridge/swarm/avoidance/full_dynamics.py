@@ -19,14 +19,14 @@ from sitl_bridge.autopilot.records import ESTIMATE, LEVEL_ATTITUDE, SETPOINT, WR
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays, quaternion_from_euler
 from sitl_bridge.core.dynamics.performance import hover
-from sitl_bridge.core.simulation.scheduled_events import Timeline, actions, with_gusts
+from sitl_bridge.core.simulation.events import Timeline, actions, with_gusts
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 
 if TYPE_CHECKING:
+    from sitl_bridge.core.simulation.events import ScheduledEvent
     from sitl_bridge.core.vehicle.airframe import Airframe
-    from sitl_bridge.core.vehicle.event_specification import ScheduledEvent
 
 Floats = NDArray[np.float64]
 STEP = 2000
@@ -70,7 +70,7 @@ class DynamicsPlant:
         place = World(with_gusts(world or WorldSpecification(), events))
         n = len(starts)
         setups = [
-            VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], (x, y, z), yaw, str(i))
+            VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], (x, y, z), yaw, str(i), airframe)
             for i, ((x, y, z), yaw) in enumerate(zip(starts, yaws, strict=True))
         ]
         self.simulation = Simulation(place, setups, step=STEP, seed=seed)
@@ -83,7 +83,7 @@ class DynamicsPlant:
             states[i]["attitude"] = quaternion_from_euler(0.0, 0.0, yaws[i])
             states[i]["rotor_speed"][: len(trim.rotor_speed)] = trim.rotor_speed
         self.simulation.armed[:] = 1
-        timed = actions(events, self.simulation, [airframe] * n, say, names=names or None)
+        timed = actions(events, self.simulation, say, names=names or None)
         self._timeline = Timeline(self.simulation.time, timed)
         self._controllers = np.array([controller_record(airframe, place)] * n)
         self._allocations = np.array([allocation_record(airframe, place)] * n)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.base.quantities import Seconds
-from sitl_bridge.core.vehicle.event_specification import VehicleEvent
+from sitl_bridge.core.simulation.events import VehicleEvent
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 
 

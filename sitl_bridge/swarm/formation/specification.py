@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sitl_bridge.base.errors import FieldError, UserError, about
 from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Seconds
-from sitl_bridge.core.vehicle.event_specification import concerned
+from sitl_bridge.core.simulation.events import affected_vehicles
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
@@ -264,7 +264,9 @@ class FormationPlan:
 
     def with_events(self, events: Iterable[AnyFormationEvent], names: Sequence[str]) -> FormationPlan:
         """Return the same plan with other events, whose vehicles are given by number or by ``names``."""
-        numbered = [event.model_copy(update={"vehicles": tuple(concerned(event, names))}) for event in events]
+        numbered = [
+            event.model_copy(update={"vehicles": tuple(affected_vehicles(event, names))}) for event in events
+        ]
         return replace(self, specification=self.specification.model_copy(update={"events": tuple(numbered)}))
 
     @property

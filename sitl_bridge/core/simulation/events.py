@@ -1,0 +1,562 @@
+"""Faults and changes of a flight, each as one class: what a user writes, and what it does to a simulation.
+
+Scenario files, the message bus, the live page, tests and replays use these classes.  A fault is added here
+alone: a class with a ``kind``, its effect in ``begin`` and ``end``, and a place in ``AnyEvent``.  Events of a
+formation, such as a vehicle that leaves it, are in swarm/formation/events.py; a scenario file has
+one list of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.field_paths import kinds
+from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
+from sitl_bridge.core.dynamics.scene_contact import MEMORY
+from sitl_bridge.core.dynamics.scene_start import start_state
+from sitl_bridge.core.dynamics.vibration import damage_propeller
+from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.sensors.sensor_faults import end_spoofing, find_sensor, jam, set_fault, spoof
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.world.wind import Gust, Length, Moment, PassingSpeed, Speed, Upward, WindSpecification
+
+if TYPE_CHECKING:
+    from sitl_bridge.core.simulation.simulation import Simulation
+    from sitl_bridge.core.world.world import WorldSpecification
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Need = Literal["dynamics", "sensors", "processes"]
+"""What a simulation must have for an event to have an effect."""
+STALL = 1.0
+"""s of simulated time for which a flight stack may stop to answer after a signal to its process."""
+
+
+class ScheduledEvent(BaseModel):
+    """An event at a time."""
+
+    model_config = STRICT
+    needs: ClassVar[Need] = "dynamics"
+    is_fault: ClassVar[bool] = True
+    """Whether something breaks: not for what a sound vehicle copes with."""
+
+    at: Seconds = Field(description="s of simulated time since the start")
+
+    def problem(self, _airframe: Airframe) -> str:
+        """Why it cannot happen to a vehicle; empty if it can."""
+        return ""
+
+    @property
+    def silences(self) -> float:
+        """For how many s a flight stack may stop to answer after it, if it has no end; 0 for never."""
+        return 0.0
+
+
+class VehicleEvent(ScheduledEvent):
+    """An event of vehicles."""
+
+    vehicles: tuple[int | str, ...] | None = Field(None, description="numbers or names; default: all")
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Change a vehicle of a simulation, between two steps.
+
+        Raises:
+            UserError: if it cannot happen to the vehicle.
+        """
+        raise TypeError(f"{type(self).__name__}: no effect on vehicle {simulation.names[vehicle]} is known")
+
+
+class PassingEvent(VehicleEvent):
+    """An event of vehicles that may have an end."""
+
+    lasts: Annotated[Seconds, Field(gt=0.0)] | None = Field(
+        None, description="duration in s; default: to the end of the flight"
+    )
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Put right what ``begin`` changed.
+
+        Raises:
+            UserError: if it cannot happen to the vehicle.
+        """
+        raise TypeError(
+            f"{type(self).__name__}: vehicle {simulation.names[vehicle]} does not recover from it"
+        )
+
+
+class _OneMotor(PassingEvent):
+    motor: int = Field(1, ge=1, description="PX4's number: the first motor of the airframe is 1")
+
+    def problem(self, airframe: Airframe) -> str:
+        """Why it cannot happen to the vehicle."""
+        count = len(airframe.rotors)
+        return "" if self.motor <= count else f"{airframe.name} has motors 1 to {count}"
+
+    def _rotor(self, simulation: Simulation, vehicle: int) -> int:
+        """The motor's place among the rotors, from 0."""
+        count = int(simulation.vehicles[vehicle]["rotor_count"])
+        if self.motor > count:
+            raise UserError(f"the vehicle has motors 1 to {count}, not {self.motor}")
+        return self.motor - 1
+
+
+class MotorEvent(_OneMotor):
+    """A rotor loses thrust and torque; with no share left, its motor stops."""
+
+    kind: Literal["motor_loss"] = Field(description="kind of event")
+    thrust: Share = Field(0.0, description="remaining share")
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Reduce the thrust."""
+        simulation.states[vehicle]["rotor_health"][self._rotor(simulation, vehicle)] = self.thrust
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Restore the thrust."""
+        simulation.states[vehicle]["rotor_health"][self._rotor(simulation, vehicle)] = 1.0
+
+
+class PropellerEvent(_OneMotor):
+    """A propeller loses the tip of one blade: less thrust and torque, and vibration by its imbalance."""
+
+    kind: Literal["propeller_damage"] = Field(description="kind of event")
+    lost: Share = Field(0.1, description="share of the blade's length")
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Shorten the blade."""
+        self._damage(simulation, vehicle, self.lost)
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Put on a new propeller."""
+        self._damage(simulation, vehicle, 0.0)
+
+    def _damage(self, simulation: Simulation, vehicle: int, lost: float) -> None:
+        rotor = self._rotor(simulation, vehicle)
+        damage_propeller(simulation.vehicles[vehicle], simulation.states[vehicle], rotor, lost)
+
+
+class SensorEvent(PassingEvent):
+    """A sensor stops or repeats its last sample; sensor gps with fault off is the loss of GPS."""
+
+    needs = "sensors"
+
+    kind: Literal["sensor_fault"] = Field(description="kind of event")
+    sensor: str = Field(description="kind, as in airframe files", examples=list(KIND_NAMES.values()))
+    instance: int = Field(0, ge=0, description="number among the sensors of the kind, from 0")
+    fault: Literal["off", "stuck"] = Field("off", description="no samples, or repetition of the last one")
+
+    def problem(self, airframe: Airframe) -> str:
+        """Why it cannot happen to the vehicle."""
+        try:
+            find_sensor(airframe.sensor_records(), self.sensor, self.instance)
+        except UserError as error:
+            return str(error)
+        return ""
+
+    @property
+    def silences(self) -> float:
+        """For ever, of the inertial sensor: without it PX4 sends no motor commands."""
+        return math.inf if self.sensor == "imu" and self.fault == "off" else 0.0
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Switch the sensor off, or freeze its reading."""
+        rows = simulation.sensors[vehicle], simulation.sensor_states[vehicle]
+        set_fault(*rows, self.sensor, self.instance, self.fault)
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Clear the fault."""
+        rows = simulation.sensors[vehicle], simulation.sensor_states[vehicle]
+        set_fault(*rows, self.sensor, self.instance, "none")
+
+
+class _GpsEvent(PassingEvent):
+    needs = "sensors"
+
+    def problem(self, airframe: Airframe) -> str:
+        """Why it cannot happen to the vehicle."""
+        there = {sensor.kind for sensor in airframe.sensors}
+        return "" if "gps" in there else f"{airframe.name} has no satellite receiver"
+
+
+class JammingEvent(_GpsEvent):
+    """Satellite signals are jammed."""
+
+    kind: Literal["gps_jamming"] = Field(description="kind of event")
+    level: Share = Field(1.0, description="1 = no signal")
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Jam all receivers."""
+        jam(simulation.sensors[vehicle], simulation.sensor_states[vehicle], self.level)
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Clear the sky."""
+        jam(simulation.sensors[vehicle], simulation.sensor_states[vehicle], 0.0)
+
+
+class SpoofingEvent(_GpsEvent):
+    """Satellite signals are spoofed: the fix moves away."""
+
+    kind: Literal["gps_spoofing"] = Field(description="kind of event")
+    velocity: Vector = Field(description="of the fix, m/s north, east, down")
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Move the fix of all receivers away gradually."""
+        spoof(simulation.sensors[vehicle], simulation.sensor_states[vehicle], self.velocity)
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Let the fix jump back to the truth."""
+        end_spoofing(simulation.sensors[vehicle], simulation.sensor_states[vehicle])
+
+
+class PayloadEvent(VehicleEvent):
+    """The payload is dropped: mass, inertia and the centre of gravity change at once."""
+
+    is_fault = False
+
+    kind: Literal["payload_drop"] = Field(description="kind of event")
+
+    def problem(self, airframe: Airframe) -> str:
+        """Why it cannot happen to the vehicle."""
+        return "" if airframe.carried is not None else f"{airframe.name} carries no payload"
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Drop it."""
+        loaded = simulation.airframes[vehicle]
+        if loaded is None or loaded.carried is None:
+            raise UserError("the vehicle carries no payload")
+        empty = loaded.without_payload()
+        # The empty vehicle's centre of gravity relative to the loaded one's: the shift of every position.
+        moved = np.array(loaded.rotors[0].position) - np.array(empty.rotors[0].position)
+        simulation.change_vehicle(vehicle, empty.vehicle(), empty.sensor_records(), moved)
+        simulation.airframes[vehicle] = empty
+
+
+class StackEvent(VehicleEvent):
+    """The flight stack's process is killed, or stopped for some seconds of wall time."""
+
+    needs = "processes"
+
+    kind: Literal["stack_killed", "stack_stopped"] = Field(description="kind of event")
+    seconds: Annotated[float, Field(gt=0.0, le=600.0)] = Field(
+        5.0, description="s of wall time for which it is stopped"
+    )
+
+    @property
+    def silences(self) -> float:
+        """For a moment, after which it is missed."""
+        return STALL
+
+
+class GustEvent(ScheduledEvent):
+    """A 1-cosine gust on all vehicles, as in the wind of a world."""
+
+    is_fault = False
+
+    kind: Literal["gust"] = Field(description="kind of event")
+    speed: Annotated[Speed, Field(gt=0.0)] = Field(description="m/s")
+    direction: Degrees = Field(0.0, description="deg from which it comes")
+    upward: Upward = Field(0.0, description="m/s")
+    length: Length = Field(30.0, description="m")
+    passing_speed: PassingSpeed = Field(10.0, description="m/s")
+    hold: Moment | None = Field(2.0, description="s at full strength")
+
+    def gust(self) -> Gust:
+        """The gust of a wind."""
+        fields = {name: getattr(self, name) for name in Gust.model_fields if name != "start"}
+        return Gust(start=self.at, **fields)
+
+
+class WindEvent(ScheduledEvent):
+    """The wind changes to another."""
+
+    is_fault = False
+
+    kind: Literal["wind_change"] = Field(description="kind of event")
+    wind: WindSpecification = Field(description="new wind")
+
+    def problem(self, _airframe: Airframe) -> str:
+        """Why its recorded wind cannot be read; empty if it can."""
+        try:
+            self.wind.load_series()
+        except UserError as error:
+            return str(error)
+        return ""
+
+
+_Horizontal = Annotated[float, Field(ge=-100_000.0, le=100_000.0)]
+
+
+class TeleportEvent(VehicleEvent):
+    """Move the vehicle to a position, level; its flight stack is not informed.
+
+    A command of the message bus; scenarios have none, because no other vehicle may be there by then.
+    """
+
+    kind: Literal["teleport"] = Field(description="kind of event")
+    position: tuple[_Horizontal, _Horizontal, Annotated[float, Field(ge=-20_000.0, le=0.0)]] = Field(
+        description="m NED, lowest point of the vehicle"
+    )
+    velocity: Vector = Field((0.0, 0.0, 0.0), description="m/s NED")
+    yaw: float = Field(0.0, ge=-360.0, le=360.0, description="deg")
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Move it, as at the start of a run; rotors, battery and faults keep their states.
+
+        Raises:
+            UserError: if another vehicle is at that position.
+        """
+        state = simulation.states[vehicle]
+        fresh = start_state(
+            simulation.vehicles[vehicle],
+            simulation.world.environment[0],
+            np.array(self.position),
+            math.radians(self.yaw),
+            simulation.world.scene.names,
+        )
+        apart = np.linalg.norm(simulation.states["position"] - fresh["position"], axis=1)
+        reach = simulation.vehicles["contact_radius"]
+        too_near = apart < reach + reach[vehicle]
+        too_near[vehicle] = False
+        if too_near.any():
+            other = int(np.argmax(too_near))
+            raise UserError(
+                f"vehicle {simulation.names[other]} is only {apart[other]:.2f} m from that position"
+            )
+        for name in ("position", "attitude", "contact_anchor", "contact_touching", "in_contact", *MEMORY):
+            state[name] = fresh[name]
+        state["velocity"] = self.velocity
+        state["angular_velocity"] = 0.0
+
+
+AnyEvent = (
+    MotorEvent
+    | PropellerEvent
+    | SensorEvent
+    | JammingEvent
+    | SpoofingEvent
+    | PayloadEvent
+    | StackEvent
+    | GustEvent
+    | WindEvent
+)
+EventSpecification = Annotated[AnyEvent, Field(discriminator="kind")]
+EVENTS: dict[str, type[ScheduledEvent]] = {kind: made for made in get_args(AnyEvent) for kind in kinds(made)}
+"""The class of each kind that a scenario may have."""
+COMMANDED: dict[str, type[VehicleEvent]] = {
+    kind: made
+    for kind, made in (EVENTS | {"teleport": TeleportEvent}).items()
+    if issubclass(made, VehicleEvent) and made.needs != "processes"
+}
+"""The class of each command that begins, and for some ends, an event of a vehicle at once."""
+
+
+def event_of_command(name: str, data: Mapping[str, Any]) -> tuple[VehicleEvent, bool]:
+    """The event of a command of ``COMMANDED``, and whether it begins.
+
+    Raises:
+        ValidationError: for fields that the event does not have.
+    """
+    fields = {key: value for key, value in data.items() if key not in ("version", "request_id", "ends")}
+    return COMMANDED[name].model_validate({"at": 0.0, "kind": name, **fields}), not data.get("ends", False)
+
+
+def affected_vehicles(event: ScheduledEvent, names: Sequence[str]) -> list[int]:
+    """Numbers of the vehicles of an event.
+
+    Raises:
+        UserError: for a vehicle that does not exist.
+    """
+    if not isinstance(event, VehicleEvent) or event.vehicles is None:
+        return list(range(len(names)))
+    found = []
+    for vehicle in event.vehicles:
+        if isinstance(vehicle, str) and vehicle in names:
+            found.append(names.index(vehicle))
+        elif isinstance(vehicle, int) and 0 <= vehicle < len(names):
+            found.append(vehicle)
+        else:
+            raise UserError(f"there is no vehicle {vehicle!r}; there are {len(names)}, from {names[0]!r} on")
+    return found
+
+
+def event_faults(
+    events: Iterable[ScheduledEvent], names: Sequence[str], airframes: Sequence[Airframe]
+) -> list[tuple[int, str]]:
+    """Events that cannot happen: number and reason."""
+    found = []
+    for i, event in enumerate(events):
+        try:
+            for vehicle in affected_vehicles(event, names) if isinstance(event, VehicleEvent) else [0]:
+                problem = event.problem(airframes[vehicle])
+                if problem:
+                    prefix = f"vehicle {names[vehicle]}: " if isinstance(event, VehicleEvent) else ""
+                    found.append((i, f"{prefix}{problem}"))
+        except UserError as error:
+            found.append((i, str(error)))
+    return found
+
+
+def problems(
+    events: Sequence[ScheduledEvent], names: Sequence[str], airframes: Sequence[Airframe]
+) -> list[str]:
+    """Messages about events that cannot happen."""
+    faults = event_faults(events, names, airframes)
+    return [f"events[{i}] at {events[i].at:g} s: {reason}" for i, reason in faults]
+
+
+def with_gusts(world: WorldSpecification, events: Iterable[ScheduledEvent]) -> WorldSpecification:
+    """A world with the gusts among the events in its wind."""
+    gusts = tuple(event.gust() for event in events if isinstance(event, GustEvent))
+    if not gusts:
+        return world
+    wind = world.wind.model_copy(update={"gusts": world.wind.gusts + gusts})
+    return world.model_copy(update={"wind": wind})
+
+
+# ------------------------------------------------------------------------------ when they happen
+
+Action = Callable[[], None]
+StackAction = Callable[[StackEvent, int], None]
+"""Executes an event of a vehicle's flight stack."""
+OnEvent = Callable[[ScheduledEvent, bool, Sequence[int]], None]
+"""Takes an event when it begins (True) or ends (False), and the numbers of the vehicles it affects."""
+
+
+def ignore_event(_event: ScheduledEvent, _begins: bool, _vehicles: Sequence[int]) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True)
+class _Occurrence:
+    """An event in a simulation.
+
+    Attributes:
+        event: it.
+        simulation: of the vehicles.
+        names: of the vehicles in events.
+        say: receives a line as it begins and ends.
+        on_stack: executes it if it is one of a flight stack.
+        on_event: takes it as it begins and ends.
+    """
+
+    event: ScheduledEvent
+    simulation: Simulation
+    names: Sequence[str]
+    say: Callable[[str], None]
+    on_stack: StackAction | None
+    on_event: OnEvent
+
+    def begin(self) -> None:
+        self.say(f"at {self.event.at:g} s: {self._text()}")
+        self._happen(begins=True)
+
+    def end(self) -> None:
+        self.say(f"over: {self._text()}")
+        self._happen(begins=False)
+
+    def _happen(self, *, begins: bool) -> None:
+        event, vehicles = self.event, affected_vehicles(self.event, self.names)
+        self.on_event(event, begins, vehicles)
+        if not isinstance(event, StackEvent):
+            apply_event(event, begins, self.simulation, vehicles)
+            return
+        for vehicle in vehicles:
+            if self.on_stack is None:
+                raise TypeError(f"{event.kind}: flight stacks have no processes here")
+            self.on_stack(event, vehicle)
+
+    def _text(self) -> str:
+        event = self.event
+        values: dict[str, Any] = event.model_dump(
+            exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True
+        )
+        if isinstance(event, StackEvent) and event.kind == "stack_killed":
+            values.clear()
+        kind = str(getattr(event, "kind", "")).replace("_", " ")
+        told = ", ".join(f"{name} {value}" for name, value in values.items())
+        if not isinstance(event, VehicleEvent):
+            return f"{kind} ({told})"
+        vehicles = ", ".join(self.names[i] for i in affected_vehicles(event, self.names))
+        return f"{kind}{f' ({told})' if told else ''}: vehicle {vehicles}"
+
+
+def apply_event(event: ScheduledEvent, begins: bool, simulation: Simulation, vehicles: Sequence[int]) -> None:
+    """Change a simulation as an event does when it begins, or when it ends.
+
+    Args:
+        event: none of a flight stack.
+        begins: whether it begins.
+        simulation: between two steps.
+        vehicles: numbers of those that the event affects.
+
+    Raises:
+        UserError: if it cannot happen to one of them.
+    """
+    if isinstance(event, WindEvent):
+        simulation.world.set_wind(event.wind, simulation.time)
+        return
+    for vehicle in vehicles:
+        if begins and isinstance(event, VehicleEvent):
+            event.begin(simulation, vehicle)
+        elif isinstance(event, PassingEvent):
+            event.end(simulation, vehicle)
+
+
+def actions(
+    events: Iterable[ScheduledEvent],
+    simulation: Simulation,
+    say: Callable[[str], None],
+    on_stack: StackAction | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    on_event: OnEvent = ignore_event,
+) -> list[tuple[float, Action]]:
+    """Actions of events: s since the start, and a function to call between two steps.
+
+    Gusts have no actions: they are part of the wind from the start.
+
+    Args:
+        events: without problems.
+        simulation: of the events.
+        say: receives a line for each event.
+        on_stack: executes events of flight stacks; None if these are not processes.
+        names: of the vehicles in events; None for those of the simulation.
+        on_event: takes each event as it begins and ends.
+    """
+    called = simulation.names if names is None else names
+    made: list[tuple[float, Action]] = []
+    for event in events:
+        if isinstance(event, GustEvent):
+            continue
+        occurrence = _Occurrence(event, simulation, called, say, on_stack, on_event)
+        made.append((event.at, occurrence.begin))
+        if isinstance(event, PassingEvent) and event.lasts is not None:
+            made.append((event.at + event.lasts, occurrence.end))
+    return made
+
+
+class Timeline:
+    """Actions at simulated times, for a loop that advances a simulation within this process.
+
+    Args:
+        start: us from which the times of the actions are counted.
+        actions: s since then, and a function.
+    """
+
+    def __init__(self, start: int, actions: Iterable[tuple[float, Action]] = ()) -> None:
+        timed = [(start + round(1e6 * seconds), action) for seconds, action in actions]
+        self._pending = sorted(timed, key=lambda pair: pair[0])
+
+    def run_due(self, now: int) -> None:
+        """Run the actions that are due at ``now`` (us), in order; before the step that begins then."""
+        while self._pending and self._pending[0][0] <= now:
+            self._pending.pop(0)[1]()
+
+    def steps_to_next(self, now: int, step: int) -> int | None:
+        """Steps of ``step`` us from ``now`` to the next action; None if there is none."""
+        return max(1, -((now - self._pending[0][0]) // step)) if self._pending else None
