@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mcap.reader import make_reader
-from mcap.records import Message
-from mcap.stream_reader import StreamReader
+from mcap_protobuf.decoder import DecoderFactory as ProtobufDecoder
 from mcap_ros2.decoder import DecoderFactory
 from pyarrow import parquet
 from recorded_climb import Climb
@@ -23,7 +21,6 @@ from typer.testing import CliRunner
 from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
 from sitl_bridge.analysis.export.exported_flight import ExportedFlight
 from sitl_bridge.analysis.export.mcap_file import write_mcap
-from sitl_bridge.analysis.export.mcap_writer import Block, McapWriter
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name, schema_text
 from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
@@ -82,7 +79,9 @@ def test_an_mcap_file_holds_what_was_recorded(run: RecordedRun, tmp_path: Path) 
             entry for entry in reader.iter_decoded_messages(topics=[t for t in topics(run) if t != "/scene"])
         ):
             found.setdefault(channel.topic, []).append((message.log_time, decoded))
-        scene = [json.loads(message.data) for _, _, message in reader.iter_messages(topics=["/scene"])]
+    with (tmp_path / "run.mcap").open("rb") as file:
+        drawn = make_reader(file, decoder_factories=[ProtobufDecoder()])
+        scene = [drawing for *_, drawing in drawn.iter_decoded_messages(topics=["/scene"])]
     assert set(found) == {t for t in topics(run) if t != "/scene"}
     samples = samples_of(run)
     imu = samples["imu"][samples["imu"]["vehicle"] == 0]
@@ -112,7 +111,7 @@ def test_an_mcap_file_holds_what_was_recorded(run: RecordedRun, tmp_path: Path) 
     assert list(rotors[-1][1].velocity) == row["rotor_speed"][:4].tolist()
     fix: list[Any] = found["/vehicle_0/fix"]
     assert fix[-1][1].latitude == pytest.approx(47.397742, abs=1e-4)
-    ids = {entity["id"] for message in scene for entity in message["entities"]}
+    ids = {entity.id for message in scene for entity in message.entities}
     assert {"object hut", "vehicle_0 plan"} <= ids
 
 
@@ -272,42 +271,3 @@ def test_an_mcap_file_that_cannot_be_identified_gives_one_message(run: RecordedR
         file.write_bytes(changed)
         with contextlib.suppress(UserError):
             ExportedFlight(file, "0").log(4)
-
-
-def test_chunks_are_found_by_their_times(tmp_path: Path) -> None:
-    """Messages of several sizes in more than one chunk, read back by the package mcap through their index."""
-    file = tmp_path / "many.mcap"
-    small = np.arange(3000, dtype=np.int64) * 1_000_000
-    large = np.arange(300, dtype=np.int64) * 10_000_000 + 5
-    with file.open("wb") as opened:
-        writer = McapWriter(opened, profile="", library="test")
-        schema = writer.register_schema("bytes", "", b"")
-        channels = [writer.register_channel(topic, "", schema) for topic in ("/small", "/large")]
-        random = np.random.default_rng(1)
-        sent = [random.integers(0, 255, (3000, 8), np.uint8), random.integers(0, 255, (300, 9000), np.uint8)]
-        for half in (slice(0, 1500), slice(1500, 3000)):
-            part = slice(half.start // 10, half.stop // 10)
-            of_large = Block(channels[1], large[part], sent[1][part])
-            writer.write([Block(channels[0], small[half], sent[0][half]), of_large])
-        writer.add_metadata("facts", {"one": "1"})
-        writer.finish()
-    with file.open("rb") as opened:
-        reader = make_reader(opened, validate_crcs=True)
-        summary = reader.get_summary()
-        assert summary is not None
-        assert summary.statistics is not None
-        assert summary.statistics.message_count == 3300
-        assert summary.statistics.chunk_count == len(summary.chunk_indexes) > 2
-        assert summary.statistics.message_end_time == 2_999_000_000
-        found = list(reader.iter_messages())
-        times = [message.log_time for _, _, message in found]
-        assert times == sorted([*small.tolist(), *large.tolist()])
-        for channel, data in zip(channels, sent, strict=True):
-            mine = [message for _, _, message in found if message.channel_id == channel]
-            assert [message.sequence for message in mine] == list(range(1, len(data) + 1))
-            assert b"".join(message.data for message in mine) == data.tobytes()
-        assert len(list(reader.iter_messages(topics=["/large"]))) == 300
-        assert [one.name for one in reader.iter_metadata()] == ["facts"]
-    with file.open("rb") as opened:
-        records = list(StreamReader(opened, validate_crcs=True).records)
-    assert sum(isinstance(record, Message) for record in records) == 3300

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import base64
+import contextlib
 import json
 import socket
 import struct
@@ -13,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_climb import Climb
-
-pytest.importorskip("websockets")
-
 from mcap.records import Schema
+from mcap_protobuf.decoder import DecoderFactory as ProtobufDecoder
 from mcap_ros2.decoder import DecoderFactory
+from recorded_climb import Climb
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
@@ -27,7 +26,6 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.optional_values import with_values
 from sitl_bridge.cli.options import parse_stream
 from sitl_bridge.live.bus.client_link import FROM_CLIENT, PipeEnd, RowsRequest, Stop, UserNotice
-from sitl_bridge.live.view.foxglove_server import BACKLOG, SUBPROTOCOLS, _Client
 from sitl_bridge.live.view.foxglove_stream import FoxgloveStream
 from sitl_bridge.session.outlet_choices import OutletChoices
 
@@ -38,7 +36,7 @@ TIMEOUT = 20.0
 class Client:
     """A client of the protocol, written from its specification."""
 
-    def __init__(self, port: int, subprotocol: str = SUBPROTOCOLS[0]) -> None:
+    def __init__(self, port: int, subprotocol: str = "foxglove.sdk.v1") -> None:
         self.connection: ClientConnection = connect(
             f"ws://127.0.0.1:{port}", subprotocols=[Subprotocol(subprotocol)], compression=None
         )
@@ -98,7 +96,7 @@ class Streamed:
         stream._link._on_end = lambda: None
         self._threads = [
             threading.Thread(target=self._serve),
-            threading.Thread(target=lambda: asyncio.run(stream.run())),
+            threading.Thread(target=stream.run),
         ]
         for thread in self._threads:
             thread.start()
@@ -138,11 +136,9 @@ def streamed(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Streamed]
         stream.stop()
 
 
-@pytest.mark.parametrize("subprotocol", ["foxglove.websocket.v1", "foxglove.sdk.v1"])
-def test_a_client_reads_the_flight_while_it_goes_on(streamed: Streamed, subprotocol: str) -> None:
-    client = Client(streamed.port, subprotocol)
+def test_a_client_reads_the_flight_while_it_goes_on(streamed: Streamed) -> None:
+    client = Client(streamed.port)
     assert streamed.lines == [f"stream for Foxglove at ws://127.0.0.1:{streamed.port}"]
-    assert client.connection.subprotocol == subprotocol
     assert client.info["op"] == "serverInfo"
     assert client.info["capabilities"] == ["time"]
     imu, odometry = "/vehicle_0/imu", "/vehicle_1/odometry"
@@ -174,10 +170,14 @@ def test_nothing_is_sent_or_requested_without_a_subscription(streamed: Streamed)
     client.send(op="subscribe", subscriptions=[{"id": 7, "channelId": 10_000}])
     while isinstance(message := client.connection.recv(TIMEOUT), bytes):
         pass
-    assert "no channel 10000" in json.loads(message)["message"]
-    while (message := client.connection.recv(TIMEOUT))[0] == 1:
-        pass  # what was on its way
-    assert message[0] == 2
+    assert "10000" in json.loads(message)["message"]
+    with contextlib.suppress(TimeoutError):
+        while True:
+            client.connection.recv(2.0)  # what was on its way
+    requests = streamed.requests
+    with pytest.raises(TimeoutError):
+        client.connection.recv(1.0)
+    assert streamed.requests == requests
     client.connection.close()
 
 
@@ -188,7 +188,13 @@ def test_the_scene_is_sent_to_every_new_subscriber(streamed: Streamed) -> None:
         client.subscribe("/scene")
         _, time, data = client.data()
         assert time == streamed.climb.simulation.start * 1000
-        assert [entity["id"] for entity in json.loads(data)["entities"]] == [
+        scene = client.channels["/scene"]
+        schema = Schema(
+            id=1, name=scene["schemaName"], encoding="protobuf", data=base64.b64decode(scene["schema"])
+        )
+        decode = ProtobufDecoder().decoder_for("protobuf", schema)
+        assert decode is not None
+        assert [entity.id for entity in decode(data).entities] == [
             "object hut",
             "vehicle_0 plan",
             "vehicle_0 fence",
@@ -221,24 +227,15 @@ def test_the_schemas_are_those_of_an_exported_file(streamed: Streamed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "answer"),
-    [
-        ("no json", "not a message"),
-        ("[]", "not a message"),
-        ('{"op": "subscribe", "subscriptions": [{"id": 1}]}', "not a message"),
-        ('{"op": "subscribe", "subscriptions": [{"id": -1, "channelId": 0}]}', "subscription id -1"),
-        ('{"op": "setParameters"}', "does not support 'setParameters'"),
-        (b"\1\0\0\0\0", "takes no data"),
-    ],
+    "request_", ["no json", "[]", '{"op": "subscribe", "subscriptions": [{"id": 1}]}', b"\1\0\0\0\0"]
 )
 def test_a_wrong_message_is_answered_and_the_connection_goes_on(
-    streamed: Streamed, request_: str | bytes, answer: str
+    streamed: Streamed, request_: str | bytes
 ) -> None:
     client = Client(streamed.port)
     client.connection.send(request_)
     status = client.text()
     assert (status["op"], status["level"]) == ("status", 2)
-    assert answer in status["message"]
     client.subscribe("/tf")
     assert client.data()[0] == "/tf"
     client.connection.close()
@@ -252,22 +249,8 @@ def test_a_client_of_another_protocol_is_refused(streamed: Streamed) -> None:
 def test_the_end_of_the_run_closes_the_connection(streamed: Streamed) -> None:
     client = Client(streamed.port)
     streamed.stop()
-    with pytest.raises(ConnectionClosed) as closed:
+    with pytest.raises(ConnectionClosed):
         client.text()
-    assert closed.value.rcvd is not None
-    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1001, "the run has ended")
-
-
-def test_a_slow_client_loses_the_oldest_messages_and_is_told() -> None:
-    client = _Client(None)  # type: ignore[arg-type]
-    size = BACKLOG // 16
-    for k in range(20):
-        client.put(bytes([k]) * size)
-    kept = [one[0] for one in client._waiting if isinstance(one, bytes)]
-    assert kept == list(range(20 - len(kept), 20))
-    assert client.dropped == 20 - len(kept)
-    assert sum(len(one) for one in client._waiting) <= BACKLOG
-    assert any("too slow" in one for one in client._waiting if isinstance(one, str))
 
 
 @pytest.mark.parametrize("text", ["", "host:", ":8765", "x", "host:80"])
@@ -294,6 +277,6 @@ def test_what_keeps_the_stream_from_starting_is_reported_before(
     assert "is in use by" in fault
     (fault,) = OutletChoices(stream=("192.0.2.1", free_port())).faults()
     assert fault.startswith("--stream: the stream cannot listen on 192.0.2.1")
-    monkeypatch.setitem(sys.modules, "websockets.asyncio.server", None)
+    monkeypatch.setitem(sys.modules, "foxglove.websocket", None)
     (fault,) = OutletChoices(stream=("127.0.0.1", free_port())).faults()
     assert "pip install 'sitl-bridge[view]'" in fault

@@ -18,6 +18,7 @@ from sitl_bridge.core.simulation.events import (
     WindEvent,
     actions,
 )
+from sitl_bridge.core.vehicle.airframe import Payload
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import parse_wind
 
@@ -73,7 +74,11 @@ def test_a_fleet_that_is_reset_flies_as_a_new_one_byte_for_byte() -> None:
 
 
 def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
-    airframes = [load_airframe("ar200"), load_airframe("iris")]
+    carrier = load_airframe("ar200")
+    cargo = Payload(mass=0.5, position=(0.0, 0.0, 0.1))
+    sources = {**carrier.sources, "payload": "derived: for a test"}
+    loaded = carrier.model_copy(update={"payload": cargo, "sources": sources}).loaded()
+    airframes = [loaded, load_airframe("iris")]
     events = [
         MotorEvent(at=1.0, kind="motor_loss", motor=2, vehicles=(1,)),
         PayloadEvent(at=1.0, kind="payload_drop", vehicles=(0,)),

@@ -27,7 +27,7 @@ class OutletChoices:
 
     def faults(self) -> list[str]:
         """What keeps them from starting: missing packages and ports in use."""
-        from sitl_bridge.live.view.page_server import require_free_port, require_viser, require_websockets
+        from sitl_bridge.live.view.page_server import require_foxglove, require_free_port, require_viser
 
         found = []
         if self.view is not None:
@@ -51,7 +51,7 @@ class OutletChoices:
         if self.stream is not None:
             host, port = self.stream
             try:
-                require_websockets()
+                require_foxglove()
                 require_free_port(port, host, "the stream")
             except UserError as error:
                 found.append(f"--stream: {error}")

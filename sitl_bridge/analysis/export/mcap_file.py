@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
+import io
 import json
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sitl_bridge.analysis.export.flight_stack_topics import FlightStackTopics, flight_stack_topics
 from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
 from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages, ros_name
-from sitl_bridge.analysis.export.scene_messages import SCENE_SCHEMA, SCENE_TOPIC, scene_messages
 from sitl_bridge.analysis.export.seen_samples import seen_messages
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import EXPORT, missing
@@ -18,43 +20,14 @@ from sitl_bridge.base.output_file import whole_file
 from sitl_bridge.record.run_reader import RecordedRun
 
 if TYPE_CHECKING:
-    from mcap.writer import Writer
-
-    from sitl_bridge.analysis.export.mcap_writer import McapWriter
+    from foxglove import Channel, Context
 
 PART = 10.0
 """s of simulated time that are converted at once."""
 LAST = 2**63 - 1
 """ns, after all messages."""
-
-
-class McapChannels:
-    """Registers schemas and channels as topics first appear.
-
-    Args:
-        writer: of the file, started.
-    """
-
-    def __init__(self, writer: Writer | McapWriter) -> None:
-        self._writer = writer
-        self._schemas: dict[str, int] = {}
-        self.known: dict[str, int] = {}
-        """ID of each topic's channel."""
-
-    def channel(self, topic: str, name: str, encoding: str, schema: bytes, message_encoding: str) -> int:
-        """ID of a topic's channel."""
-        if name not in self._schemas:
-            self._schemas[name] = self._writer.register_schema(name=name, encoding=encoding, data=schema)
-        if topic not in self.known:
-            self.known[topic] = self._writer.register_channel(
-                topic=topic, message_encoding=message_encoding, schema_id=self._schemas[name]
-            )
-        return self.known[topic]
-
-    def channel_of(self, topic: RosMessages) -> int:
-        """ID of the channel of ROS messages."""
-        name, text = schema_name(topic.name), schema_text(topic.name)
-        return self.channel(topic.topic, name, "ros2msg", text.encode(), "cdr")
+LoggedMessage: TypeAlias = tuple[int, Callable[..., None], Any]
+"""ns, the function that logs it, and the message."""
 
 
 def write_mcap(
@@ -75,44 +48,101 @@ def write_mcap(
         number of messages.
 
     Raises:
-        UserError: if the file cannot be written, or the package mcap is missing.
+        UserError: if the file cannot be written, or the package foxglove-sdk is missing.
     """
     try:
-        from sitl_bridge.analysis.export.mcap_writer import Block, McapWriter
+        import foxglove
+        from foxglove.channels import SceneUpdateChannel
+        from foxglove.mcap import MCAPWriteOptions
+
+        from sitl_bridge.analysis.export.scene_messages import SCENE_TOPIC, scene_messages
     except ImportError as error:
-        raise missing("mcap", "MCAP files", EXPORT) from error
+        raise missing("foxglove-sdk", "MCAP files", EXPORT) from error
 
-    n = run.count
+    foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _logged(run, notify)
-    with whole_file(target) as place, place.open("wb") as file:
-        writer = McapWriter(file, profile="ros2", library="sitl-bridge")
-        channels = McapChannels(writer)
+    drawings, seen = scene_messages(run), seen_messages(run)
+    options = MCAPWriteOptions(profile="ros2", compression_threads=0)
+    context = foxglove.Context()
+    channels, scene = RosChannels(context), SceneUpdateChannel(SCENE_TOPIC, context=context)
+    with whole_file(target) as place, _File(place, "w") as file:
+        try:
+            writer = foxglove.open_mcap(file, context=context, writer_options=options)
 
-        drawings, channel = scene_messages(run), _scene_channel(channels)
-        seen = seen_messages(run)
+            def write(recorded: Iterable[RosMessages], since: int, until: int) -> None:
+                """Write what was recorded after ``since`` up to ``until``, ns."""
+                logs = (part for one in logged.values() for part in one.between(since, until))
+                drawn = ((time, scene.log, drawing) for time, drawing in drawings if since < time <= until)
+                channels.log([*recorded, *logs, *seen.until(until)], drawn)
+                if file.error is not None:
+                    raise file.error
 
-        def write(recorded: Iterable[RosMessages], since: int, until: int) -> None:
-            """Write what was recorded after ``since`` up to ``until``, ns."""
-            logs = (part for one in logged.values() for part in one.between(since, until))
-            topics = [topic for topic in (*recorded, *logs, *seen.until(until)) if len(topic.time)]
-            blocks = [Block(channels.channel_of(topic), topic.time, topic.data) for topic in topics]
-            drawn = ((time, drawing) for time, drawing in drawings if since < time <= until)
-            blocks += [Block.of(channel, time, json.dumps(drawing).encode()) for time, drawing in drawn]
-            writer.write(blocks)
+            rows = max(round(PART * 1e6 / run.description["step"]), 1) * run.count
+            since = -1
+            for first in range(0, len(run.rows), rows):
+                last = min(first + rows, len(run.rows))
+                until = int(run.rows["time"][last - 1]) * 1000
+                write(ros_messages(run, run.names, run.rotors, first, last, rate), since, until)
+                since = until
+            write((), since, LAST)
+            for name, one in logged.items():
+                writer.write_metadata(f"flight stack {ros_name(name)}", one.facts)
+            writer.write_metadata("run", {"run.json": json.dumps(run.description)})
+            writer.close()
+        except RuntimeError as error:
+            raise (file.error or error) from error
+    return channels.count
 
-        rows = max(round(PART * 1e6 / run.description["step"]), 1) * n
-        since = -1
-        for first in range(0, len(run.rows), rows):
-            last = min(first + rows, len(run.rows))
-            until = int(run.rows["time"][last - 1]) * 1000
-            write(ros_messages(run, run.names, run.rotors, first, last, rate), since, until)
-            since = until
-        write((), since, LAST)
-        for name, one in logged.items():
-            writer.add_metadata(f"flight stack {ros_name(name)}", one.facts)
-        writer.add_metadata("run", {"run.json": json.dumps(run.description)})
-        writer.finish()
-    return writer.count
+
+class _File(io.FileIO):
+    """A file that keeps the error that ended its writing; foxglove-sdk passes on its text alone."""
+
+    error: OSError | None = None
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+class RosChannels:
+    """Logs messages to a file or to a server; the channel of a topic is made when it first appears.
+
+    Args:
+        context: of the file or the server.
+
+    Attributes:
+        count: messages logged.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.count, self._context = 0, context
+        self._channels: dict[str, Channel] = {}
+
+    def channel(self, topic: str, kind: str) -> Channel:
+        """The channel of a topic with messages ``package/Type``."""
+        from foxglove import Channel, Schema
+
+        if topic not in self._channels:
+            schema = Schema(name=schema_name(kind), encoding="ros2msg", data=schema_text(kind).encode())
+            self._channels[topic] = Channel(
+                topic, schema=schema, message_encoding="cdr", context=self._context
+            )
+        return self._channels[topic]
+
+    def log(self, topics: Iterable[RosMessages], others: Iterable[LoggedMessage] = ()) -> None:
+        """Log messages in the order of their times."""
+        series = [self._series(topic) for topic in topics if len(topic.time)]
+        for time, log, data in heapq.merge(*series, others, key=lambda message: message[0]):
+            log(data, log_time=time)
+            self.count += 1
+
+    def _series(self, topic: RosMessages) -> Iterator[LoggedMessage]:
+        log, size, data = self.channel(topic.topic, topic.name).log, topic.data.shape[1], topic.data.tobytes()
+        for k, time in enumerate(topic.time.tolist()):
+            yield time, log, data[k * size : (k + 1) * size]
 
 
 def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, FlightStackTopics]:
@@ -127,8 +157,3 @@ def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, Flight
         if topics is not None:
             found[name] = topics
     return found
-
-
-def _scene_channel(channels: McapChannels) -> int:
-    schema = json.dumps(SCENE_SCHEMA).encode()
-    return channels.channel(SCENE_TOPIC, "foxglove.SceneUpdate", "jsonschema", schema, "json")

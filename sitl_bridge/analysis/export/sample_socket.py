@@ -15,13 +15,14 @@ import selectors
 import socket
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING
 
 from sitl_bridge.analysis.export.live_samples import sample_messages
-from sitl_bridge.analysis.export.mcap_file import McapChannels
+from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
 from sitl_bridge.analysis.export.ros_topics import RosMessages
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import EXPORT, missing
@@ -42,35 +43,43 @@ FAREWELL = 2.0
 """s of wall time for a program to take what waits for it when the simulation ends."""
 
 
-class McapFile(McapChannels):
-    """Messages that are written one by one.
+class _McapStream:
+    """Messages that are written one by one; schemas and channels come before their first message.
 
     Args:
-        writer: of the file, started.
+        writer: of the stream, started.
     """
 
     def __init__(self, writer: Writer) -> None:
-        super().__init__(writer)
-        self._messages = writer
-        self._sequences: dict[int, int] = {}
+        self._writer = writer
+        self._schemas: dict[str, int] = {}
+        self._channels: dict[str, int] = {}
+        self._sequences: Counter[int] = Counter()
 
-    def add(self, channel: int, time: int, data: bytes) -> None:
-        """Write a message; ``time`` is in ns."""
-        sequence = self._sequences[channel] = self._sequences.get(channel, 0) + 1
-        self._messages.add_message(channel, time, data, time, sequence)
+    def _channel(self, topic: RosMessages) -> int:
+        name = schema_name(topic.name)
+        if name not in self._schemas:
+            text = schema_text(topic.name).encode()
+            self._schemas[name] = self._writer.register_schema(name=name, encoding="ros2msg", data=text)
+        if topic.topic not in self._channels:
+            self._channels[topic.topic] = self._writer.register_channel(
+                topic=topic.topic, message_encoding="cdr", schema_id=self._schemas[name]
+            )
+        return self._channels[topic.topic]
 
     def skip(self, topics: Iterable[RosMessages]) -> None:
         """Leave out messages of topics that have a channel: their sequence numbers are missing."""
         for topic in topics:
-            if (channel := self.known.get(topic.topic)) is not None:
-                self._sequences[channel] = self._sequences.get(channel, 0) + len(topic.time)
+            if (channel := self._channels.get(topic.topic)) is not None:
+                self._sequences[channel] += len(topic.time)
 
-    def add_all(self, topics: Iterable[RosMessages]) -> None:
+    def add(self, topics: Iterable[RosMessages]) -> None:
         """Write the messages of one sample."""
         for topic in topics:
-            channel = self.channel_of(topic)
+            channel = self._channel(topic)
             for time, message in zip(topic.time.tolist(), topic.data, strict=True):
-                self.add(channel, time, message.tobytes())
+                self._sequences[channel] += 1
+                self._writer.add_message(channel, time, message.tobytes(), time, self._sequences[channel])
 
 
 class SampleSocket:
@@ -222,7 +231,7 @@ class _Reader:
             enable_crcs=False,
         )
         self._writer.start(profile="ros2", library="sitl-bridge")
-        self._file = McapFile(self._writer)
+        self._file = _McapStream(self._writer)
         self._queue: queue.Queue[bytes | None] = queue.Queue()
         self._queue.put(self._out.taken())
         self.gone = False
@@ -235,7 +244,7 @@ class _Reader:
     def take(self, messages: Sequence[RosMessages]) -> bool:
         """Queue messages; returns whether the program is still there."""
         if self._queue.qsize() < WAITING:
-            self._file.add_all(messages)
+            self._file.add(messages)
             self._queue.put(self._out.taken())
         else:
             self._file.skip(messages)

@@ -1,17 +1,32 @@
 """What stands in the world and what was planned, as Foxglove's SceneUpdate: objects, plan, fence, slots.
 
-JSON, because there are few of them and Foxglove's schema grows from version to version.  Axes as in
-ros_topics.py.
+Axes as in ros_topics.py.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from foxglove.messages import (
+    Color,
+    CubePrimitive,
+    CylinderPrimitive,
+    LinePrimitive,
+    LinePrimitiveLineType,
+    Point3,
+    Pose,
+    Quaternion,
+    SceneEntity,
+    SceneUpdate,
+    SpherePrimitive,
+    Timestamp,
+    Vector3,
+)  # fmt: skip
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_topics import WORLD, ros_name, to_enu, to_enu_flu
@@ -24,7 +39,6 @@ from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.swarm.trajectory_file import read_csv
 
-Message = dict[str, Any]
 SCENE_TOPIC = "/scene"
 PLANNED, ALLOWED = (0.0, 0.45, 0.7, 1.0), (0.0, 0.6, 0.5, 1.0)
 FORBIDDEN, SLOT = (0.8, 0.4, 0.0, 1.0), (0.9, 0.6, 0.0, 0.6)
@@ -35,122 +49,45 @@ SLOT_INTERVAL = 0.5
 """s between updates of a formation's slots."""
 
 
-def _object(properties: Message) -> Message:
-    return {"type": "object", "properties": properties}
+def _time(microseconds: int) -> Timestamp:
+    return Timestamp(sec=microseconds // 1_000_000, nsec=microseconds % 1_000_000 * 1000)
 
 
-def _list(items: Message) -> Message:
-    return {"type": "array", "items": items}
+def _vector(values: Iterable[float]) -> Vector3:
+    x, y, z = (float(value) for value in values)
+    return Vector3(x=x, y=y, z=z)
 
 
-def _numbers(*names: str) -> Message:
-    return _object({name: {"type": "number"} for name in names})
-
-
-_TIME = _object({"sec": {"type": "integer"}, "nsec": {"type": "integer"}})
-_POSE = _object({"position": _numbers("x", "y", "z"), "orientation": _numbers("x", "y", "z", "w")})
-_COLOR = _numbers("r", "g", "b", "a")
-_SOLID = _object({"pose": _POSE, "size": _numbers("x", "y", "z"), "color": _COLOR})
-_CYLINDER = _object(
-    {
-        "pose": _POSE,
-        "size": _numbers("x", "y", "z"),
-        "bottom_scale": {"type": "number"},
-        "top_scale": {"type": "number"},
-        "color": _COLOR,
-    }
-)
-_LINE = _object(
-    {
-        "type": {"type": "integer"},
-        "pose": _POSE,
-        "thickness": {"type": "number"},
-        "scale_invariant": {"type": "boolean"},
-        "points": _list(_numbers("x", "y", "z")),
-        "color": _COLOR,
-        "colors": _list(_COLOR),
-        "indices": _list({"type": "integer"}),
-    }
-)
-_ENTITY = _object(
-    {
-        "timestamp": _TIME,
-        "frame_id": {"type": "string"},
-        "id": {"type": "string"},
-        "lifetime": _TIME,
-        "frame_locked": {"type": "boolean"},
-        "metadata": _list(_object({"key": {"type": "string"}, "value": {"type": "string"}})),
-        "cubes": _list(_SOLID),
-        "spheres": _list(_SOLID),
-        "cylinders": _list(_CYLINDER),
-        "lines": _list(_LINE),
-    }
-)
-SCENE_SCHEMA: Message = _object(
-    {
-        "deletions": _list(
-            _object({"timestamp": _TIME, "type": {"type": "integer"}, "id": {"type": "string"}})
-        ),
-        "entities": _list(_ENTITY),
-    }
-) | {"title": "foxglove.SceneUpdate"}
-"""The parts of Foxglove's schema that are used."""
-
-
-def _time(microseconds: int) -> Message:
-    return {"sec": microseconds // 1_000_000, "nsec": microseconds % 1_000_000 * 1000}
-
-
-def _vector(enu: NDArray[np.float64]) -> Message:
-    return {axis: float(value) for axis, value in zip("xyz", enu, strict=True)}
-
-
-def _pose(position: NDArray[np.float64], attitude: NDArray[np.float64] | None = None) -> Message:
+def _pose(position: NDArray[np.float64], attitude: NDArray[np.float64] | None = None) -> Pose:
     """A pose in ENU of a place in NED and, w x y z, an attitude of axes x ahead, y right, z down in NED."""
     x, y, z, w = (
         (0.0, 0.0, 0.0, 1.0) if attitude is None else (float(q) for q in to_enu_flu(attitude[None])[0])
     )
-    return {
-        "position": _vector(to_enu(position[None])[0]),
-        "orientation": {"x": x, "y": y, "z": z, "w": w},
-    }
+    return Pose(position=_vector(to_enu(position[None])[0]), orientation=Quaternion(x=x, y=y, z=z, w=w))
 
 
-def _color(color: tuple[float, ...]) -> Message:
-    return dict(zip("rgba", (*color, 1.0)[:4], strict=True))
+def _color(color: tuple[float, ...]) -> Color:
+    r, g, b, a = (*color, 1.0)[:4]
+    return Color(r=r, g=g, b=b, a=a)
 
 
-def _entity(name: str, time: int, **parts: list[Message]) -> Message:
-    return {
-        "timestamp": _time(time),
-        "frame_id": WORLD,
-        "id": name,
-        "lifetime": _time(0),
-        "frame_locked": False,
-        "metadata": [],
-        "cubes": [],
-        "spheres": [],
-        "cylinders": [],
-        "lines": [],
-        **parts,
-    }
+def _entity(name: str, time: int, **parts: list[Any]) -> SceneEntity:
+    return SceneEntity(timestamp=_time(time), frame_id=WORLD, id=name, **parts)
 
 
-def _line(points: NDArray[np.float64], color: tuple[float, ...], *, closed: bool = False) -> Message:
+def _line(points: NDArray[np.float64], color: tuple[float, ...], *, closed: bool = False) -> LinePrimitive:
     """A line of a fixed width on the screen through (k, 3) m NED."""
-    return {
-        "type": 1 if closed else 0,
-        "pose": _pose(np.zeros(3)),
-        "thickness": LINE_WIDTH,
-        "scale_invariant": True,
-        "points": [_vector(point) for point in to_enu(points)],
-        "color": _color(color),
-        "colors": [],
-        "indices": [],
-    }
+    return LinePrimitive(
+        type=LinePrimitiveLineType.LineLoop if closed else LinePrimitiveLineType.LineStrip,
+        pose=_pose(np.zeros(3)),
+        thickness=LINE_WIDTH,
+        scale_invariant=True,
+        points=[Point3(x=x, y=y, z=z) for x, y, z in to_enu(points).tolist()],
+        color=_color(color),
+    )
 
 
-def scene_messages(run: RecordedRun) -> list[tuple[int, Message]]:
+def scene_messages(run: RecordedRun) -> list[tuple[int, SceneUpdate]]:
     """Scene updates of a run: (ns, message); plans whose files are gone are left out."""
     start = run.start
     entities = [*_objects(run, start)]
@@ -161,30 +98,26 @@ def scene_messages(run: RecordedRun) -> list[tuple[int, Message]]:
     return [(start * 1000, _update(*entities)), *_slots(run)]
 
 
-def _objects(run: RecordedRun, start: int) -> list[Message]:
+def _objects(run: RecordedRun, start: int) -> list[SceneEntity]:
     """Objects that a box, a sphere or a cylinder stands for; meshes and maps are not drawn."""
     found = []
     for number, thing in enumerate(run.description["world"]["scene"]["objects"]):
         place = np.array(thing["position"], float)
-        solid = {
-            "pose": _pose(place, np.array(quaternion_from_euler(*map(math.radians, thing["rotation"])))),
-            "color": _color(tuple(thing["color"])),
-        }
+        rotation = np.array(quaternion_from_euler(*map(math.radians, thing["rotation"])))
+        pose, color = _pose(place, rotation), _color(tuple(thing["color"]))
         name = f"object {thing['name'] or number}"
         if thing["kind"] == "box":
-            size = dict(zip("xyz", thing["size"], strict=True))
-            found.append(_entity(name, start, cubes=[solid | {"size": size}]))
+            box = CubePrimitive(pose=pose, color=color, size=_vector(thing["size"]))
+            found.append(_entity(name, start, cubes=[box]))
         elif thing["kind"] == "sphere":
-            size = dict.fromkeys("xyz", 2.0 * thing["radius"])
-            found.append(_entity(name, start, spheres=[solid | {"size": size}]))
+            sphere = SpherePrimitive(pose=pose, color=color, size=_vector([2.0 * thing["radius"]] * 3))
+            found.append(_entity(name, start, spheres=[sphere]))
         elif thing["kind"] == "cylinder":
-            size = {"x": 2.0 * thing["radius"], "y": 2.0 * thing["radius"], "z": thing["length"]}
-            shape = {"size": size, "bottom_scale": 1.0, "top_scale": 1.0}
-            found.append(_entity(name, start, cylinders=[solid | shape]))
+            size = _vector((2.0 * thing["radius"], 2.0 * thing["radius"], thing["length"]))
+            cylinder = CylinderPrimitive(pose=pose, color=color, size=size, bottom_scale=1.0, top_scale=1.0)
+            found.append(_entity(name, start, cylinders=[cylinder]))
     return found
 
-
-def _planned(run: RecordedRun, name: str, mission: str, start: int) -> list[Message]:
     """A plan's legs and its fence."""
     try:
         plan = load_plan(Path(run.description["directory"]) / mission)
@@ -223,7 +156,7 @@ def _height(plan: Plan, frame: int, altitude: float) -> float:
     return above if math.isfinite(above) else 0.0
 
 
-def _slots(run: RecordedRun) -> list[tuple[int, Message]]:
+def _slots(run: RecordedRun) -> list[tuple[int, SceneUpdate]]:
     """Ways of the slots of a formation that was recorded, and the slots along them."""
     for directory in (run.path / "formation", run.path):
         files = sorted((directory / "plan").glob("vehicle_*.csv"))
@@ -236,16 +169,16 @@ def _slots(run: RecordedRun) -> list[tuple[int, Message]]:
     lines = [_line(way.position, SLOT) for way in ways]
     start = run.start
     messages = [(start * 1000, _update(_entity("slots' ways", start, lines=lines)))]
-    size = dict.fromkeys("xyz", SLOT_SIZE)
+    size = _vector([SLOT_SIZE] * 3)
     for moment in np.arange(0.0, ways[0].time[-1], SLOT_INTERVAL):
         time = start + round(1e6 * (begun + float(moment)))
         spheres = []
         for way in ways:
             place = np.array([np.interp(moment, way.time, column) for column in way.position.T])
-            spheres.append({"pose": _pose(place), "size": size, "color": _color(SLOT)})
+            spheres.append(SpherePrimitive(pose=_pose(place), size=size, color=_color(SLOT)))
         messages.append((time * 1000, _update(_entity("slots", time, spheres=spheres))))
     return messages
 
 
-def _update(*entities: Message) -> Message:
-    return {"deletions": [], "entities": list(entities)}
+def _update(*entities: SceneEntity) -> SceneUpdate:
+    return SceneUpdate(entities=list(entities))

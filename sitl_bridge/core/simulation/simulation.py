@@ -80,7 +80,7 @@ class VehicleSetup:
         name: str = "",
     ) -> VehicleSetup:
         """A vehicle of an airframe, with its sensors; arguments as the attributes."""
-        return cls(airframe.vehicle(), airframe.sensor_records(), position, yaw, name, airframe)
+        return cls(airframe.vehicle(), airframe.sensor_records(), position, yaw, name, airframe.loaded())
 
 
 class Simulation:

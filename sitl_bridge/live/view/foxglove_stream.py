@@ -5,16 +5,20 @@ The topics are those of an exported MCAP file.  Its priority is low; without a s
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
-from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
+import foxglove
+from foxglove.channels import SceneUpdateChannel
+from foxglove.messages import SceneUpdate
+from foxglove.websocket import Capability, ServerListener, WebSocketServer
+
+from sitl_bridge.analysis.export.mcap_file import RosChannels
 from sitl_bridge.analysis.export.ros_topics import (
     SENSORS,
-    RosMessages,
     base_link,
     motion_topics,
     motor_command_topic,
@@ -23,14 +27,13 @@ from sitl_bridge.analysis.export.ros_topics import (
     rotor_topic,
     sensor_topic,
 )
-from sitl_bridge.analysis.export.scene_messages import SCENE_SCHEMA, SCENE_TOPIC
+from sitl_bridge.analysis.export.scene_messages import SCENE_TOPIC, scene_messages
 from sitl_bridge.analysis.export.seen_samples import image_message
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.records import KIND_NAMES
 from sitl_bridge.live.bus.broker import lower_priority
 from sitl_bridge.live.bus.client_link import Picture, PictureRequest, RowsRequest, Sent
 from sitl_bridge.live.bus.topics import Topics, topic_name
-from sitl_bridge.live.view.foxglove_server import Channel, FoxgloveServer
 from sitl_bridge.live.view.pictures import unpacked
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.viewed_run import Camera, ViewedRun
@@ -42,6 +45,9 @@ IDLE = 0.2
 """s of wall time between two looks for a subscriber."""
 PICTURE_INTERVAL = 0.2
 """s of wall time between two pictures of a camera."""
+BACKLOG = 1 << 15
+"""Messages that wait for a client: half a second of nine vehicles at 10 x real time, and more of one; beyond
+them the oldest are dropped."""
 MOST_ROWS = 20_000
 """Rows that are sent at a time; earlier ones are left out."""
 
@@ -51,8 +57,8 @@ def camera_topic(camera: Camera) -> str:
     return f"/{ros_name(camera.vehicle)}/{ros_name(camera.sensor)}/image"
 
 
-def channels_of(run: ViewedRun) -> list[Channel]:
-    """All topics of a run."""
+def topic_types(run: ViewedRun) -> dict[str, str]:
+    """``package/Type`` of all topics of a run but the scene."""
     types: dict[str, str] = {}
     for name, airframe in zip(run.names, run.airframes, strict=True):
         types |= {topic: kind for topic, (kind, _) in motion_topics(name).items()}
@@ -62,11 +68,21 @@ def channels_of(run: ViewedRun) -> list[Channel]:
             kind = KIND_NAMES[int(sensor["kind"])]
             if kind in SENSORS:
                 types[sensor_topic(name, kind, int(sensor["instance"]))] = SENSORS[kind][1]
-    types |= {camera_topic(camera): "sensor_msgs/Image" for camera in run.cameras()}
-    made = [Channel(topic, schema_name(kind), schema_text(kind)) for topic, kind in types.items()]
-    drawings = tuple((time, json.dumps(drawing).encode()) for time, drawing in run.drawings())
-    schema = json.dumps(SCENE_SCHEMA)
-    return [*made, Channel(SCENE_TOPIC, "foxglove.SceneUpdate", schema, "jsonschema", "json", drawings)]
+    return types | {camera_topic(camera): "sensor_msgs/Image" for camera in run.cameras()}
+
+
+class _Subscribers(ServerListener):
+    """Sends the scene when somebody subscribes to it."""
+
+    def __init__(self, scene: SceneUpdateChannel, drawings: list[tuple[int, SceneUpdate]]) -> None:
+        self._scene, self._drawings = scene, drawings
+
+    def on_subscribe(self, client: Any, channel: Any) -> None:
+        """Called by the server's thread."""
+        del client
+        if channel.topic == SCENE_TOPIC:
+            for time, drawing in self._drawings:
+                self._scene.log(drawing, log_time=time)
 
 
 class FoxgloveStream:
@@ -90,9 +106,11 @@ class FoxgloveStream:
         recorded = run.recorded
         self._steps = StepFollower(directory, len(run.names), recorded.start, recorded.step, MOST_ROWS)
         self._cameras = {camera_topic(camera): camera for camera in run.cameras()}
-        self._server = FoxgloveServer(
-            host, port, name="sitl-bridge", session=directory.name, channels=channels_of(run)
-        )
+        self._context = foxglove.Context()
+        self._ros = RosChannels(self._context)
+        self._channels = {topic: self._ros.channel(topic, kind) for topic, kind in topic_types(run).items()}
+        self._scene = SceneUpdateChannel(SCENE_TOPIC, context=self._context)
+        self._session = directory.name
         self._picture_due = 0.0
         self._shown: dict[str, float] = {}
 
@@ -100,29 +118,49 @@ class FoxgloveStream:
         if isinstance(message, Picture) and message.height:
             self._pictures.append(message)
 
-    async def run(self) -> None:
+    def run(self) -> None:
         """Serve until stopped.
 
         Raises:
-            OSError: if the port cannot be opened.
+            RuntimeError: if the port cannot be opened.
         """
-        async with self._server:
-            self._link.notify(f"stream for Foxglove at ws://{self._host}:{self._port}")
-            while not self._link.stopped.is_set():
-                topics = self._server.topics
-                await asyncio.sleep(INTERVAL if topics else IDLE)
-                if self._server.clients:
-                    self._link.send(RowsRequest())
-                    self._request_pictures(topics)
-                    self._send(topics)
-                else:
-                    self._steps.skip()
-            self._send(self._server.topics)
-            await asyncio.sleep(INTERVAL)  # the clients receive the last messages
+        server = foxglove.start_server(
+            name="sitl-bridge",
+            host=self._host,
+            port=self._port,
+            capabilities=[Capability.Time],
+            server_listener=_Subscribers(self._scene, self._drawings()),
+            context=self._context,
+            session_id=self._session,
+            message_backlog_size=BACKLOG,
+        )
+        self._link.notify(f"stream for Foxglove at ws://{self._host}:{self._port}")
+        topics: set[str] = set()
+        while not self._link.stopped.wait(INTERVAL if topics else IDLE):
+            topics = {topic for topic, channel in self._channels.items() if channel.has_sinks()}
+            if topics:
+                self._link.send(RowsRequest())
+                self._request_pictures(topics)
+                self._send(topics, server)
+            else:
+                self._steps.skip()
+        self._send(topics, server)
+        time.sleep(INTERVAL)  # the clients receive the last messages
+        server.stop()
         self._steps.close()
 
+    def _drawings(self) -> list[tuple[int, SceneUpdate]]:
+        """Objects, plans, fences and formation slots: (ns, message)."""
+        try:
+            return scene_messages(self._run.recorded)
+        except KeyError as error:
+            self._link.notify(f"plan and formation are not shown: run.json has no {error}")
+        except (UserError, ValueError) as error:
+            self._link.notify(f"plan and formation are not shown: {error}")
+        return []
+
     def _request_pictures(self, topics: set[str]) -> None:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         if now < self._picture_due:
             return
         self._picture_due = now + PICTURE_INTERVAL
@@ -130,23 +168,15 @@ class FoxgloveStream:
             if topic in topics:
                 self._link.send(PictureRequest(camera.vehicle, camera.sensor))
 
-    def _send(self, topics: set[str]) -> None:
+    def _send(self, topics: set[str], server: WebSocketServer) -> None:
         part = self._steps.part()
         rotors = [len(airframe.rotors) for airframe in self._run.airframes]
-        rows = len(part.rows)
-        for messages in ros_messages(part, self._run.names, rotors, 0, rows, topics=topics):
-            self._publish(messages)
+        self._ros.log(ros_messages(part, self._run.names, rotors, 0, len(part.rows), topics=topics))
         waiting, self._pictures = self._pictures, []
         for picture in waiting:
             self._publish_picture(picture)
         if len(part.rows):
-            self._server.publish_time(int(part.rows["time"][-1]) * 1000)
-
-    def _publish(self, messages: RosMessages) -> None:
-        data = messages.data.tobytes()
-        size = messages.data.shape[1]
-        parts = (data[k * size : (k + 1) * size] for k in range(len(messages.time)))
-        self._server.publish(messages.topic, list(zip(messages.time.tolist(), parts, strict=True)))
+            server.broadcast_time(int(part.rows["time"][-1]) * 1000)
 
     def _publish_picture(self, picture: Picture) -> None:
         topic = camera_topic(Camera(picture.vehicle, picture.sensor))
@@ -154,8 +184,8 @@ class FoxgloveStream:
             return
         self._shown[topic] = picture.time
         frame = f"{base_link(picture.vehicle)}/{ros_name(picture.sensor)}"
-        time = self._run.start * 1000 + round(picture.time * 1e9)
-        self._publish(image_message(unpacked(picture), time, topic, frame))
+        taken = self._run.start * 1000 + round(picture.time * 1e9)
+        self._ros.log([image_message(unpacked(picture), taken, topic, frame)])
 
 
 def main() -> None:
@@ -164,11 +194,11 @@ def main() -> None:
     lower_priority()
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(FoxgloveStream(int(sys.argv[1]), host, port, Path(sys.argv[4])).run())
+            FoxgloveStream(int(sys.argv[1]), host, port, Path(sys.argv[4])).run()
     except UserError as error:
         sys.exit(str(error))
-    except OSError as error:
-        sys.exit(f"{host}:{port} cannot be opened: {error.strerror or error}")
+    except RuntimeError as error:
+        sys.exit(f"{host}:{port}: {error}")
 
 
 if __name__ == "__main__":

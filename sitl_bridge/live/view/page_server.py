@@ -33,16 +33,16 @@ def require_viser() -> None:
         raise missing("viser", "pages with a 3-D view", VIEW) from error
 
 
-def require_websockets() -> None:
-    """Check that websockets is installed.
+def require_foxglove() -> None:
+    """Check that Foxglove's SDK is installed.
 
     Raises:
         UserError: with the command that installs it.
     """
     try:
-        import websockets.asyncio.server  # noqa: F401
+        import foxglove.websocket  # noqa: F401
     except ImportError as error:
-        raise missing("websockets", "streams for Foxglove", VIEW) from error
+        raise missing("foxglove-sdk", "streams for Foxglove", VIEW) from error
 
 
 def require_free_port(port: int, host: str = HOST, what: str = "the page") -> None:

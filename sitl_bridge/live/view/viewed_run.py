@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from sitl_bridge.analysis.export.scene_messages import scene_messages
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
@@ -122,16 +121,6 @@ class ViewedRun:
             half = 0.5 * math.radians(vehicle.get("yaw", 0.0))
             row["attitude"] = (math.cos(half), 0.0, 0.0, math.sin(half))
         return rows
-
-    def drawings(self) -> list[tuple[int, dict[str, Any]]]:
-        """Plans, fences and formation slots as ``foxglove.SceneUpdate``: (ns, message)."""
-        try:
-            return scene_messages(self.recorded)
-        except KeyError as error:
-            self.notes.append(f"plan and formation are not shown: run.json has no {error}")
-        except (UserError, ValueError) as error:
-            self.notes.append(f"plan and formation are not shown: {error}")
-        return []
 
     def cameras(self) -> list[Camera]:
         """The vehicles' sensors that take pictures."""
