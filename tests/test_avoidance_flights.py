@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.attitude_identification import Identified, identified_model, identify
-from sitl_bridge.analysis.report.plot_avoidance import save_figures
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.lab.identification.attitude import identify
+from sitl_bridge.session.identified_models import Identified, identified_model
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly, row, succeeded, table
@@ -279,9 +279,3 @@ def test_the_table_has_what_was_flown(crossing: Flight) -> None:
     assert 9.9 < found.path_length < 15.0
     assert found.minimum_distance == crossing.distances().min()
     assert all(len(line) <= 120 for line in table([found]).splitlines())
-
-
-def test_figures_of_a_flight_are_written(crossing: Flight, tmp_path: Path) -> None:
-    files = save_figures(crossing, tmp_path / "figures")
-    assert sorted(file.name for file in files) == ["crossing_pair_distances.png", "crossing_pair_paths.png"]
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)

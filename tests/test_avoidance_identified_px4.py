@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from px4_flights import MISSIONS, fly
 
-from sitl_bridge.analysis.report.attitude_identification import Stack, identified_model, identify
-from sitl_bridge.analysis.report.recorded_flight import read_flight
+from sitl_bridge.lab.identification.attitude import identify
+from sitl_bridge.lab.identification.recorded_flight import read_flight
+from sitl_bridge.session.identified_models import Stack, identified_model
 
 
 @pytest.mark.px4

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.analysis.report.attitude_identification import identified_model
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
 from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.missions.avoidance_runner import GRACE, EndCondition, fly_scenario, summary, write
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.session.scenario import load_avoidance

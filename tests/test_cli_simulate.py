@@ -23,28 +23,20 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_formation_leaves_tracks_picture_and_summary(tmp_path: Path) -> None:
+def test_a_formation_leaves_tracks_and_summary(tmp_path: Path) -> None:
     code, output = run(str(MISSIONS / "formation_cube.yaml"), "--runs-dir", str(tmp_path))
     assert code == 0, output
     directory = tmp_path / "latest"
-    assert (directory / "formation.png").is_file()
     assert (directory / "tracks.npz").is_file()
     assert json.loads((directory / "summary.json").read_text())["succeeded"] is True
 
 
-def test_an_avoidance_scenario_leaves_figures_and_a_table(tmp_path: Path) -> None:
+def test_an_avoidance_scenario_leaves_a_table(tmp_path: Path) -> None:
     missions = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "approach")]
     code, output = run(*missions, "--runs-dir", str(tmp_path))
     assert code == 0, output
     assert "attitude model unless the scenario sets one: iris" in output
     assert (tmp_path / "latest" / "table.txt").read_text().count("1/1") == 2
-    figures = sorted(file.name for file in (tmp_path / "latest").glob("*.png"))
-    assert figures == [
-        "approach_distances.png",
-        "approach_paths.png",
-        "crossing_pair_distances.png",
-        "crossing_pair_paths.png",
-    ]
     rows = json.loads((tmp_path / "latest" / "summary.json").read_text())["rows"]
     assert all(row["cpu_worst"] >= row["cpu_mean"] > 0.0 for row in rows)
 

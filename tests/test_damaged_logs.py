@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
-from sitl_bridge.analysis.report.recorded_flight import read_flight as read_for_identification
 from sitl_bridge.analysis.report.run_evaluation import evaluate
 from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord, read_run
 from sitl_bridge.analysis.report.ulog_analysis import read_flight
@@ -19,6 +18,7 @@ from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.export import export
 from sitl_bridge.cli.identify import identify
+from sitl_bridge.lab.identification.recorded_flight import read_flight as read_for_identification
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter

@@ -41,7 +41,6 @@ def test_nine_take_off_fly_cube_pyramid_triangle_and_cube_on_their_way_and_land(
     assert summary["true_worst_slot_error_steady_m"] < 0.5
     assert summary["least_separation_m"] > 1.0
     assert summary["true_least_separation_m"] > 1.0
-    assert (directory / "formation.png").stat().st_size > 10_000
     # PX4's estimators take the RTK fixes: centimetres from the truth, and nothing rejected.
     whole = json.loads((session.directory.path / "summary.json").read_text())
     for flight in (one["flight"] for one in whole["vehicles"].values()):

@@ -42,7 +42,7 @@ PARTS = {
     "link": (("mavlink",), ("hil",), ("px4",)),
     "analysis": (("report",), ("replay",), ("export",)),
     "live": (("bus",), ("view",)),
-    "lab": (("identification",), ("environments",), ("campaign",)),
+    "lab": (("identification",), ("environments",), ("odometry",), ("campaign",)),
     "autopilot": (
         (
             "records",

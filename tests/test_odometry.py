@@ -18,14 +18,6 @@ from pymavlink.dialects.v20 import common as mavlink
 from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 
-from sitl_bridge.analysis.report.odometry_evaluation import external_estimator
-from sitl_bridge.analysis.report.sensor_run import (
-    RecordedSensor,
-    recorded_sensors,
-    stereo_rig,
-    true_way,
-    turns,
-)
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import resource_use
 from sitl_bridge.cli.main import build
@@ -40,6 +32,14 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.cloud_file import read_cloud
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.lab.odometry.evaluation import external_estimator
+from sitl_bridge.lab.odometry.sensor_run import (
+    RecordedSensor,
+    recorded_sensors,
+    stereo_rig,
+    true_way,
+    turns,
+)
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.perception.cloud_folder import CloudFolder
 from sitl_bridge.perception.euroc_folder import EurocFolder

@@ -23,9 +23,9 @@ from sitl_bridge.analysis.report.pose_error import (
     pairs_by_delta,
     relative_error,
 )
-from sitl_bridge.analysis.report.tum_file import read_tum, write_tum
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
+from sitl_bridge.lab.odometry.tum_file import read_tum, write_tum
 
 
 def wander(seed: int = 1, count: int = 50) -> PoseTrajectory:

@@ -197,16 +197,17 @@ def _show_wind(found: Identification, console: Console) -> None:
 
 
 def _identify_attitude(flight: Path, airframe: str | None, vehicle: str | None, *, keep: bool) -> None:
-    from sitl_bridge.analysis.report import attitude_identification
-    from sitl_bridge.analysis.report.recorded_flight import read_flight
+    from sitl_bridge.lab.identification.attitude import identify as identify_attitude
     from sitl_bridge.lab.identification.flight_source import flight_log
+    from sitl_bridge.lab.identification.recorded_flight import read_flight
+    from sitl_bridge.session.identified_models import models_file, save
 
     log = flight_log(flight, vehicle)
     name = airframe or airframe_of(flight, vehicle)
-    file = attitude_identification.models_file(name)
+    file = models_file(name)
     recorded = read_flight(log)
     seconds = recorded.time[-1] - recorded.time[0]
-    found = attitude_identification.identify(
+    found = identify_attitude(
         recorded.time,
         recorded.truth,
         recorded.commands,
@@ -223,7 +224,7 @@ def _identify_attitude(flight: Path, airframe: str | None, vehicle: str | None, 
         typer.echo(f"{axis}: gain {gain:.3f}, time constant {time:.3f} s; explains {fit:.0%} of the angle")
     typer.echo(f"drag: {model.drag:.4f} s/m")
     if keep:
-        attitude_identification.save(found, file)
+        save(found, file)
         typer.echo(f"stored in {file}")
 
 

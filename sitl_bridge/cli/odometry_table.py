@@ -13,7 +13,7 @@ from sitl_bridge.base.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sitl_bridge.analysis.report.odometry_evaluation import MotionEstimator, OdometryResult, Yardstick
+    from sitl_bridge.lab.odometry.evaluation import MotionEstimator, OdometryResult, Yardstick
 
 
 def odometry(
@@ -44,13 +44,13 @@ def odometry(
     Each estimator is run in a process of its own.  The results hold its trajectory as a TUM file, a picture
     of the trajectories and one of the errors.
     """
-    from sitl_bridge.analysis.report.odometry_evaluation import (
+    from sitl_bridge.analysis.report.pose_error import ALIGNMENTS, DELTA_UNITS
+    from sitl_bridge.lab.odometry.evaluation import (
         Yardstick,
         built_in_estimator,
         external_estimator,
     )
-    from sitl_bridge.analysis.report.pose_error import ALIGNMENTS, DELTA_UNITS
-    from sitl_bridge.analysis.report.sensor_run import recorded_sensors
+    from sitl_bridge.lab.odometry.sensor_run import recorded_sensors
 
     how = next((name for name in ALIGNMENTS if name == align), None)
     unit = next((name for name in DELTA_UNITS if name == delta_unit), None)
@@ -72,8 +72,8 @@ def odometry(
 
 def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:
     """Run the estimators, write the results into ``place`` and print them."""
-    from sitl_bridge.analysis.report.odometry_evaluation import evaluate, facts_of, write_results
-    from sitl_bridge.analysis.report.plot_odometry import plot_errors, plot_trajectories
+    from sitl_bridge.lab.odometry.evaluation import evaluate, facts_of, write_results
+    from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
 
     report = (lambda _line: None) if as_json else typer.echo
     results = evaluate(estimators, place, yardstick, report)

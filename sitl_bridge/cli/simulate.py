@@ -11,13 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from sitl_bridge.analysis.report.summary import verdict_lines, verdict_text, write_json
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.limit_options import ReportOption, write_report_of
 from sitl_bridge.cli.options import RunsOption
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from sitl_bridge.core.dynamics.proximity import Proximity
     from sitl_bridge.core.simulation.events import OnEvent
     from sitl_bridge.session.scenario import LoadedScenario
-    from sitl_bridge.swarm.avoidance.closed_loop import Plant
+    from sitl_bridge.swarm.avoidance.closed_loop import Flight, Plant
     from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 
 On = Literal["quick", "full"]
@@ -169,13 +170,12 @@ def _formation(
     scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, terminal: Terminal
 ) -> tuple[str, tuple[str, ...], Path]:
     """Fly a formation; returns why it failed, errors of the program, and the run directory."""
-    from sitl_bridge.analysis.report.formation_result import write_result
-    from sitl_bridge.analysis.report.plot_formation import draw
+    from sitl_bridge.analysis.report.formation import write_result
     from sitl_bridge.swarm.in_process import fly_built_in
     from sitl_bridge.swarm.quick_simulation import fly_quick
 
     console = terminal.console
-    plan, file = scenario.formation, scenario.document.source
+    plan = scenario.formation
     assert plan is not None
     directory, airframes = RunDirectory(runs, scenario.name), _airframes(scenario, airframe)
     with contextlib.ExitStack() as stack:
@@ -213,7 +213,6 @@ def _formation(
         for name, value in result.summary().items():
             console.print(f"{name}: {value}")
         write_result(result, directory.path)
-        draw(result, directory.path / "formation.png", f"{file}, {on}")
     console.print(f"run directory {directory.path}")
     return result.reason, tuple(errors), directory.path
 
@@ -241,8 +240,6 @@ def _avoidance(
     terminal: Terminal,
 ) -> tuple[str, Path]:
     """Fly scenarios with avoidance; returns what failed, and the run directory."""
-    from sitl_bridge.analysis.report.avoidance_tracks import write_tracks
-    from sitl_bridge.analysis.report.plot_avoidance import save_figures
     from sitl_bridge.swarm.avoidance.closed_loop import fly, row, succeeded, table
 
     console = terminal.console
@@ -262,16 +259,28 @@ def _avoidance(
             bad = sum(not succeeded(flight) for flight in flights)
             if bad:
                 failed.append(f"{scenario.name}: {bad} of {len(flights)} flights failed")
-            save_figures(flights[0], directory.path)
-            write_tracks(flights[0], directory.path)
+            _write_tracks(flights[0], directory.path)
         text = table(rows)
         write_whole(directory.path / "table.txt", text + "\n")
         directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})
     finally:
         directory.close()
     console.print(text, soft_wrap=True, highlight=False)
-    console.print(f"figures, table and summary in {directory.path}")
+    console.print(f"table and summary in {directory.path}")
     return "; ".join(failed), directory.path
+
+
+def _write_tracks(flight: Flight, directory: Path) -> None:
+    """Write ``tracks.npz``, unless the directory has it: of several flights the first is reported."""
+    file = directory / "tracks.npz"
+    if not file.is_file():
+        arrays = {
+            "time": flight.time,
+            "position": flight.state[:, :, :3],
+            "reference": flight.reference,
+            "names": np.array(flight.names),
+        }
+        write_arrays(file, arrays)
 
 
 def _full_dynamics(scenario: LoadedScenario, airframe: Airframe, seed: int, console: Console) -> Plant:
@@ -296,7 +305,7 @@ def _with_attitude_model(
     scenario: LoadedScenario, airframe: str | None, console: Console
 ) -> AvoidanceSpecification:
     """The scenario's avoidance with the attitude model identified for its airframe, unless it sets one."""
-    from sitl_bridge.analysis.report.attitude_identification import identified_model
+    from sitl_bridge.session.identified_models import identified_model
 
     assert scenario.avoidance is not None
     known = identified_model(airframe or scenario.vehicles[0].airframe_name, "builtin")

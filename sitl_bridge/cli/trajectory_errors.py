@@ -35,7 +35,7 @@ def pose_error(
     A TUM file contains one line per pose: time x y z qx qy qz qw.
     """
     from sitl_bridge.analysis.report.pose_error import ALIGNMENTS, DELTA_UNITS, compare
-    from sitl_bridge.analysis.report.tum_file import read_tum
+    from sitl_bridge.lab.odometry.tum_file import read_tum
 
     how = next((name for name in ALIGNMENTS if name == align), None)
     if how is None:

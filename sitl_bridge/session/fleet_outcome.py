@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.analysis.report.flight_record import FlightRecord
-from sitl_bridge.analysis.report.formation_truth import add_truth
+from sitl_bridge.analysis.report.formation import add_truth
 from sitl_bridge.analysis.report.run_record import RunRecord, read_run
 from sitl_bridge.analysis.report.summary import Outcome, whole_summary, write_json
 from sitl_bridge.analysis.report.vehicle_distances import ClosestPair
@@ -150,22 +150,16 @@ def conclude(
 def _draw(
     settings: FleetSettings, directory: RunDirectory, records: Sequence[FlightRecord | None]
 ) -> dict[str, Path]:
-    """Draw the picture of a flight; returns what was drawn."""
+    """Draw the picture of the flight of a single vehicle; returns what was drawn."""
+    record, vehicle, path = records[0], settings.vehicles[0], directory.path / "flight.png"
+    if len(records) > 1 or record is None or record.air_time <= 0:
+        return {}
     # Importing matplotlib takes half a second, which must not delay the start of a flight.
-    if len(records) == 1:
-        from sitl_bridge.analysis.report.plot_flight import draw
+    from sitl_bridge.analysis.report.plot_flight import draw
 
-        record, vehicle, path = records[0], settings.vehicles[0], directory.path / "flight.png"
-        if record is None or record.air_time <= 0:
-            return {}
-        mission = settings.name if vehicle.mission is None else vehicle.mission
-        draw(record, path, f"{mission}, {vehicle.airframe.name}")
-        return {"picture": path}
-    from sitl_bridge.analysis.report.plot_fleet import draw_fleet
-
-    path = directory.path / "fleet.png"
-    drawn = draw_fleet(directory.truth, [v.name for v in settings.vehicles], path, settings.name)
-    return {"picture": path} if drawn else {}
+    mission = settings.name if vehicle.mission is None else vehicle.mission
+    draw(record, path, f"{mission}, {vehicle.airframe.name}")
+    return {"picture": path}
 
 
 def closest_values(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:

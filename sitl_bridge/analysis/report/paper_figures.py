@@ -12,9 +12,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sitl_bridge.analysis.report.fleet_lines import fleet_plots
 from sitl_bridge.analysis.report.reported_run import Reported
-from sitl_bridge.analysis.report.time_lines import Plot, spectrum_plot, thinned, vehicle_plots
+from sitl_bridge.analysis.report.time_lines import Plot, fleet_plots, spectrum_plot, thinned, vehicle_plots
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_whole
 

@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.report.fleet_lines import fleet_plots
 from sitl_bridge.analysis.report.flight_map import (
     fewer,
     plan_outline,
@@ -20,12 +21,18 @@ from sitl_bridge.analysis.report.flight_map import (
     track,
     tracks_of_arrays,
 )
-from sitl_bridge.analysis.report.html_page import asset, html_page
 from sitl_bridge.analysis.report.report_text import body
 from sitl_bridge.analysis.report.reported_run import Reported
 from sitl_bridge.analysis.report.run_events import LANES
 from sitl_bridge.analysis.report.run_record import RunRecord
-from sitl_bridge.analysis.report.time_lines import Line, Plot, spectrum_plot, thinned, vehicle_plots
+from sitl_bridge.analysis.report.time_lines import (
+    Line,
+    Plot,
+    fleet_plots,
+    spectrum_plot,
+    thinned,
+    vehicle_plots,
+)
 from sitl_bridge.base.output_file import write_whole
 
 PAGE = "report.html"
@@ -225,3 +232,33 @@ def as_json(reported: Sequence[Reported]) -> list[dict[str, Any]]:
         }
         for one in reported
     ]  # fmt: skip
+
+
+def asset(name: str) -> str:
+    """The text of a file of the pages: a style sheet or a script."""
+    return (resources.files("sitl_bridge.analysis.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def html_page(title: str, content: str, styles: Sequence[str], tail: Sequence[str] = ()) -> str:
+    """A whole page.
+
+    Args:
+        title: of the window, as plain text.
+        content: HTML within the body.
+        styles: names of style sheets.
+        tail: HTML after the content: data and scripts.
+    """
+    sheets = "\n".join(asset(name) for name in styles)
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{sheets}</style></head><body>",
+            content,
+            *tail,
+            "</body></html>\n",
+        ]
+    )

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.report.attitude_identification import identified_model
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.output_file import write_arrays, write_whole
+from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.missions.fleet_connection import connect_fleet
 from sitl_bridge.session.missions.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
@@ -207,11 +207,7 @@ def verdict(flight: Flight) -> str:
 
 
 def write(flight: Flight, directory: Path) -> None:
-    """Write summary, tracks and pictures into a directory, which is created if it is missing."""
-    from sitl_bridge.analysis.report.plot_avoidance import (
-        save_figures,  # matplotlib takes half a second to import
-    )
-
+    """Write summary and tracks into a directory, which is created if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(summary(flight), indent=2, allow_nan=False)
     write_whole(directory / "summary.json", text + "\n")
@@ -223,7 +219,6 @@ def write(flight: Flight, directory: Path) -> None:
         "command": flight.command,
     }
     write_arrays(directory / "tracks.npz", tracks)
-    save_figures(flight, directory)
 
 
 def summary(flight: Flight) -> dict[str, Any]:

@@ -14,12 +14,11 @@ import gc
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from sitl_bridge.analysis.report.formation_result import write_result
+from sitl_bridge.analysis.report.formation import write_result
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.session.missions.fleet_connection import connect_fleet
@@ -240,11 +239,10 @@ async def _fly(options: argparse.Namespace) -> None:
         flown,
     )
     result = flown[0]
-    title = f"{options.file.name}: {result.position.shape[1]} vehicles"
     finish(
         options.output,
         "formation",
-        lambda directory: write(result, directory, title),
+        lambda directory: write_result(result, directory),
         succeeded=result.succeeded,
         verdict=verdict(result),
         landing=landing,
@@ -257,14 +255,6 @@ def verdict(result: FormationResult) -> str:
         f"worst slot error {result.worst_steady_error:.2f} m while the centre moved steadily, "
         f"{result.worst_settled_error:.2f} m between moves; least separation {result.least_separation:.2f} m"
     )
-
-
-def write(result: FormationResult, directory: Path, title: str) -> None:
-    """Write the result, its tracks and the picture ``formation.png`` into a directory."""
-    from sitl_bridge.analysis.report.plot_formation import draw  # matplotlib takes half a second to import
-
-    write_result(result, directory)
-    draw(result, directory / "formation.png", title)
 
 
 if __name__ == "__main__":

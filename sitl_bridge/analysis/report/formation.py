@@ -1,4 +1,4 @@
-"""Truth of a formation flown on the vehicles' own estimates: slot errors and separation.
+"""Files of a flown formation, and the truth of one flown on the vehicles' own estimates.
 
 The estimates are in the flight's tracks, the truth in the simulator's log.
 """
@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.swarm.formation.formation import true_slot_errors
+from sitl_bridge.swarm.quick_simulation import FormationResult
+from sitl_bridge.swarm.trajectory_file import write_csv
 
 Array = NDArray[np.float64]
 SUMMARY, TRACKS = "summary.json", "tracks.npz"
@@ -23,7 +25,7 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
     """Add the truth to a formation's ``summary.json``.
 
     Args:
-        directory: of ``Result.write``.
+        directory: of ``write_result``.
         log: of the truth, on the vehicles' clock.
         count: number of vehicles in it, in the order of the formation.
 
@@ -70,3 +72,16 @@ def _least_separation(position: Array) -> float:
     for row in position[np.isfinite(position).all(axis=(1, 2))]:
         least = min(least, float(np.linalg.norm(row[i] - row[j], axis=1).min(initial=np.inf)))
     return least
+
+
+def write_result(result: FormationResult, directory: Path) -> None:
+    """Write ``summary.json``, ``tracks.npz`` and the plan, ``plan/vehicle_NNN.csv``, into a directory."""
+    plan = directory / "plan"
+    plan.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result.summary(), indent=2)
+    write_whole(directory / "summary.json", text + "\n")
+    write_arrays(directory / "tracks.npz", result.tracks())
+    made = result.plan
+    paths = made.choreography.trajectories(made.path, made.heading, made.duration)
+    for i, path in enumerate(paths):
+        write_csv(plan / f"vehicle_{i:03d}.csv", path)

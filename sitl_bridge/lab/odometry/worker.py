@@ -1,6 +1,6 @@
-"""One estimator of motion over one recorded sensor, in a process of its own: run by ``odometry_evaluation``.
+"""One estimator of motion over one recorded sensor, in a process of its own: run by ``evaluation``.
 
-``python -m sitl_bridge.analysis.report.odometry_worker ESTIMATOR RECORDING TRAJECTORY VOXEL`` writes a TUM
+``python -m sitl_bridge.lab.odometry.worker ESTIMATOR RECORDING TRAJECTORY VOXEL`` writes a TUM
 file.
 """
 
@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.analysis.report.pose_error import PoseTrajectory
-from sitl_bridge.analysis.report.sensor_run import pairs, stereo_rig, turns
-from sitl_bridge.analysis.report.tum_file import write_tum
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
+from sitl_bridge.lab.odometry.sensor_run import pairs, stereo_rig, turns
+from sitl_bridge.lab.odometry.tum_file import write_tum
 
 
 def estimated(name: str, recording: Path, voxel: float) -> PoseTrajectory:

@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field, ValidationError
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.report.pose_error import PoseTrajectory
-from sitl_bridge.analysis.report.tum_file import read_tum
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text
 from sitl_bridge.core.odometry.samples import CameraModel, LidarTurn, StereoImages, StereoRig
 from sitl_bridge.core.world.cloud_file import ENDINGS, read_cloud
+from sitl_bridge.lab.odometry.tum_file import read_tum
 
 Kind = Literal["clouds", "stereo"]
 MAX_TABLE, MAX_SHEET, MAX_IMAGE = 500_000_000, 100_000, 100_000_000

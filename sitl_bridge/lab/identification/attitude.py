@@ -1,4 +1,4 @@
-"""Identification of the attitude model of eq. 4 from a recorded flight, and the files of identified models.
+"""Identification of the attitude model of eq. 4 of collision avoidance from a recorded flight.
 
 The paper identifies gains and time constants of an unknown attitude controller without giving a method.  Here
 the output-error method is used: the model is simulated from the commands alone, and its parameters are fitted
@@ -8,32 +8,22 @@ to the truth.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import yaml
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict
 from scipy.optimize import least_squares
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.input_file import is_file
-from sitl_bridge.base.output_file import write_whole
-from sitl_bridge.base.yaml_file import read, validate
-from sitl_bridge.core.vehicle.airframe_file import find_airframe
+from sitl_bridge.session.identified_models import Identified
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
 
 Floats = NDArray[np.float64]
-Stack = Literal["px4", "builtin"]
 
 MIN_EXCITATION = np.radians(1.0)
 """Standard deviation of a command below which noise hides gain and time constant, rad."""
 MIN_FIT = 0.5
 """Smallest share of the angle's deviation that an accepted model explains."""
-_FIELDS_WITHOUT_EFFECT = {"base", "name", "description", "sources", "sensors"}
-"""Fields in which an airframe may differ from its base without changing the response."""
 
 
 @dataclass(frozen=True)
@@ -139,36 +129,6 @@ def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> fl
     return max(float((shape * rest).sum()) / weight, 0.0) if weight > 0.0 else 0.0
 
 
-class Identified(BaseModel):
-    """An attitude model and its origin.
-
-    Attributes:
-        airframe: the identified airframe.
-        stack: the flight stack and its version.
-        flight: the recorded flight.
-        model: gains, time constants and drag.
-        fit_roll, fit_pitch: 1 is perfect.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    airframe: str
-    stack: str
-    flight: str = ""
-    model: AttitudeModel
-    fit_roll: float
-    fit_pitch: float
-
-
-class IdentifiedFile(BaseModel):
-    """Content of ``identified/NAME.yaml`` beside an airframe's NAME.yaml: one model per kind of stack."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    px4: Identified | None = None
-    builtin: Identified | None = None
-
-
 def identify(
     time: ArrayLike, truth: ArrayLike, commands: ArrayLike, *, airframe: str, stack: str, flight: str = ""
 ) -> Identified:
@@ -207,66 +167,3 @@ def identify(
         fit_roll=round(roll.fit, 3),
         fit_pitch=round(pitch.fit, 3),
     )
-
-
-def kind_of(stack: str) -> Stack:
-    """Return the kind of stack from the text in ``Identified.stack``, which contains PX4 for PX4."""
-    return "px4" if stack.startswith("PX4") else "builtin"
-
-
-def models_file(airframe: str) -> Path:
-    """Return the path of an airframe's models, ``identified/`` beside its file; by name or file.
-
-    Raises:
-        UserError: if there is no such airframe.
-    """
-    file = find_airframe(airframe)
-    return file.parent / "identified" / f"{file.stem}.yaml"
-
-
-def save(identified: Identified, path: Path) -> None:
-    """Write a model to an airframe's file of models; replace the one for the same kind of stack.
-
-    Raises:
-        UserError: if the file cannot be written.
-        ConfigurationError: if the existing file is not a file of models.
-    """
-    before = load(path) if path.is_file() else IdentifiedFile()
-    models = before.model_copy(update={kind_of(identified.stack): identified})
-    data = models.model_dump(mode="json", exclude_none=True)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
-    write_whole(path, yaml.safe_dump(data, sort_keys=False))
-
-
-def load(path: Path) -> IdentifiedFile:
-    """Read an airframe's models.
-
-    Raises:
-        ConfigurationError: with every fault of the file.
-    """
-    return validate(IdentifiedFile, read(path))
-
-
-def identified_model(airframe: str, stack: Stack) -> Identified | None:
-    """Return the stored model of an airframe for a kind of stack; None if there is none.
-
-    An airframe that differs from its base only in sensors uses the model of the base.
-
-    Raises:
-        UserError: if there is no such airframe.
-        ConfigurationError: with every fault of a file.
-    """
-    path = models_file(airframe)
-    if path.is_file():
-        known: Identified | None = getattr(load(path), stack)
-        return known
-    file = find_airframe(airframe)
-    given = read(file).data
-    base = given.get("base")
-    if not isinstance(base, str) or not set(given) <= _FIELDS_WITHOUT_EFFECT:
-        return None
-    near = file.parent / (base if base.endswith((".yaml", ".yml")) else f"{base}.yaml")
-    return identified_model(str(near) if is_file(near) else base, stack)

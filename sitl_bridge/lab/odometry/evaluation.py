@@ -27,13 +27,13 @@ from sitl_bridge.analysis.report.pose_error import (
     compare,
     match,
 )
-from sitl_bridge.analysis.report.sensor_run import Kind, RecordedSensor, stereo_rig, true_way
-from sitl_bridge.analysis.report.tum_file import read_tum
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.system import resource_use
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
+from sitl_bridge.lab.odometry.sensor_run import Kind, RecordedSensor, stereo_rig, true_way
+from sitl_bridge.lab.odometry.tum_file import read_tum
 
 TRAJECTORY = "{trajectory}"
 """Stands for the TUM file that an external program writes."""
@@ -126,7 +126,7 @@ def built_in_estimator(
     else:
         sensor = _choose(sensors, "stereo", wanted, name)
         STEREO_ESTIMATORS[name](stereo_rig(sensor.path))
-    program = (sys.executable, "-m", "sitl_bridge.analysis.report.odometry_worker")
+    program = (sys.executable, "-m", "sitl_bridge.lab.odometry.worker")
     return MotionEstimator(name, sensor, (*program, name, str(sensor.path.resolve()), TRAJECTORY, str(voxel)))
 
 

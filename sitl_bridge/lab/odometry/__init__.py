@@ -1,0 +1,1 @@
+"""Estimators of motion from recorded sensors, beside the truth."""
