@@ -371,8 +371,6 @@ def spectrum_plot(rates: Spectrum) -> Plot:
     )  # fmt: skip
 
 
-Floats: TypeAlias = NDArray[np.float64]
-
 RATE = 20.0
 """Rate at which the closest pair is drawn, Hz."""
 MOST_LINES = 12

@@ -82,7 +82,6 @@ class Stage:
         self._angles = np.zeros((n, max(len(shape.hubs) for _, shape in self._kinds)))
         self._time: int | None = None
         self._moving: list[tuple[int, Any]] = []
-        self._slots: list[tuple[int, dict[str, Any]]] = []
         self._shown_slots = -1
         self._heading = 0.0
         with server.atomic():
@@ -145,27 +144,19 @@ class Stage:
             )
 
     def _draw_plans(self) -> None:
-        for time, message in self._run.drawings():
-            for entity in message["entities"]:
-                for k, line in enumerate(entity.get("lines", ())):
-                    self._draw_line(f"/plans/{entity['id']}/{k}", line)
-                if entity.get("spheres") and entity["id"] == "slots":
-                    self._slots.append((time, entity))
-
-    def _draw_line(self, name: str, line: dict[str, Any]) -> None:
-        points = np.array([[p["x"], p["y"], p["z"]] for p in line["points"]])
-        if line.get("type") == LINE_LOOP:
-            points = np.concatenate([points, points[:1]])
-        if len(points) < 2:
-            return
-        colour = tuple(round(255 * line["color"][c]) for c in "rgb")
-        self._server.scene.add_line_segments(
-            name,
-            points=np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
-            colors=colour,
-            thickness=1.5,
-            thickness_units="screen",
-        )
+        lines, self._slots = self._run.planned()
+        for k, line in enumerate(lines):
+            points = to_enu(line.points)
+            if line.closed:
+                points = np.concatenate([points, points[:1]])
+            if len(points) > 1:
+                self._server.scene.add_line_segments(
+                    f"/plans/{line.name}/{k}",
+                    points=np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
+                    colors=tuple(round(255 * c) for c in line.color[:3]),
+                    thickness=1.5,
+                    thickness_units="screen",
+                )
 
     # ------------------------------------------------------------------ vehicles
 
@@ -252,21 +243,19 @@ class Stage:
             frame.position = tuple(to_enu(scene.shapes[index]["position"][None])[0])
 
     def _show_slots(self, time: int) -> None:
-        """The slots of a recorded formation as they were last reported."""
-        shown = int(np.searchsorted([at for at, _ in self._slots], time * 1000, "right")) - 1
+        """The slots of a recorded formation where they were planned last."""
+        shown = int(np.searchsorted([at for at, _ in self._slots], time, "right")) - 1
         if shown == self._shown_slots:
             return
         self._shown_slots = shown
         if shown < 0:
             self._server.scene.remove_by_name("/slots")
             return
-        spheres = self._slots[shown][1]["spheres"]
-        centres = np.array([[s["pose"]["position"][axis] for axis in "xyz"] for s in spheres])
         self._server.scene.add_point_cloud(
             "/slots",
-            points=centres.astype(np.float32),
+            points=to_enu(self._slots[shown][1]).astype(np.float32),
             colors=(230, 159, 0),
-            point_size=spheres[0]["size"]["x"],
+            point_size=SLOT_SIZE,
             point_shape="circle",
         )
 
@@ -372,8 +361,8 @@ VISIBLE, LARGEST = 40.0, 10.0
 """Spread of the places over a vehicle's reach at which it is still seen; largest enlargement."""
 MIN_WIND = 0.05
 """m/s below which no arrow is drawn."""
-LINE_LOOP = 1
-"""Type of a closed line in foxglove.LinePrimitive."""
+SLOT_SIZE = 0.3
+"""m, of a formation's slot."""
 
 
 def _single(values: NDArray[Any]) -> NDArray[np.float32]:

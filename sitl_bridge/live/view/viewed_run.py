@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from sitl_bridge.analysis.export.plans import PlannedLine, planned_lines, slot_places
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
@@ -121,6 +122,16 @@ class ViewedRun:
             half = 0.5 * math.radians(vehicle.get("yaw", 0.0))
             row["attitude"] = (math.cos(half), 0.0, 0.0, math.sin(half))
         return rows
+
+    def planned(self) -> tuple[list[PlannedLine], list[tuple[int, NDArray[np.float64]]]]:
+        """Lines of plans, fences and a formation, and the places of its slots: us, (n, 3) m NED."""
+        try:
+            return list(planned_lines(self.recorded)), list(slot_places(self.recorded))
+        except KeyError as error:
+            self.notes.append(f"plan and formation are not shown: run.json has no {error}")
+        except (UserError, ValueError) as error:
+            self.notes.append(f"plan and formation are not shown: {error}")
+        return [], []
 
     def cameras(self) -> list[Camera]:
         """The vehicles' sensors that take pictures."""
