@@ -109,4 +109,3 @@ def _objects(run: RecordedRun, start: int) -> list[SceneEntity]:
             cylinder = CylinderPrimitive(pose=pose, color=color, size=size, bottom_scale=1.0, top_scale=1.0)
             found.append(_entity(name, start, cylinders=[cylinder]))
     return found
-
