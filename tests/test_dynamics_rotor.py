@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -230,6 +233,22 @@ def test_each_rotor_may_have_a_propeller_table_of_its_own() -> None:
             assert torque == pytest.approx(c_p * scale * diameter / (2.0 * math.pi), rel=1e-9)
     # The other three share theirs.
     assert len(set(vehicle["table"][[0, 2, 3]].tolist())) == 1
+
+
+LOADS = """
+import pickle, sys
+from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
+print(thrust_and_torque(pickle.load(sys.stdin.buffer).record, 1, 500.0, 2.0, 1.225))
+"""
+
+
+def test_an_airframe_with_a_table_flies_in_another_process() -> None:
+    airframe = Airframe.model_validate(two_propellers())
+    expected = thrust_and_torque(airframe.record, 1, 500.0, 2.0, 1.225)
+    told = subprocess.run(
+        [sys.executable, "-c", LOADS], input=pickle.dumps(airframe), capture_output=True, check=True
+    )
+    assert told.stdout.decode().strip() == str(expected)
 
 
 @pytest.mark.parametrize(

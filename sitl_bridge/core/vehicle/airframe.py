@@ -235,6 +235,11 @@ class Airframe(BaseModel):
         """VEHICLE as a single record, for compiled functions and ``performance``."""
         return self.vehicle()[()]
 
+    def __getstate__(self) -> dict[Any, Any]:
+        """Without the record, whose addresses hold in this process alone."""
+        state = super().__getstate__()
+        return state | {"__dict__": {name: x for name, x in state["__dict__"].items() if name != "record"}}
+
     def vehicle(self) -> NDArray[np.void]:
         """() VEHICLE record of the compiled step, including the payload."""
         return self.loaded()._pack()
