@@ -30,21 +30,23 @@ async def look_around(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
     camera = in_real_time(CameraAsync(vehicle.system), vehicle.gate)
     gimbal = in_real_time(GimbalAsync(vehicle.system), vehicle.gate)
-    async with vehicle.gate.request():
+    async with vehicle.gate.request_on_board():
         seen = await asyncio.wait_for(first(camera.subscribe_camera_list(), "cameras"), LIMIT)
         vehicle.say(f"camera {seen.component_id}: {seen.vendor_name} {seen.model_name}")
         carrier = await asyncio.wait_for(first(gimbal.subscribe_gimbal_list(), "gimbals"), LIMIT)
         vehicle.say(f"gimbal {carrier.gimbal_id}, managed by component {carrier.gimbal_manager_component_id}")
-    await gimbal.take_control(carrier.gimbal_id, ControlMode.PRIMARY)
+        await gimbal.take_control(carrier.gimbal_id, ControlMode.PRIMARY)
 
     await vehicle.wait_until_armable()
     await vehicle.arm()
     await vehicle.take_off(options.height)
 
     async def photo(pitch: float, yaw: float, mode: GimbalMode) -> None:
-        await gimbal.set_angles(carrier.gimbal_id, 0.0, pitch, yaw, mode, SendMode.ONCE)
+        async with vehicle.gate.request_on_board():
+            await gimbal.set_angles(carrier.gimbal_id, 0.0, pitch, yaw, mode, SendMode.ONCE)
         await vehicle.sleep(4.0)
-        await camera.take_photo(seen.component_id)
+        async with vehicle.gate.request_on_board():
+            await camera.take_photo(seen.component_id)
         await vehicle.sleep(0.5)
         vehicle.say(f"photo at pitch {pitch:g} deg, yaw {yaw:g} deg, {mode.name.lower()}")
 

@@ -83,7 +83,7 @@ class TimeGate:
         self._socket = _socket_of(number)
         self.turn = turn if self._socket is not None else 0
         self._clock = clock
-        self._holds = 0
+        self._holds = self._on_board = 0
         self._limits: dict[object, tuple[int, float]] = {}
         self._sent: int | None = None
         self._speeds: list[float] = []
@@ -136,7 +136,7 @@ class TimeGate:
 
     def idle(self) -> None:
         """End a turn, unless something holds time: the mission waits for what comes from outside."""
-        if self.turn and not self._holds and self._limits:
+        if self.turn and (self._on_board or not self._holds) and self._limits:
             self._send_limit(STALE_IN_TURNS if len(self._limits) > 1 else math.inf)
 
     @asynccontextmanager
@@ -166,6 +166,19 @@ class TimeGate:
     def request(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Limit simulated time to real time during a request of MAVSDK, whose timeouts run in wall time."""
         return self.at_most(REQUEST_SPEED)
+
+    @asynccontextmanager
+    async def request_on_board(self) -> AsyncIterator[None]:
+        """As ``request``, to a camera or gimbal, which answers as simulated time passes: turns go on.
+
+        When the answer comes depends on the machine, so such a flight does not repeat to the bit.
+        """
+        self._on_board += 1
+        try:
+            async with self.request():
+                yield
+        finally:
+            self._on_board -= 1
 
     async def _set_speed(self) -> None:
         async with self._lock:
