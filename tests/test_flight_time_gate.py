@@ -325,6 +325,22 @@ def test_the_requests_of_a_plugin_are_made_in_real_time_its_streams_are_not_held
     asyncio.run(mission())
 
 
+def test_turns_end_in_a_request_to_a_component_on_board_and_in_no_other(pair: Pair) -> None:
+    gate = pair.mission
+    gate.turn = 4000
+
+    async def mission() -> None:
+        gate.allow("vehicle", 4000)
+        async with gate.request():
+            gate.idle()
+        gate.allow("vehicle", 8000)
+        async with gate.request_on_board():
+            gate.idle()
+
+    asyncio.run(mission())
+    assert [call for call in pair.end() if call[0] == "until"] == [("until", 8000)]
+
+
 def test_with_real_vehicles_a_plugin_stays_as_it_is() -> None:
     plugin = Plugin(Recorded())
     assert in_real_time(plugin, TimeGate("")) is plugin
