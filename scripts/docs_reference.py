@@ -21,7 +21,7 @@ from sitl_bridge.cli.exit_codes import MEANINGS
 from sitl_bridge.cli.main import COMMANDS, build
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import WorldSpecification
-from sitl_bridge.lab.campaign.campaign_file import Campaign
+from sitl_bridge.lab.campaign.file import Campaign
 from sitl_bridge.live.bus.messages import PUBLISHED, RUN_COMMANDS, VEHICLE_COMMANDS
 from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.session.scenario import Scenario

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, row_of
+from sitl_bridge.lab.campaign.space import CampaignSpace
 
 MISSIONS = Path(__file__).resolve().parent.parent / "missions"
 PLAN = MISSIONS / "square.plan"

@@ -13,14 +13,13 @@ from campaigns import MISSIONS, PLAN, Inline, analytic, campaign, scenario
 
 from sitl_bridge.analysis.report.measures import KINDS
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.lab.campaign.campaign_run import CampaignRun
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
 from sitl_bridge.lab.campaign.design import design_points
 from sitl_bridge.lab.campaign.distribution import distribution
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job, row_of
-from sitl_bridge.lab.campaign.interval import clopper_pearson
-from sitl_bridge.lab.campaign.ledger import MOST_BYTES, ROWS, Ledger, read_rows
+from sitl_bridge.lab.campaign.ledger import MOST_BYTES, ROWS, Ledger, clopper_pearson, read_rows
 from sitl_bridge.lab.campaign.result_table import CSV, write_tables
+from sitl_bridge.lab.campaign.run import CampaignRun
+from sitl_bridge.lab.campaign.space import CampaignSpace
 
 WIND = "vary: {world.wind.steady.speed: 'uniform(0, 12)'}\n"
 

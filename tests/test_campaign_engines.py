@@ -10,11 +10,11 @@ import pytest
 from campaigns import accident, campaign, full_once, killed_once, scenario
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.lab.campaign.campaign_run import CampaignProgress, CampaignRun
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
 from sitl_bridge.lab.campaign.dask_engine import DaskEngine
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow
 from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
+from sitl_bridge.lab.campaign.run import CampaignProgress, CampaignRun
+from sitl_bridge.lab.campaign.space import CampaignSpace
 from sitl_bridge.lab.campaign.worker_pool import WorkerPool
 
 TEXT = "vary: {world.wind.steady.speed: 'uniform(0, 12)'}\nruns: 12\n"

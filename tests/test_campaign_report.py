@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from campaigns import analytic, campaign, scenario
 
-from sitl_bridge.lab.campaign.agreement import agreement
-from sitl_bridge.lab.campaign.campaign_page import _ticks, cluster_of, write_campaign_report
-from sitl_bridge.lab.campaign.campaign_run import CampaignRun
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
 from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
+from sitl_bridge.lab.campaign.page import _ticks, agreement, cluster_of, write_campaign_report
+from sitl_bridge.lab.campaign.run import CampaignRun
+from sitl_bridge.lab.campaign.space import CampaignSpace
 
 TEXT = (
     "vary: {world.wind.steady.speed: 'uniform(0, 12)', world.wind.steady.upward: 'uniform(-1, 1)'}\n"

@@ -12,10 +12,9 @@ import pytest
 from campaigns import analytic, campaign, scenario
 from scipy.special import ndtr, ndtri
 
-from sitl_bridge.lab.campaign.campaign_run import CampaignRun
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
-from sitl_bridge.lab.campaign.cma_es import CmaEs
 from sitl_bridge.lab.campaign.ledger import FOUND, Ledger, read_rows
+from sitl_bridge.lab.campaign.run import CampaignRun
+from sitl_bridge.lab.campaign.space import CampaignSpace
 
 TWO = "vary: {world.wind.steady.speed: 'uniform(0, 1)', world.wind.steady.upward: 'uniform(0, 1)'}\n"
 
@@ -75,20 +74,15 @@ def test_an_event_that_never_happens_has_an_upper_bound(tmp_path: Path) -> None:
     assert 0.0 < found["high"] < 0.2
 
 
-@pytest.mark.parametrize("dimensions", [2, 5])
-def test_cma_es_finds_the_minimum_of_rosenbrock_and_of_a_long_valley(dimensions: int) -> None:
-    def rosenbrock(x: Any) -> float:
-        return float(np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2))
-
-    def valley(x: Any) -> float:
-        return float(np.sum(10.0 ** (6 * np.arange(dimensions) / (dimensions - 1)) * x**2))
-
-    for function, generations in ((rosenbrock, 700), (valley, 700)):
-        strategy = CmaEs(np.full(dimensions, 0.5), 0.5, np.random.default_rng(1))
-        for _ in range(generations):
-            samples = strategy.ask()
-            strategy.tell(samples, np.array([function(x) for x in samples]))
-        assert function(strategy.mean) < 1e-9
+def test_the_worst_case_is_searched_by_the_same_runs_again_whatever_else_draws(tmp_path: Path) -> None:
+    found = []
+    for other in (1, 2):
+        np.random.seed(other)
+        text = "runs: 60\nseed: 4\nsearch: {kind: worst_case, measure: mission_legs_max}\n"
+        found_by(tmp_path, text, lambda a, b: -((a - 0.9) ** 2) - (b - 0.2) ** 2)
+        found.append([row.point for row in read_rows(tmp_path / "out")])
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 60
 
 
 def test_the_worst_case_beats_a_thousand_random_samples_in_two_hundred_runs(tmp_path: Path) -> None:

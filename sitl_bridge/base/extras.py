@@ -10,6 +10,8 @@ EXPORT = "export"
 """Extra of this package that writes MCAP and Parquet files."""
 PLANNING = "planning"
 """Extra of this package that plans by sampling and writes octrees."""
+CAMPAIGN = "campaign"
+"""Extra of this package that searches and flies campaigns on many machines."""
 VIEW = "view"
 """Extra of this package that shows runs in three dimensions."""
 

@@ -18,16 +18,14 @@ from sitl_bridge.analysis.report.measures import KINDS
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.lab.campaign.campaign_page import write_campaign_report
-from sitl_bridge.lab.campaign.campaign_run import CampaignProgress, CampaignRun
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
 from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
-from sitl_bridge.lab.campaign.engine import Engine
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
-from sitl_bridge.lab.campaign.interval import clopper_pearson
-from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, read_rows
+from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, clopper_pearson, read_rows
+from sitl_bridge.lab.campaign.page import write_campaign_report
 from sitl_bridge.lab.campaign.result_table import write_tables
-from sitl_bridge.lab.campaign.worker_pool import WorkerPool
+from sitl_bridge.lab.campaign.run import CampaignProgress, CampaignRun
+from sitl_bridge.lab.campaign.space import CampaignSpace
+from sitl_bridge.lab.campaign.worker_pool import Engine, WorkerPool
 from sitl_bridge.link.px4.find import find_px4
 
 campaign = typer.Typer(

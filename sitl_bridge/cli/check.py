@@ -265,7 +265,7 @@ def campaign_facts(path: Path) -> Facts:
     Raises:
         ConfigurationError: with the errors of the file, and of the scenarios that it makes.
     """
-    from sitl_bridge.lab.campaign.campaign_space import CampaignSpace  # imports what only campaigns need
+    from sitl_bridge.lab.campaign.space import CampaignSpace  # imports what only campaigns need
 
     space = CampaignSpace.load(path)
     space.check()

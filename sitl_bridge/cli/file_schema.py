@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import WorldSpecification
-from sitl_bridge.lab.campaign.campaign_file import Campaign
+from sitl_bridge.lab.campaign.file import Campaign
 from sitl_bridge.session.old_scenario import OLD_FIELDS
 from sitl_bridge.session.scenario import Scenario
 

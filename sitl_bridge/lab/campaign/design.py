@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.lab.campaign.campaign_file import Campaign
 from sitl_bridge.lab.campaign.distribution import Distribution
+from sitl_bridge.lab.campaign.file import Campaign
 
 Points = NDArray[np.float64]
 

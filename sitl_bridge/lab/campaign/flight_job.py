@@ -16,10 +16,10 @@ from sitl_bridge.analysis.report.measures import KINDS
 from sitl_bridge.analysis.report.run_record import RunRecord
 from sitl_bridge.analysis.report.verdict import Verdict
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.lab.campaign.campaign_file import Keep, Stage
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
 from sitl_bridge.lab.campaign.distribution import Value
+from sitl_bridge.lab.campaign.file import Keep, Stage
 from sitl_bridge.lab.campaign.plan_flight import PlanFlights, flies_here
+from sitl_bridge.lab.campaign.space import CampaignSpace
 from sitl_bridge.session.fleet_settings import FleetSettings
 from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.session import FleetSession

@@ -19,9 +19,9 @@ from typing import Any, Self
 from sitl_bridge import __version__
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import append_whole, write_whole
-from sitl_bridge.lab.campaign.campaign_file import Keep
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
+from sitl_bridge.lab.campaign.file import Keep
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow
+from sitl_bridge.lab.campaign.space import CampaignSpace
 
 ROWS, CAMPAIGN, FOUND = "rows.jsonl", "campaign.json", "search.json"
 FREE = ("keep", "keep_at_most", "stop", "run_limit", "confirm")
@@ -241,3 +241,22 @@ def campaign_header(directory: Path) -> dict[str, Any]:
         raise UserError(f"{directory}: holds no campaign; give the directory that `campaign run` printed")
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+CONFIDENCE = 0.95
+
+
+def clopper_pearson(count: int, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The exact interval of a rate (Clopper and Pearson 1934), (0, 1) without trials.
+
+    Args:
+        count: successes.
+        total: trials.
+        confidence: of the interval.
+    """
+    from scipy.special import betaincinv  # loads slowly
+
+    tail = 0.5 * (1.0 - confidence)
+    low = 0.0 if count == 0 else float(betaincinv(count, total - count + 1, tail))
+    high = 1.0 if count == total else float(betaincinv(count + 1, total - count, 1.0 - tail))
+    return low, high

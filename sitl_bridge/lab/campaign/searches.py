@@ -8,17 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.report.measures import KINDS
-from sitl_bridge.lab.campaign.campaign_file import RareEvents, Sensitivity, SmallestFailure, WorstCase
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
-from sitl_bridge.lab.campaign.cma_es import CmaEs
-from sitl_bridge.lab.campaign.draw import Draw
+from sitl_bridge.base.extras import CAMPAIGN, missing
+from sitl_bridge.lab.campaign.file import RareEvents, Sensitivity, SmallestFailure, WorstCase
 from sitl_bridge.lab.campaign.flight_job import RunRow, margin
+from sitl_bridge.lab.campaign.space import CampaignSpace
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A run that a design or a search wants.
+
+    Attributes:
+        point: in the unit cube.
+        weight: of importance sampling.
+        same_seed: whether it has the seed of the campaign, as all such runs.
+    """
+
+    point: tuple[float, ...]
+    weight: float = 1.0
+    same_seed: bool = False
+
 
 Floats: TypeAlias = NDArray[np.float64]
 Found: TypeAlias = dict[str, Any]
@@ -161,10 +177,12 @@ def _distance(row: RunRow, measure: str, limit: float) -> float:
 
 
 def worst_case(space: CampaignSpace, search: WorstCase) -> Searching:
-    """CMA-ES for the largest measure, or the smallest of one with a lower bound; all with the same seed."""
-    made = space.campaign.specification
+    """CMA-ES for the largest measure, or the smallest of one with a lower bound; all with the same seed.
+
+    By the package cma (N. Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv 1604.00772).
+    """
     least = KINDS[search.measure].at_least
-    strategy = CmaEs(np.zeros(len(space.names)), search.spread, np.random.default_rng(made.seed))
+    strategy = evolution(np.zeros(len(space.names)), search.spread, space.campaign.specification.seed)
     best: tuple[float, RunRow | None] = (math.inf, None)
     flown = 0
     while flown < _runs(space):
@@ -178,7 +196,7 @@ def worst_case(space: CampaignSpace, search: WorstCase) -> Searching:
                 best = (float(cost), row)
         if count < len(z):
             break
-        strategy.tell(z, costs)
+        strategy.tell(list(z), costs.tolist())
     worst = best[1]
     return {
         "kind": "worst_case",
@@ -187,6 +205,21 @@ def worst_case(space: CampaignSpace, search: WorstCase) -> Searching:
         "id": None if worst is None else worst.id,
         "values": None if worst is None else dict(worst.values),
     }
+
+
+def evolution(start: Floats, step: float, seed: int) -> Any:
+    """A search by CMA-ES from a mean (d,) with an initial deviation, whose samples follow from a seed.
+
+    Raises:
+        UserError: without the package cma.
+    """
+    try:
+        from cma import CMAEvolutionStrategy
+    except ImportError as error:
+        raise missing("cma", "searches for the worst case", CAMPAIGN) from error
+    random = np.random.default_rng(seed)
+    options = {"randn": lambda *shape: random.standard_normal(shape), "seed": math.nan, "verbose": -9}
+    return CMAEvolutionStrategy(start, step, options)
 
 
 def _cost(row: RunRow, measure: str, *, least: bool) -> float:

@@ -16,10 +16,37 @@ from collections import deque
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from typing import Protocol
 
 from sitl_bridge.base.system.launch import signal_at_end_of
 from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
+
+
+class Engine(Protocol):
+    """Flies jobs on several workers at once."""
+
+    @property
+    def workers(self) -> int:
+        """Jobs that fly at once."""
+        ...
+
+    def submit(self, job: Job) -> None:
+        """Take a job; several more than workers may wait."""
+        ...
+
+    def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
+        """Jobs that have ended since the last call, each with its row, or how its worker was lost.
+
+        Args:
+            timeout: s of wall time to wait for one.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all workers; safe to call twice."""
+        ...
+
 
 STOP_LIMIT = 5.0
 """s of wall time from SIGTERM to SIGKILL."""

@@ -1,6 +1,6 @@
 """Campaign files: a scenario, what is varied in it, and how many flights answer which question.
 
-Only the file itself is checked here; ``lab/campaign/campaign_space.py`` checks it against its scenario.
+Only the file itself is checked here; ``lab/campaign/space.py`` checks it against its scenario.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ import math
 import random
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,8 @@ import numpy as np
 from sitl_bridge.analysis.report.measures import KINDS
 from sitl_bridge.analysis.report.report_page import html_page
 from sitl_bridge.base.output_file import write_whole
-from sitl_bridge.lab.campaign.agreement import agreement
 from sitl_bridge.lab.campaign.flight_job import RunRow
-from sitl_bridge.lab.campaign.interval import clopper_pearson
-from sitl_bridge.lab.campaign.ledger import FOUND, campaign_header, read_rows
+from sitl_bridge.lab.campaign.ledger import FOUND, campaign_header, clopper_pearson, read_rows
 
 PAGE = "report.html"
 MOST_POINTS = 1500
@@ -291,3 +290,52 @@ def _plot(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(label)}"'
         f' font-size="10" fill="var(--dim)">{axes}{marks}{text}</svg></div>'
     )
+
+
+FEWEST = 3
+"""Runs with a measure in both stages from which a correlation is computed."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of the runs that both stages have flown.
+
+    Attributes:
+        confusion: counts by (succeeded in the first stage, in the second one).
+        correlations: Pearson's, by measure; nan for a measure that does not vary.
+        pairs: runs in both stages.
+    """
+
+    confusion: dict[tuple[bool, bool], int]
+    correlations: dict[str, float]
+    pairs: int
+
+
+def agreement(rows: Iterable[RunRow]) -> Agreement | None:
+    """Compare the stages; None where no run was flown in both."""
+    first: dict[tuple[object, ...], RunRow] = {}
+    second: dict[tuple[object, ...], RunRow] = {}
+    for row in rows:
+        if row.status == "flown":
+            key = (row.number, row.seed, *row.values.values())
+            (first if row.stage == "built_in" else second)[key] = row
+    both = [(first[key], row) for key, row in second.items() if key in first]
+    if not both:
+        return None
+    confusion = {(a, b): 0 for a in (True, False) for b in (True, False)}
+    for one, other in both:
+        confusion[one.succeeded, other.succeeded] += 1
+    names = [name for name in both[0][0].measures if any(name in other.measures for _, other in both)]
+    return Agreement(confusion, {name: _correlation(both, name) for name in names}, len(both))
+
+
+def _correlation(both: list[tuple[RunRow, RunRow]], name: str) -> float:
+    pairs = [
+        (one.measures[name], other.measures[name])
+        for one, other in both
+        if name in one.measures and name in other.measures
+    ]
+    a, b = (np.array([pair[i] for pair in pairs if np.isfinite(pair).all()]) for i in (0, 1))
+    if len(a) < FEWEST or a.std() == 0.0 or b.std() == 0.0:
+        return math.nan
+    return float(np.corrcoef(a, b)[0, 1])

@@ -16,9 +16,9 @@ import numpy as np
 from sitl_bridge.analysis.report.measures import KINDS, checked_limits
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath
-from sitl_bridge.lab.campaign.campaign_file import CampaignFile, Stage, load_campaign
 from sitl_bridge.lab.campaign.design import runs_of
 from sitl_bridge.lab.campaign.distribution import Value
+from sitl_bridge.lab.campaign.file import CampaignFile, Stage, load_campaign
 from sitl_bridge.lab.campaign.varied_scenario import AirframeShelf, varied_scenario, words_of
 from sitl_bridge.session.event_support import refuse_events
 from sitl_bridge.session.fleet_settings import FleetSettings

@@ -12,16 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.lab.campaign.campaign_file import FEWEST_FOR_AN_INTERVAL, Stage
-from sitl_bridge.lab.campaign.campaign_space import CampaignSpace
 from sitl_bridge.lab.campaign.design import design_points
-from sitl_bridge.lab.campaign.draw import Draw
-from sitl_bridge.lab.campaign.engine import Engine
+from sitl_bridge.lab.campaign.file import FEWEST_FOR_AN_INTERVAL, Stage
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, row_of
-from sitl_bridge.lab.campaign.interval import clopper_pearson
-from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
-from sitl_bridge.lab.campaign.searches import Found, Searching, search_of
-from sitl_bridge.lab.campaign.worker_pool import DEFECT
+from sitl_bridge.lab.campaign.ledger import Ledger, clopper_pearson, read_rows
+from sitl_bridge.lab.campaign.searches import Draw, Found, Searching, search_of
+from sitl_bridge.lab.campaign.space import CampaignSpace
+from sitl_bridge.lab.campaign.worker_pool import DEFECT, Engine
 
 LOOK = 0.5
 """s of wall time between reports of the progress."""
