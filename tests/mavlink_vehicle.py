@@ -28,7 +28,7 @@ from sitl_bridge.autopilot.commander_data import (
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import TelemetrySource
+from sitl_bridge.autopilot.mavlink.telemetry import TelemetrySource
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
 from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem

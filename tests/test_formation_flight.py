@@ -17,8 +17,8 @@ from sitl_bridge.session.missions.setpoint import offboard_target
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
-from sitl_bridge.swarm.formation.records import BEACON
 from sitl_bridge.swarm.formation.roles import (
+    BEACON,
     SCHEMES,
     FlownLeader,
     Follower,

@@ -41,10 +41,8 @@ from sitl_bridge.lab.odometry.sensor_run import (
     turns,
 )
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
-from sitl_bridge.perception.cloud_folder import CloudFolder
-from sitl_bridge.perception.euroc_folder import EurocFolder
 from sitl_bridge.perception.flight_stack_messages import link_messages
-from sitl_bridge.perception.sample_files import OPTICAL
+from sitl_bridge.perception.sample_files import OPTICAL, CloudFolder, EurocFolder
 from sitl_bridge.perception.scene_caster import SceneCaster
 
 KISS_ICP = importlib.util.find_spec("kiss_icp") is not None

@@ -20,9 +20,8 @@ from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import VisualInertialSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
 from sitl_bridge.perception import recording as recording_module
-from sitl_bridge.perception.cloud_folder import POINT
 from sitl_bridge.perception.recording import SampleRecording, recording_of
-from sitl_bridge.perception.sample_files import OPTICAL
+from sitl_bridge.perception.sample_files import OPTICAL, POINT
 from sitl_bridge.perception.sensor_runner import SensorRunner
 
 POSES = Poses(

@@ -17,7 +17,7 @@ from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.perception.mapping.clearance import MapObstacles, Obstacles, SceneObstacles
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.perception.mapping.path_planner import PathPlanner
+from sitl_bridge.perception.mapping.path_planner import PathPlanner, plan_by_ompl
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_through
 
 Floats = NDArray[np.float64]
@@ -156,8 +156,6 @@ def _waypoints(planner: PathPlanner, start: ArrayLike, goal: ArrayLike, method: 
     if method == "a_star":
         return planner.plan(start, goal)
     if method in ("rrt_star", "bit_star"):
-        from sitl_bridge.perception.mapping.ompl_planner import plan_by_ompl  # an extra
-
         return plan_by_ompl(planner, start, goal, method, seed)
     raise UserError(f"plan_path: method {method!r}; choose 'a_star', 'rrt_star' or 'bit_star'")
 

@@ -22,7 +22,7 @@ from sitl_bridge.autopilot import lockstep_client
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import TelemetrySource
+from sitl_bridge.autopilot.mavlink.telemetry import TelemetrySource
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.autopilot.stack import TICK, StackArrays

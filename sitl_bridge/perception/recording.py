@@ -18,10 +18,7 @@ from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecific
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
 from sitl_bridge.perception.background_writer import BackgroundWriter
-from sitl_bridge.perception.cloud_folder import CloudFolder
-from sitl_bridge.perception.euroc_folder import EurocFolder
-from sitl_bridge.perception.sample_files import ArrayFolder
-from sitl_bridge.perception.tum_folder import TumFolder
+from sitl_bridge.perception.sample_files import ArrayFolder, CloudFolder, EurocFolder, TumFolder
 
 WAITING = 16
 """Samples that wait to be written."""

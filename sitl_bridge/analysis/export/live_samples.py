@@ -20,7 +20,7 @@ from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import PairSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
-from sitl_bridge.perception.cloud_folder import points_of
+from sitl_bridge.perception.sample_files import points_of
 
 PICTURES = {"image": "cam0", "left": "cam0", "right": "cam1", "depth": "depth", "color": "rgb"}
 """Last part of the topic by the array's name."""

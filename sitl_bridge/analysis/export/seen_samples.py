@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
 from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, ros_name
 from sitl_bridge.base.extras import missing
-from sitl_bridge.perception.cloud_folder import POINT
+from sitl_bridge.perception.sample_files import POINT
 from sitl_bridge.record.picture_files import picture_files, sensor_folders
 from sitl_bridge.record.run_reader import RecordedRun
 

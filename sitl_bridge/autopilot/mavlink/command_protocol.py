@@ -20,8 +20,7 @@ from sitl_bridge.autopilot.commander_data import (
     UNSUPPORTED,
 )
 from sitl_bridge.autopilot.mavlink.streams import Streams
-from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot
+from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 

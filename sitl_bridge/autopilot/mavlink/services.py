@@ -21,8 +21,14 @@ from sitl_bridge.autopilot.mavlink.metadata import GENERAL, checksum, files
 from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
-from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, available_modes, heartbeat, payload_messages
-from sitl_bridge.autopilot.mavlink.vehicle_snapshot import Snapshot, TelemetrySource
+from sitl_bridge.autopilot.mavlink.telemetry import (
+    MESSAGES,
+    Snapshot,
+    TelemetrySource,
+    available_modes,
+    heartbeat,
+    payload_messages,
+)
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 

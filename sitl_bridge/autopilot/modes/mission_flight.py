@@ -1,6 +1,6 @@
 """Mission execution item by item, with climbs, delays, jumps and landings, as in PX4's mission mode.
 
-mission_feasibility.py checks missions before flight; the flight tasks plan the motion between two positions.
+safety/plans.py checks missions before flight; the flight tasks plan the motion between two positions.
 """
 
 from __future__ import annotations

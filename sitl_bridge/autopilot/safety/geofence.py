@@ -1,6 +1,6 @@
 """The geofence: inclusion and exclusion circles and polygons, and the largest distances from home.
 
-failsafe.py reacts to a violation; mission_feasibility.py rejects missions outside the fence.
+failsafe.py reacts to a violation; safety/plans.py rejects missions outside the fence.
 """
 
 from __future__ import annotations

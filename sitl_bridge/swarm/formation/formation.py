@@ -18,8 +18,9 @@ from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
 from sitl_bridge.swarm.formation.patterns import pattern, rotation
-from sitl_bridge.swarm.formation.records import BEACON, REFERENCE
 from sitl_bridge.swarm.formation.roles import (
+    BEACON,
+    REFERENCE,
     Follower,
     FormationView,
     Leader,

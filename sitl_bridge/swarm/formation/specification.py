@@ -22,8 +22,7 @@ from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
-from sitl_bridge.swarm.formation.records import BEACON
-from sitl_bridge.swarm.formation.roles import SCHEMES, FlownLeader, Follower, Leader
+from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, FlownLeader, Follower, Leader
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
 from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
