@@ -1,4 +1,4 @@
-"""What keeps the vehicle from arming, as events; the files that partners may read; log download."""
+"""What keeps the vehicle from arming, as events; the files that peers may read; log download."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def test_a_second_station_is_denied_while_a_first_uploads_and_may_read_meanwhile
     assert other_link.upload(0, mission(4)) == ACCEPTED
 
 
-def test_a_lost_item_is_asked_for_again_and_an_upload_without_partner_is_given_up(
+def test_a_lost_item_is_asked_for_again_and_an_upload_without_peer_is_given_up(
     station: GroundStation,
 ) -> None:
     station.send(mavlink.MAVLink_mission_count_message(1, 1, 2, 0), 0, 0)
@@ -382,7 +382,7 @@ def test_an_upload_can_be_cancelled_and_begun_anew(station: GroundStation) -> No
     assert station.upload(0, mission(4)) == ACCEPTED  # without a word about the first
 
 
-def test_a_partner_without_integer_items_is_served_in_floats(station: GroundStation) -> None:
+def test_a_peer_without_integer_items_is_served_in_floats(station: GroundStation) -> None:
     station.send(mavlink.MAVLink_mission_count_message(1, 1, 2, 0), 0, 0)
     request = station.ask(mavlink.MAVLink_mission_ack_message(1, 1, 3, 0), "MISSION_REQUEST")
     assert request.seq == 0

@@ -1,4 +1,4 @@
-"""The MAVLink services over UDP: ports, partners that come and go, and the real MAVSDK."""
+"""The MAVLink services over UDP: ports, peers that come and go, and the real MAVSDK."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def endpoint() -> Iterator[Endpoint]:
         yield opened
 
 
-class Partner:
+class Peer:
     """A socket that speaks MAVLink."""
 
     def __init__(self, port: int = 0) -> None:
@@ -49,7 +49,7 @@ class Partner:
         self.parser = mavlink.MAVLink(None)
         self.parser.robust_parsing = True
 
-    def __enter__(self) -> Partner:
+    def __enter__(self) -> Peer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,7 +90,7 @@ def test_ports_are_px4s() -> None:
 
 
 def test_a_listener_that_never_speaks_hears_all_as_from_px4(endpoint: Endpoint) -> None:
-    with Partner(14030 + INSTANCE) as listener:
+    with Peer(14030 + INSTANCE) as listener:
         endpoint.poll(0, 0)
         endpoint.poll(SECOND, SECOND)
         assert {"HEARTBEAT", "ATTITUDE", "SYS_STATUS", "LOCAL_POSITION_NED"} <= kinds(listener.heard())
@@ -106,7 +106,7 @@ def listen_come_and_go(endpoint: Endpoint) -> None:
     for now in range(0, 3 * SECOND, 50_000):
         endpoint.poll(now, now)
     assert not endpoint.services.links
-    with Partner(14030 + INSTANCE) as listener:
+    with Peer(14030 + INSTANCE) as listener:
         endpoint.poll(3 * SECOND, 3 * SECOND)
         assert len(endpoint.services.links) == 1
         endpoint.poll(3 * SECOND + 50_000, 3 * SECOND + 50_000)
@@ -116,10 +116,10 @@ def listen_come_and_go(endpoint: Endpoint) -> None:
     assert not endpoint.services.links  # it has gone
 
 
-def test_whoever_sends_to_a_local_port_becomes_a_partner_and_is_answered_alone(endpoint: Endpoint) -> None:
-    with Partner() as one, Partner() as two:
-        for partner in (one, two):
-            partner.send(HEARTBEAT, 18570 + INSTANCE)
+def test_whoever_sends_to_a_local_port_becomes_a_peer_and_is_answered_alone(endpoint: Endpoint) -> None:
+    with Peer() as one, Peer() as two:
+        for peer in (one, two):
+            peer.send(HEARTBEAT, 18570 + INSTANCE)
         endpoint.poll(0, 0)
         assert "ATTITUDE" in kinds(one.heard())
         assert "ATTITUDE" in kinds(two.heard())
@@ -131,35 +131,35 @@ def test_whoever_sends_to_a_local_port_becomes_a_partner_and_is_answered_alone(e
         assert not two.heard()
 
 
-def test_partners_that_come_and_go_do_not_pile_up(endpoint: Endpoint) -> None:
-    partners = [Partner() for _ in range(20)]
-    for k, partner in enumerate(partners):
-        partner.send(HEARTBEAT, 18570 + INSTANCE)
+def test_peers_that_come_and_go_do_not_pile_up(endpoint: Endpoint) -> None:
+    peers = [Peer() for _ in range(20)]
+    for k, peer in enumerate(peers):
+        peer.send(HEARTBEAT, 18570 + INSTANCE)
         endpoint.poll(k * 1000, k * 1000)
     assert len(endpoint.services.links) <= 9  # eight, and QGroundControl's own port
-    assert partners[-1].heard()
-    for partner in partners:
-        partner.socket.close()
+    assert peers[-1].heard()
+    for peer in peers:
+        peer.socket.close()
     for k in range(3):
         endpoint.poll(SECOND + k * 50_000, SECOND + k * 50_000)
 
 
 def test_garbage_and_floods_do_not_hold_up_the_vehicle(endpoint: Endpoint) -> None:
-    with Partner() as partner:
+    with Peer() as peer:
         for size in (0, 1, 5, 300, 20_000):
-            partner.socket.sendto(bytes([0xFD]) * size, ("127.0.0.1", 18570 + INSTANCE))
-        partner.send(HEARTBEAT, 18570 + INSTANCE)
+            peer.socket.sendto(bytes([0xFD]) * size, ("127.0.0.1", 18570 + INSTANCE))
+        peer.send(HEARTBEAT, 18570 + INSTANCE)
         endpoint.poll(0, 0)
-        assert "HEARTBEAT" in kinds(partner.heard())
+        assert "HEARTBEAT" in kinds(peer.heard())
 
 
 def test_messages_of_a_moment_share_datagrams_without_gaps_in_their_numbers(endpoint: Endpoint) -> None:
-    with Partner() as partner:
-        partner.send(HEARTBEAT, 14580 + INSTANCE)
+    with Peer() as peer:
+        peer.send(HEARTBEAT, 14580 + INSTANCE)
         sequence: list[int] = []
         for now in range(0, 2 * SECOND, 50_000):
             endpoint.poll(now, now // 100)  # a hundred times real time
-            datagrams = partner.datagrams()
+            datagrams = peer.datagrams()
             assert len(datagrams) <= 3
             for data in datagrams:
                 assert len(data) <= 1400
@@ -213,11 +213,11 @@ def test_a_message_whose_handler_fails_costs_one_text(
         raise KeyError("param_type")
 
     monkeypatch.setattr(Link, "handle", fail)
-    with Partner() as partner:
+    with Peer() as peer:
         for count in range(2):
-            partner.send(mavlink.MAVLink_param_request_list_message(INSTANCE + 1, 1), 18570 + INSTANCE)
+            peer.send(mavlink.MAVLink_param_request_list_message(INSTANCE + 1, 1), 18570 + INSTANCE)
             endpoint.poll(count * SECOND, count * SECOND)
-        texts = [m.text for m in partner.heard() if m.get_type() == "STATUSTEXT"]
+        texts = [m.text for m in peer.heard() if m.get_type() == "STATUSTEXT"]
     assert "".join(texts) == ("Message PARAM_REQUEST_LIST (21) could not be handled (KeyError: 'param_type')")
 
 

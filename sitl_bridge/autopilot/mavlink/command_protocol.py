@@ -92,18 +92,18 @@ class CommandProtocol:
         command = message.command
         if not self._is_for_us(command, message.target_system, message.target_component):
             return []
-        partner = (message.get_srcSystem(), message.get_srcComponent())
+        peer = (message.get_srcSystem(), message.get_srcComponent())
         params = _long_params(message) if message.get_type() == "COMMAND_LONG" else _int_params(message)
         if params is None or any(math.isinf(value) for value in params):
-            return [_ack(command, DENIED, partner)]
-        key = (partner, message.get_type(), command, tuple(map(_comparable, params)))
+            return [_ack(command, DENIED, peer)]
+        key = (peer, message.get_type(), command, tuple(map(_comparable, params)))
         if getattr(message, "confirmation", 0):
             for known, result, at in self._answered:
                 if known == key and wall - at <= REPEAT_WINDOW:
-                    return [_ack(command, result, partner)]
+                    return [_ack(command, result, peer)]
         result, messages = self._do(command, params, now)
         self._answered.append((key, result, wall))
-        return [_ack(command, result, partner), *messages]
+        return [_ack(command, result, peer), *messages]
 
     def _is_for_us(self, command: int, system: int, component: int) -> bool:
         if command in IN_ANY_COMPONENT:
@@ -178,5 +178,5 @@ def _comparable(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _ack(command: int, result: int, partner: tuple[int, int]) -> Any:
-    return mavlink.MAVLink_command_ack_message(command, result, 0, 0, *partner)
+def _ack(command: int, result: int, peer: tuple[int, int]) -> Any:
+    return mavlink.MAVLink_command_ack_message(command, result, 0, 0, *peer)

@@ -1,7 +1,7 @@
 """UDP ports of one vehicle, with PX4's numbers, and the exchange of datagrams with the services.
 
 All messages of a time step share as few datagrams as possible, which keeps the number of datagrams low at a
-hundred times real time; no message is dropped or delayed.  A slow partner loses datagrams in its own socket,
+hundred times real time; no message is dropped or delayed.  A slow peer loses datagrams in its own socket,
 as with PX4.
 """
 
@@ -26,11 +26,11 @@ from sitl_bridge.link.mavlink.decoder import AUTOPILOT, Decoder, frames, message
 DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP headers."""
 
-MAX_PARTNERS = 8
+MAX_PEERS = 8
 """Limit per port, besides the default address."""
 
 MAX_COMPONENTS = 32
-"""Components that are remembered of a partner."""
+"""Components that are remembered of a peer."""
 
 MAX_READS = 1000
 """Datagrams read from a port in one poll, so that a flood cannot block the simulation."""
@@ -76,14 +76,14 @@ def port_pairs(instance: int) -> tuple[PortPair, ...]:
 
 
 class _Port:
-    """A socket and its partners."""
+    """A socket and its peers."""
 
-    def __init__(self, pair: PortPair, host: str, partner_host: str) -> None:
+    def __init__(self, pair: PortPair, host: str, peer_host: str) -> None:
         self.pair = pair
-        self.home: Address = (partner_host, pair.remote)
+        self.home: Address = (peer_host, pair.remote)
         self.present = False  # whether a program listens on ``home``
-        self.partners: dict[Address, int] = {}  # wall time of the last message, us
-        # Receivers count losses by sequence numbers, so each partner has its own sequence.
+        self.peers: dict[Address, int] = {}  # wall time of the last message, us
+        # Receivers count losses by sequence numbers, so each peer has its own sequence.
         self.senders: dict[Address, Any] = {}
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -141,14 +141,14 @@ class Endpoint:
     """The UDP ports of one vehicle.
 
     Each link sends to its PX4 port by default.  While nothing listens there (detected on Linux), only the
-    heartbeat is sent, so that vehicles without partners cost little.  Each sender to a local port becomes a
-    partner of that link with its own streams.
+    heartbeat is sent, so that vehicles without peers cost little.  Each sender to a local port becomes a
+    peer of that link with its own streams.
 
     Args:
         services: MAVLink services of the vehicle.
         instance: PX4 instance number, selects the ports.
         host: address the ports are bound to.
-        partner_host: default destination of the links.
+        peer_host: default destination of the links.
         links: names of the links to open, all by default.
 
     Raises:
@@ -161,7 +161,7 @@ class Endpoint:
         instance: int,
         *,
         host: str = "127.0.0.1",
-        partner_host: str = "127.0.0.1",
+        peer_host: str = "127.0.0.1",
         links: tuple[str, ...] = ("ground station", "offboard", "payload"),
     ) -> None:
         self.services = services
@@ -172,7 +172,7 @@ class Endpoint:
         try:
             for pair in port_pairs(instance):
                 if pair.name in links:
-                    self._ports.append(_Port(pair, host, partner_host))
+                    self._ports.append(_Port(pair, host, peer_host))
         except UserError:
             self.close()
             raise
@@ -207,17 +207,17 @@ class Endpoint:
             wall: us of a monotonic wall clock.
         """
         self.receive(now, wall)
-        self._probe_partners(now, wall)
+        self._probe_peers(now, wall)
         for (local, address), messages in self.services.poll(now, wall):
             with self.services.reporting_faults(f"Telemetry for {address[0]}:{address[1]}", now):
                 self._send(self._port(local), address, messages)
 
     def receive(self, now: int, wall: int) -> None:
-        """Read and answer received messages, and drop partners that refuse datagrams."""
+        """Read and answer received messages, and drop peers that refuse datagrams."""
         for port in self._ports:
             self._receive(port, now, wall)
             for address in port.refusals():
-                self._drop_partner(port, address)
+                self._drop_peer(port, address)
 
     def _port(self, local: int) -> _Port:
         return next(port for port in self._ports if port.pair.local == local)
@@ -230,7 +230,7 @@ class Endpoint:
             data, address = received
             for frame in frames(data):
                 with self.services.reporting_faults(f"Message {message_name(frame)}", now):
-                    self._add_partner(port, address, wall)
+                    self._add_peer(port, address, wall)
                     message = self._decoder.message(frame)
                     self._forward((port, address), frame, message)
                     answers = self.services.handle((port.pair.local, address), message, now, wall)
@@ -238,7 +238,7 @@ class Endpoint:
                         self._send(port, address, answers)
 
     def _forward(self, origin: tuple[_Port, Address], frame: bytes, message: Any) -> None:
-        """Pass a frame on to the partners whose components it is for (Mavlink::forward_message of PX4)."""
+        """Pass a frame on to the peers whose components it is for (Mavlink::forward_message of PX4)."""
         heard = self._seen.setdefault((origin[0].pair.local, origin[1]), set())
         if len(heard) < MAX_COMPONENTS:
             heard.add(sender_ids(frame))
@@ -246,7 +246,7 @@ class Endpoint:
         if message is None or (system, component) == (self.services.source.system_id, AUTOPILOT):
             return
         for port in self._ports:
-            for address in (port.home, *port.partners):
+            for address in (port.home, *port.peers):
                 if (port, address) == origin:
                     continue
                 seen = self._seen.get((port.pair.local, address), set())
@@ -254,27 +254,27 @@ class Endpoint:
                 if (system == 0 and seen) or any(ids[0] == system for ids in known):
                     port.send(frame, address)
 
-    def _add_partner(self, port: _Port, address: Address, wall: int) -> None:
-        """Add a partner; if there are too many, drop the one with the oldest message."""
+    def _add_peer(self, port: _Port, address: Address, wall: int) -> None:
+        """Add a peer; if there are too many, drop the one with the oldest message."""
         if address == port.home:
             port.present = True
-        elif address not in port.partners and len(port.partners) >= MAX_PARTNERS:
-            silent = min(port.partners, key=port.partners.__getitem__)
-            self._drop_partner(port, silent)
+        elif address not in port.peers and len(port.peers) >= MAX_PEERS:
+            silent = min(port.peers, key=port.peers.__getitem__)
+            self._drop_peer(port, silent)
         if address != port.home:
-            port.partners[address] = wall
+            port.peers[address] = wall
         self.services.link((port.pair.local, address), port.pair.rates)
 
-    def _drop_partner(self, port: _Port, address: Address) -> None:
+    def _drop_peer(self, port: _Port, address: Address) -> None:
         if address == port.home:
             port.present = False
-        port.partners.pop(address, None)
+        port.peers.pop(address, None)
         port.senders.pop(address, None)
         self._seen.pop((port.pair.local, address), None)
         if (port.pair.local, address) in self.services.links:
             self.services.drop((port.pair.local, address))
 
-    def _probe_partners(self, now: int, wall: int) -> None:
+    def _probe_peers(self, now: int, wall: int) -> None:
         """Probe the default addresses that are silent, once a second."""
         if 0 <= wall - self._probed < SECOND:
             return

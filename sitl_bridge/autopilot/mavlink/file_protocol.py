@@ -1,6 +1,6 @@
 """MAVLink's file transfer (MAVFTP), read only.
 
-Each partner has one session with the number 0, as MAVSDK assumes: the last file it opened.  Repeated requests
+Each peer has one session with the number 0, as MAVSDK assumes: the last file it opened.  Repeated requests
 are answered again.  Write requests are rejected.
 """
 
@@ -122,7 +122,7 @@ SIZE = 251
 DATA = SIZE - HEADER.size
 
 BURST_PARTS = 100
-"""Messages per burst, within the receiver's socket buffer; the partner requests the next burst."""
+"""Messages per burst, within the receiver's socket buffer; the peer requests the next burst."""
 
 NOTHING, TERMINATE, RESET, LIST, OPEN, READ, CHECKSUM, BURST = 0, 1, 2, 3, 4, 5, 14, 15
 WRITERS = frozenset({6, 7, 8, 9, 10, 11, 12, 13})
@@ -149,30 +149,30 @@ class FileProtocol:
         payload = bytes(message.payload)
         sequence, session, opcode, size, _, _, offset = HEADER.unpack_from(payload)
         data = payload[HEADER.size : HEADER.size + min(size, DATA)]
-        partner = (message.get_srcSystem(), message.get_srcComponent())
+        peer = (message.get_srcSystem(), message.get_srcComponent())
         if opcode in (NOTHING, TERMINATE, RESET):
             parts = [(ACK, 0, 0, b"")]
         elif opcode in (OPEN, CHECKSUM):
-            parts = [self._by_name(partner, opcode, data)]
+            parts = [self._by_name(peer, opcode, data)]
         elif opcode in (READ, BURST):
-            parts = self._read(partner if session == 0 else None, opcode, offset, size or DATA)
+            parts = self._read(peer if session == 0 else None, opcode, offset, size or DATA)
         elif opcode == LIST:
             parts = [self._list(_path(data), offset)]
         else:
             parts = [_refusal(PROTECTED if opcode in WRITERS else UNKNOWN_COMMAND)]
-        return [_message(partner, sequence + 1 + number, opcode, part) for number, part in enumerate(parts)]
+        return [_message(peer, sequence + 1 + number, opcode, part) for number, part in enumerate(parts)]
 
-    def _by_name(self, partner: tuple[int, int], opcode: int, data: bytes) -> _Part:
+    def _by_name(self, peer: tuple[int, int], opcode: int, data: bytes) -> _Part:
         file = self._files.open(_path(data))
         if file is None:
             return _refusal(NOT_FOUND)
         if opcode == CHECKSUM:
             return (ACK, 0, 0, checksum(file.read(0, file.size)).to_bytes(4, "little"))
-        self._open[partner] = file
+        self._open[peer] = file
         return (ACK, 0, 0, file.size.to_bytes(4, "little"))
 
-    def _read(self, partner: tuple[int, int] | None, opcode: int, offset: int, size: int) -> list[_Part]:
-        file = self._open.get(partner) if partner is not None else None
+    def _read(self, peer: tuple[int, int] | None, opcode: int, offset: int, size: int) -> list[_Part]:
+        file = self._open.get(peer) if peer is not None else None
         if file is None:
             return [_refusal(INVALID_SESSION)]
         step = min(size, DATA)
@@ -207,8 +207,8 @@ def _refusal(error: int) -> _Part:
     return (NAK, 0, 0, bytes([error]))
 
 
-def _message(partner: tuple[int, int], sequence: int, requested: int, part: _Part) -> Any:
+def _message(peer: tuple[int, int], sequence: int, requested: int, part: _Part) -> Any:
     opcode, complete, offset, data = part
     head = HEADER.pack(sequence & 0xFFFF, 0, opcode, len(data), requested, complete, offset)
     payload = (head + data).ljust(SIZE, b"\0")
-    return mavlink.MAVLink_file_transfer_protocol_message(0, *partner, list(payload))
+    return mavlink.MAVLink_file_transfer_protocol_message(0, *peer, list(payload))

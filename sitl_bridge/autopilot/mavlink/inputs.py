@@ -1,4 +1,4 @@
-"""Decodes setpoints, sticks and battery messages of partners for the commander.
+"""Decodes setpoints, sticks and battery messages of peers for the commander.
 
 Frames and masks have PX4's meaning (mavlink_receiver.cpp).  A malformed message is rejected with a status
 text, at most every two seconds, because setpoints arrive many times a second.
@@ -44,7 +44,7 @@ class Inputs:
         commander: receives the input.
         estimate: () ESTIMATE, for the origin of the local frame.
         system_id: MAVLink system id of this vehicle.
-        send_text: sends a status text (MAV_SEVERITY, text) to all partners.
+        send_text: sends a status text (MAV_SEVERITY, text) to all peers.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The mission protocol: upload and download of missions, fences and rally points, with losses and repeats.
 
-Downloads are stateless, so any number of partners may read.  Only one upload runs at a time over all links; a
-second partner is rejected.  Retries and time-outs use wall time (``wall``), because partners answer in wall
+Downloads are stateless, so any number of peers may read.  Only one upload runs at a time over all links; a
+second peer is rejected.  Retries and time-outs use wall time (``wall``), because peers answer in wall
 time: at a hundred times real time, a quarter of a simulated second is shorter than any answer.
 """
 
@@ -30,7 +30,7 @@ RETRY_INTERVAL = 250_000
 """Time after which a missing item is requested again, us (mavlink_mission.h)."""
 
 UPLOAD_TIMEOUT = 5_000_000
-"""Silence of the partner after which an upload is aborted, us (mavlink_mission.h)."""
+"""Silence of the peer after which an upload is aborted, us (mavlink_mission.h)."""
 
 ALL = mavlink.MAV_MISSION_TYPE_ALL
 NAMES = {MISSION: "Mission", FENCE: "Geofence", RALLY: "Rally points"}
@@ -45,7 +45,7 @@ LOCAL_SCALE = 1e4
 NOT_SET = 2**31 - 1
 """INT32_MAX for a coordinate that is not set."""
 
-Partner = tuple[int, int]
+Peer = tuple[int, int]
 """System and component id."""
 
 
@@ -55,17 +55,17 @@ class Upload:
 
     Attributes:
         owner: protocol object of the link it uses.
-        partner: the sender.
+        peer: the sender.
         kind: MAV_MISSION_TYPE.
         count: number of expected items.
         items: received items.
         integer: whether items are requested with MISSION_REQUEST_INT.
         asked: wall time of the last request, us.
-        heard: wall time of the partner's last message, us.
+        heard: wall time of the peer's last message, us.
     """
 
     owner: MissionProtocol
-    partner: Partner
+    peer: Peer
     kind: int
     count: int
     requested_at: int
@@ -79,7 +79,7 @@ class MissionStore:
 
     Args:
         commander: stores and uses the items.
-        send_text: sends a status text (MAV_SEVERITY, text) to all partners.
+        send_text: sends a status text (MAV_SEVERITY, text) to all peers.
     """
 
     def __init__(self, commander: Commander, send_text: Callable[[int, str], None]) -> None:
@@ -129,7 +129,7 @@ class MissionProtocol:
 
     def __init__(self, store: MissionStore) -> None:
         self._store = store
-        self._last: tuple[Partner, int, int, Any] | None = None  # last upload: partner, kind, count, answer
+        self._last: tuple[Peer, int, int, Any] | None = None  # last upload: peer, kind, count, answer
         self._handlers = {
             "MISSION_COUNT": self._on_count,
             "MISSION_ITEM_INT": self._on_item,
@@ -150,7 +150,7 @@ class MissionProtocol:
             wall: wall time, us.
         """
         handler = self._handlers.get(message.get_type())
-        return handler(message, _partner(message), wall) if handler is not None else []
+        return handler(message, _peer(message), wall) if handler is not None else []
 
     def poll(self, wall: int) -> list[Any]:
         """Request a missing item again, or abort the upload."""
@@ -164,7 +164,7 @@ class MissionProtocol:
                 mavlink.MAV_SEVERITY_ERROR,
                 f"{name} upload aborted: item {len(upload.items)} of {upload.count} was not received",
             )
-            return [_ack(upload.partner, mavlink.MAV_MISSION_OPERATION_CANCELLED, upload.kind)]
+            return [_ack(upload.peer, mavlink.MAV_MISSION_OPERATION_CANCELLED, upload.kind)]
         return [self._request(upload, wall)] if wall - upload.requested_at > RETRY_INTERVAL else []
 
     def current(self) -> Any:
@@ -185,32 +185,32 @@ class MissionProtocol:
         upload = self._store.upload
         return upload if upload is not None and upload.owner is self else None
 
-    def _on_count(self, message: Any, partner: Partner, wall: int) -> list[Any]:
+    def _on_count(self, message: Any, peer: Peer, wall: int) -> list[Any]:
         kind, count = message.mission_type, message.count
         if kind not in NAMES:
-            return [_ack(partner, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
-        if self._is_busy(partner, wall):
-            return [_ack(partner, mavlink.MAV_MISSION_DENIED, kind)]
+            return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
+        if self._is_busy(peer, wall):
+            return [_ack(peer, mavlink.MAV_MISSION_DENIED, kind)]
         if count > MAX_ITEMS[kind]:
             self._store.upload = None
             text = f"{NAMES[kind]} rejected: {count} items exceed the limit of {MAX_ITEMS[kind]}"
             self._store.send_text(mavlink.MAV_SEVERITY_ERROR, text)
-            return [_ack(partner, mavlink.MAV_MISSION_NO_SPACE, kind)]
-        self._store.upload = Upload(self, partner, kind, count, wall, wall)
+            return [_ack(peer, mavlink.MAV_MISSION_NO_SPACE, kind)]
+        self._store.upload = Upload(self, peer, kind, count, wall, wall)
         self._last = None
         return self._continue_upload(self._store.upload, wall)
 
-    def _is_busy(self, partner: Partner, wall: int) -> bool:
-        """Return whether another partner has an upload in progress."""
+    def _is_busy(self, peer: Peer, wall: int) -> bool:
+        """Return whether another peer has an upload in progress."""
         upload = self._store.upload
         if upload is None or wall - upload.received_at > UPLOAD_TIMEOUT:
             return False
-        return upload.owner is not self or upload.partner != partner
+        return upload.owner is not self or upload.peer != peer
 
-    def _on_item(self, message: Any, partner: Partner, wall: int) -> list[Any]:
+    def _on_item(self, message: Any, peer: Peer, wall: int) -> list[Any]:
         upload = self._own_upload()
-        if upload is None or upload.partner != partner or upload.kind != message.mission_type:
-            return self._stray_item(message, partner)
+        if upload is None or upload.peer != peer or upload.kind != message.mission_type:
+            return self._stray_item(message, peer)
         upload.received_at = wall
         upload.integer = message.get_type() == "MISSION_ITEM_INT"
         expected = len(upload.items)
@@ -221,13 +221,13 @@ class MissionProtocol:
         upload.items.append(decode_item(message))
         return self._continue_upload(upload, wall)
 
-    def _stray_item(self, message: Any, partner: Partner) -> list[Any]:
+    def _stray_item(self, message: Any, peer: Peer) -> list[Any]:
         """Answer an item outside any upload: repeat the last answer if it was lost, else reject."""
         kind = message.mission_type
-        if self._last is not None and self._last[:2] == (partner, kind):
+        if self._last is not None and self._last[:2] == (peer, kind):
             count, answer = self._last[2:]
             return [answer] if message.seq == count - 1 else []
-        return [_ack(partner, mavlink.MAV_MISSION_ERROR, kind)]
+        return [_ack(peer, mavlink.MAV_MISSION_ERROR, kind)]
 
     def _continue_upload(self, upload: Upload, wall: int) -> list[Any]:
         """Request the next item, or store the complete upload."""
@@ -237,10 +237,10 @@ class MissionProtocol:
         store.upload = None
         fault = self._infinite_value(upload) or store.store(kind, tuple(upload.items))
         if fault is None:
-            answer = _ack(upload.partner, mavlink.MAV_MISSION_ACCEPTED, kind, store.identity(kind))
+            answer = _ack(upload.peer, mavlink.MAV_MISSION_ACCEPTED, kind, store.identity(kind))
         else:
-            answer = _ack(upload.partner, fault.result, kind)
-        self._last = (upload.partner, kind, upload.count, answer)
+            answer = _ack(upload.peer, fault.result, kind)
+        self._last = (upload.peer, kind, upload.count, answer)
         return [answer]
 
     def _infinite_value(self, upload: Upload) -> MissionFault | None:
@@ -261,70 +261,70 @@ class MissionProtocol:
             if upload.integer
             else mavlink.MAVLink_mission_request_message
         )
-        return make(*upload.partner, len(upload.items), upload.kind)
+        return make(*upload.peer, len(upload.items), upload.kind)
 
-    def _on_ack(self, message: Any, partner: Partner, wall: int) -> list[Any]:
+    def _on_ack(self, message: Any, peer: Peer, wall: int) -> list[Any]:
         upload = self._own_upload()
-        if upload is None or upload.partner != partner or upload.kind != message.mission_type:
+        if upload is None or upload.peer != peer or upload.kind != message.mission_type:
             return []  # end of a download, which is stateless
         upload.received_at = wall
         if message.type == mavlink.MAV_MISSION_UNSUPPORTED:
-            # The partner does not support one kind of request (MAVLink guide, "Mission Protocol").
+            # The peer does not support one kind of request (MAVLink guide, "Mission Protocol").
             upload.integer = not upload.integer
             return [self._request(upload, wall)]
         if message.type != mavlink.MAV_MISSION_ACCEPTED:
             self._store.upload = None  # cancelled
         return []
 
-    def _on_clear_all(self, message: Any, partner: Partner, wall: int) -> list[Any]:
+    def _on_clear_all(self, message: Any, peer: Peer, wall: int) -> list[Any]:
         kind = message.mission_type
         kinds = tuple(NAMES) if kind == ALL else (kind,)
         if not set(kinds) <= set(NAMES):
-            return [_ack(partner, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
-        if self._is_busy(partner, wall):
-            return [_ack(partner, mavlink.MAV_MISSION_DENIED, kind)]
+            return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
+        if self._is_busy(peer, wall):
+            return [_ack(peer, mavlink.MAV_MISSION_DENIED, kind)]
         self._store.upload = None
         for each in kinds:
             fault = self._store.store(each, ())
             if fault is not None:
-                return [_ack(partner, fault.result, kind)]
-        return [_ack(partner, mavlink.MAV_MISSION_ACCEPTED, kind)]
+                return [_ack(peer, fault.result, kind)]
+        return [_ack(peer, mavlink.MAV_MISSION_ACCEPTED, kind)]
 
     # ------------------------------------------------------------------ download
 
-    def _on_request_list(self, message: Any, partner: Partner, _wall: int) -> list[Any]:
+    def _on_request_list(self, message: Any, peer: Peer, _wall: int) -> list[Any]:
         kind = message.mission_type
         if kind not in NAMES:
-            return [_ack(partner, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
+            return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
         count = len(self._store.items(kind))
         return [
             mavlink.MAVLink_mission_count_message(
-                target_system=partner[0],
-                target_component=partner[1],
+                target_system=peer[0],
+                target_component=peer[1],
                 count=count,
                 mission_type=kind,
                 opaque_id=self._store.identity(kind),
             )
         ]
 
-    def _on_request(self, message: Any, partner: Partner, _wall: int) -> list[Any]:
+    def _on_request(self, message: Any, peer: Peer, _wall: int) -> list[Any]:
         kind = message.mission_type
         if kind not in NAMES:
-            return [_ack(partner, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
+            return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
         items = self._store.items(kind)
         if message.seq >= len(items):
-            return [_ack(partner, mavlink.MAV_MISSION_INVALID_SEQUENCE, kind)]
+            return [_ack(peer, mavlink.MAV_MISSION_INVALID_SEQUENCE, kind)]
         current = kind == MISSION and message.seq == self._store.commander.mission_current
         integer = message.get_type() == "MISSION_REQUEST_INT"
-        return [encode_item(items[message.seq], partner, current=current, integer=integer)]
+        return [encode_item(items[message.seq], peer, current=current, integer=integer)]
 
-    def _on_set_current(self, message: Any, _partner: Partner, _wall: int) -> list[Any]:
+    def _on_set_current(self, message: Any, _peer: Peer, _wall: int) -> list[Any]:
         if not self._store.commander.set_current(message.seq):
             self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
         return [self.current()]
 
 
-def _partner(message: Any) -> Partner:
+def _peer(message: Any) -> Peer:
     return message.get_srcSystem(), message.get_srcComponent()
 
 
@@ -337,10 +337,10 @@ def is_for(message: Any, system_id: int) -> bool:
     )
 
 
-def _ack(partner: Partner, result: int, kind: int, identity: int = 0) -> Any:
+def _ack(peer: Peer, result: int, kind: int, identity: int = 0) -> Any:
     return mavlink.MAVLink_mission_ack_message(
-        target_system=partner[0],
-        target_component=partner[1],
+        target_system=peer[0],
+        target_component=peer[1],
         type=result,
         mission_type=kind,
         opaque_id=identity,
@@ -370,9 +370,9 @@ def decode_item(message: Any) -> MissionItem:
     )
 
 
-def encode_item(item: MissionItem, partner: Partner, *, current: bool, integer: bool) -> Any:
+def encode_item(item: MissionItem, peer: Peer, *, current: bool, integer: bool) -> Any:
     """Return MISSION_ITEM_INT for an item, or MISSION_ITEM with its resolution of 1 m."""
-    head = (*partner, item.seq, item.frame, item.command, int(current), int(item.autocontinue))
+    head = (*peer, item.seq, item.frame, item.command, int(current), int(item.autocontinue))
     params = (item.param1, item.param2, item.param3, item.param4)
     if not integer:
         return mavlink.MAVLink_mission_item_message(*head, *params, item.x, item.y, item.z, item.mission_type)

@@ -121,7 +121,7 @@ class ParameterProtocol:
     def _set(self, message: Any) -> list[Any]:
         name = message.param_id
         if name == HASH:
-            self._next = len(self._names)  # the partner already has the values
+            self._next = len(self._names)  # the peer already has the values
             return []
         info = self._parameters.infos.get(name)
         if info is None:

@@ -1,7 +1,7 @@
 """One vehicle's MAVLink services: links that share a commander, each with its own streams and transfers.
 
-A link is one partner at one address.  Without sockets and clock: times are arguments, messages are objects.
-``now`` is simulated time; ``wall`` is wall time for retries and time-outs of transfers, because partners run
+A link is one peer at one address.  Without sockets and clock: times are arguments, messages are objects.
+``now`` is simulated time; ``wall`` is wall time for retries and time-outs of transfers, because peers run
 in wall time (both in us).
 """
 
@@ -36,7 +36,7 @@ TEXT_LENGTH = 50
 """Text length of one STATUSTEXT, bytes."""
 
 Key = tuple[int, tuple[str, int]]
-"""A link: local port and the partner's address."""
+"""A link: local port and the peer's address."""
 
 STACK_NAME_DELAY = 2 * SECOND
 """Delay of the text with the stack's name, us of wall time: MAVSDK drops texts before its user subscribes."""
@@ -157,7 +157,7 @@ class Link:
         self.put(mavlink.MAVLink_mission_item_reached_message(seq))
 
     def _stack_name(self, wall: int) -> list[Any]:
-        """Return the text with the stack's name, shortly after the partner connected."""
+        """Return the text with the stack's name, shortly after the peer connected."""
         if self._stack_name_due is None:
             self._stack_name_due = wall + STACK_NAME_DELAY
         if self._stack_name_sent or wall < self._stack_name_due:
@@ -192,7 +192,7 @@ class Link:
 class _HeartbeatTimer:
     """A trigger once a second of simulated time and at least once a second of wall time.
 
-    At a tenth of real time, partners with a time-out of three seconds would otherwise consider the vehicle
+    At a tenth of real time, peers with a time-out of three seconds would otherwise consider the vehicle
     lost.
     """
 
@@ -210,8 +210,8 @@ def _time_answers(message: Any, now: int) -> list[Any]:
     """Return the answers to PING and TIMESYNC; nothing for other messages."""
     kind = message.get_type()
     if kind == "PING" and message.target_system == 0 and message.target_component == 0:
-        partner = message.get_srcSystem(), message.get_srcComponent()
-        return [mavlink.MAVLink_ping_message(message.time_usec, message.seq, *partner)]
+        peer = message.get_srcSystem(), message.get_srcComponent()
+        return [mavlink.MAVLink_ping_message(message.time_usec, message.seq, *peer)]
     if kind == "TIMESYNC" and message.tc1 == 0:
         return [mavlink.MAVLink_timesync_message(now * 1000, message.ts1)]
     return []
@@ -243,23 +243,23 @@ class Services:
         return self._snapshot
 
     def link(self, key: Key, rates: dict[int, float]) -> Link:
-        """Return the link to a partner; create it if it is new."""
+        """Return the link to a peer; create it if it is new."""
         if key not in self.links:
             self.links[key] = Link(self, rates)
         return self.links[key]
 
     def drop(self, key: Key) -> None:
-        """Remove a partner and abort its upload."""
+        """Remove a peer and abort its upload."""
         link = self.links.pop(key)
         if self.missions.upload is not None and self.missions.upload.owner is link.missions:
             self.missions.upload = None
 
     def handle(self, key: Key, message: Any, now: int, wall: int) -> list[Any]:
-        """Process a partner's message and return the answers; see :meth:`Link.handle`."""
+        """Process a peer's message and return the answers; see :meth:`Link.handle`."""
         return self.links[key].handle(message, now, wall)
 
     def poll(self, now: int, wall: int) -> list[tuple[Key, list[Any]]]:
-        """Return all due messages by partner; call it at least as often as the commander is updated."""
+        """Return all due messages by peer; call it at least as often as the commander is updated."""
         self._snapshot = None  # records may have changed since the last call
         commander = self.source.commander
         while commander.texts:
@@ -308,7 +308,7 @@ class Services:
         return mavlink.MAVLink_component_metadata_message(now // 1000 & 0xFFFFFFFF, crc, uri.encode("ascii"))
 
     def send_text(self, severity: int, text: str) -> None:
-        """Send a status text to every partner with the next poll, and log it."""
+        """Send a status text to every peer with the next poll, and log it."""
         self.source.commander.send_text(severity, text)
 
     def text_messages(self, severity: int, text: str) -> list[Any]:

@@ -1,7 +1,7 @@
-"""Message streams of a link: PX4's stream sets and the intervals requested by a partner.
+"""Message streams of a link: PX4's stream sets and the intervals requested by a peer.
 
 Intervals are in simulated time.  A stream sends at most one message per poll, at the first poll of each of
-its intervals since the boot: when it sends does not depend on when a partner asked for it.
+its intervals since the boot: when it sends does not depend on when a peer asked for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sitl_bridge.link.mavlink import common as mavlink
 SECOND = 1_000_000
 
 CLOCK: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
-"""The last message of a poll: a partner that has received it has received all others of its time."""
+"""The last message of a poll: a peer that has received it has received all others of its time."""
 
 GPS_RATE = 5.0
 """Rate in Hz of streams that PX4 sends with each GNSS fix."""

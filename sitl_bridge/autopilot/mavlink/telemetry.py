@@ -149,7 +149,7 @@ CAPABILITIES = (
 
 
 def heartbeat(s: Snapshot) -> Any:
-    """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, from which partners choose their protocol."""
+    """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, from which peers choose their protocol."""
     commander = s.commander
     return mavlink.MAVLink_heartbeat_message(
         TYPES.get(s.source.rotor_count, mavlink.MAV_TYPE_GENERIC_MULTIROTOR),
@@ -267,7 +267,7 @@ SIMPLE_MODES = frozenset(
 OFFERED_MODES = tuple(
     mode for mode in flight_modes.MODES if mode not in (flight_modes.DESCEND, flight_modes.TERMINATION)
 )
-"""All modes except those entered only by a failsafe, one of which looks like Land to partners."""
+"""All modes except those entered only by a failsafe, one of which looks like Land to peers."""
 
 
 def available_modes(which: float) -> list[Any]:
