@@ -769,27 +769,27 @@ def _taken(_commander: Commander, _params: Params, _now: int) -> int:
 
 
 HANDLERS: dict[int, Handler] = {
-    17: _hold,
-    20: _return,
-    21: _land,
-    22: _take_off,
-    34: _orbit,
-    80: _taken,
-    176: _set_mode,
-    178: _change_speed,
-    179: _set_home,
-    185: _terminate,
-    186: _change_altitude,
-    192: _reposition,
-    193: _pause_or_continue,
-    196: _taken,
-    201: _taken,
+    17: _hold,  # NAV_LOITER_UNLIM
+    20: _return,  # NAV_RETURN_TO_LAUNCH
+    21: _land,  # NAV_LAND
+    22: _take_off,  # NAV_TAKEOFF
+    34: _orbit,  # DO_ORBIT
+    80: _taken,  # NAV_ROI
+    176: _set_mode,  # DO_SET_MODE
+    178: _change_speed,  # DO_CHANGE_SPEED
+    179: _set_home,  # DO_SET_HOME
+    185: _terminate,  # DO_FLIGHTTERMINATION
+    186: _change_altitude,  # DO_CHANGE_ALTITUDE
+    192: _reposition,  # DO_REPOSITION
+    193: _pause_or_continue,  # DO_PAUSE_CONTINUE
+    196: _taken,  # DO_SET_ROI_WPNEXT_OFFSET
+    201: _taken,  # DO_SET_ROI
     **{command: _payload(command) for command in (*TRIGGERS, *REGIONS)},
-    224: _set_current,
-    262: _set_standard_mode,
-    300: _start_mission,
-    400: _arm_disarm,
-    401: _taken,
-    420: _inject_failure,
+    224: _set_current,  # DO_SET_MISSION_CURRENT
+    262: _set_standard_mode,  # DO_SET_STANDARD_MODE
+    300: _start_mission,  # MISSION_START
+    400: _arm_disarm,  # COMPONENT_ARM_DISARM
+    401: _taken,  # RUN_PREARM_CHECKS
+    420: _inject_failure,  # INJECT_FAILURE
 }
 """By MAV_CMD."""

@@ -83,7 +83,6 @@ class CommandProtocol:
             mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
             mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: self._set_interval,
             mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: self._get_interval,
-            mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: self._set_mission_current,
             mavlink.MAV_CMD_RUN_PREARM_CHECKS: self._run_checks,
         }
 
@@ -144,11 +143,6 @@ class CommandProtocol:
             return TEMPORARILY_REJECTED, []
         self._report(now)
         return ACCEPTED, []
-
-    def _set_mission_current(self, params: Params, _now: int) -> tuple[int, list[Any]]:
-        if not math.isfinite(params[0]) or params[0] < 0:
-            return DENIED, []
-        return (ACCEPTED if self._commander.set_current(round(params[0])) else DENIED), []
 
 
 def _long_params(message: Any) -> Params | None:
