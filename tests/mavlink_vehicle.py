@@ -86,6 +86,8 @@ class ObedientCommander:
                 return DENIED
             self.armed = params[0] == 1
             return ACCEPTED
+        if command == mavlink.MAV_CMD_DO_SET_MISSION_CURRENT:
+            return ACCEPTED if self.set_current(int(params[0])) else DENIED
         if command == mavlink.MAV_CMD_DO_SET_MODE:
             mode = flight_modes.mode_of(int(params[1]), int(params[2]))
             self.mode = mode or self.mode

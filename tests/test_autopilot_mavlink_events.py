@@ -266,7 +266,7 @@ def request(kind: str, *values: int) -> Any:
     return getattr(mavlink, f"MAVLink_log_{kind}_message")(1, 1, *values)
 
 
-def test_logs_are_listed_downloaded_and_erased(logging: Station, logs: Path) -> None:
+def test_logs_are_listed_and_downloaded_and_never_erased(logging: Station, logs: Path) -> None:
     def take(message: Any, seconds: int) -> None:
         logging.heard.clear()
         logging.send(message, 0, seconds * 1_000_000)
@@ -288,8 +288,8 @@ def test_logs_are_listed_downloaded_and_erased(logging: Station, logs: Path) -> 
     assert logging.of("LOG_DATA") == []
     take(request("erase"), 50)
     take(request("request_list", 0, 0xFFFF), 60)
-    assert [(e.num_logs, e.size) for e in logging.of("LOG_ENTRY")] == [(1, 120)]  # the one that is written
-    assert sorted(path.name for path in logs.rglob("*.ulg")) == ["flight.ulg", "link.ulg"]
+    assert [(e.num_logs, e.size) for e in logging.of("LOG_ENTRY")] == [(2, 102400), (2, 120)]
+    assert len(list(logs.rglob("*.ulg"))) == 3  # with a link, which is not served
 
 
 def test_a_vehicle_without_logs_says_so(station: Station) -> None:
