@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import map_coordinates
 
-from sitl_bridge.analysis.report.flight_record import FlightRecord
-from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.perception_settings import reach
 from sitl_bridge.core.vehicle.vehicle_specification import Choice
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.fleet_outcome import FleetOutcome
-from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import FleetSession
-from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 21
@@ -44,16 +43,17 @@ def settings(mission: Path, runs: Path, airframe: str = "iris", **changes: Any) 
         "time_limit": 900.0,
         "autopilot": "px4",
     }
-    return FlightSettings(mission, load_airframe(airframe), **(values | changes))
+    options = FlightOptions(airframe=load_airframe(airframe), **(values | changes))
+    return FlightSettings.from_mission(mission, options)
 
 
 def fly(
     mission: Path, runs: Path, airframe: str = "iris", **changes: Any
-) -> tuple[Outcome, FlightRecord, FlightSession]:
+) -> tuple[Outcome, FlightRecord, Session]:
     """Fly and conclude; fails where PX4 left no log."""
-    with FlightSession(settings(mission, runs, airframe, **changes)) as session:
+    with Session(settings(mission, runs, airframe, **changes)) as session:
         session.fly()
-    outcome, record = session.conclude()
+    outcome, record = session.conclude().vehicles[0]
     assert record is not None, outcome.reason
     return outcome, record, session
 
@@ -84,12 +84,12 @@ def approach_the_wall(autopilot: Choice, runs: Path, speeds: Sequence[float]) ->
     assert float(truth["velocity_north"].max()) > 0.9 * max(speeds)
 
 
-def fly_scenario(scenario: str, autopilot: Choice, runs: Path) -> tuple[FleetSession, FleetOutcome]:
+def fly_scenario(scenario: str, autopilot: Choice, runs: Path) -> tuple[Session, FlightOutcome]:
     """Fly a shipped scenario as fast as it goes."""
-    choices = Choices(speed=math.inf, runs=runs, autopilot=autopilot, instance=INSTANCE)
-    with FleetSession(scenario_settings(MISSIONS / scenario, choices)) as session:
-        session.fly_fleet()
-    return session, session.conclude_fleet()
+    choices = FlightOptions(speed=math.inf, runs=runs, autopilot=autopilot, instance=INSTANCE)
+    with Session(scenario_settings(MISSIONS / scenario, choices)) as session:
+        session.fly()
+    return session, session.conclude()
 
 
 WITHOUT_GPS = (

@@ -342,7 +342,7 @@ def test_serve_serves_within_its_block(
     tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
-    monkeypatch.setattr("sitl_bridge.session.serving.FIRST_PORT", port)
+    monkeypatch.setattr("sitl_bridge.session.settings.FIRST_PORT", port)
     lines: list[str] = []
     with sb.serve("iris", runs=tmp_path, notify=lines.append) as session:
         assert session.status.links[0].port == port

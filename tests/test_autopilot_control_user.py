@@ -21,9 +21,8 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.single_vehicle import FlightSettings
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 AIRFRAMES = Path(__file__).parent.parent / "airframes"
 LQR = f"{AIRFRAMES / 'controllers' / 'lqr.py'}:Lqr"
@@ -132,10 +131,10 @@ def test_a_file_named_from_anywhere_is_found_by_the_stack_in_its_own_directory(
     expected = f"{tmp_path.resolve() / 'mine.py'}:Pusher"
     monkeypatch.chdir(tmp_path)
     assert load_airframe("mine.yaml").controller.kind == expected
-    (alone,) = FlightSettings(None, load_airframe("iris"), controller="mine.py:Pusher").fleet.vehicles
+    (alone,) = FlightSettings.without_mission(FlightOptions(controller="mine.py:Pusher")).vehicles
     assert alone.controller == expected
     monkeypatch.chdir(tmp_path.parent)
-    settings = scenario_settings(Path(tmp_path.name) / "alone.yaml", Choices(autopilot="builtin"))
+    settings = scenario_settings(Path(tmp_path.name) / "alone.yaml", FlightOptions(autopilot="builtin"))
     assert settings.vehicles[0].controller == expected
 
 

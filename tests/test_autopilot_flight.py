@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -25,7 +24,8 @@ from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 LONG = {"estimator_check.py", "identification.py", "sensor_run.py", "survey.plan"}
@@ -45,18 +45,12 @@ ARM, TAKE_OFF, LAND = 400, 22, 21
 NAN = math.nan
 
 
-def flown(mission: Path, runs: Path, time_limit: float) -> FlightSession:
+def flown(mission: Path, runs: Path, time_limit: float) -> Session:
     """The session of a mission that the built-in stack has flown with an iris."""
-    settings = FlightSettings(
-        mission,
-        load_airframe("iris"),
-        autopilot="builtin",
-        speed=SPEED,
-        instance=INSTANCE,
-        runs=runs,
-        time_limit=time_limit,
+    options = FlightOptions(
+        autopilot="builtin", speed=SPEED, instance=INSTANCE, runs=runs, time_limit=time_limit
     )
-    with FlightSession(settings) as session:
+    with Session(FlightSettings.from_mission(mission, options)) as session:
         session.fly()
     return session
 
@@ -64,7 +58,7 @@ def flown(mission: Path, runs: Path, time_limit: float) -> FlightSession:
 @pytest.mark.parametrize("mission", FLOWN)
 def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Path, tmp_path: Path) -> None:
     session = flown(mission, tmp_path, 900.0)
-    outcome, record = session.conclude()
+    outcome, record = session.conclude().vehicles[0]
     assert outcome.succeeded, outcome.reason
     assert outcome.flight_stack == "the built-in flight stack"
     assert record is not None
@@ -193,11 +187,9 @@ def test_a_users_own_controller_flies_and_holds(tmp_path: Path) -> None:
 
 
 def test_a_controller_for_the_built_in_stack_is_refused_where_px4_flies(tmp_path: Path) -> None:
-    settings = FlightSettings(
-        MISSIONS / "hover.py", load_airframe("iris"), autopilot="builtin", px4=tmp_path, runs=tmp_path
-    )
+    options = FlightOptions(autopilot="builtin", px4=tmp_path, runs=tmp_path)
     with pytest.raises(UserError, match="leave one of them out"):
-        FlightSession(settings)
+        Session(FlightSettings.from_mission(MISSIONS / "hover.py", options))
 
 
 def test_no_px4_found_means_the_built_in_stack_and_says_why(
@@ -205,11 +197,11 @@ def test_no_px4_found_means_the_built_in_stack_and_says_why(
 ) -> None:
     monkeypatch.delenv("PX4_DIR", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    settings: dict[str, Any] = {"mission": MISSIONS / "hover.py", "airframe": load_airframe("iris")}
-    flight_stack, _ = FlightSettings(**settings).check()
+    settings = FlightSettings.from_mission(MISSIONS / "hover.py", FlightOptions())
+    ((flight_stack, _),) = settings.check()
     if flight_stack.px4 is None:  # there may be a PX4 in /opt
         assert "no PX4 build found" in flight_stack.description
         assert "not PX4" in flight_stack.description
     monkeypatch.setenv("PX4_DIR", str(tmp_path / "nothing"))
     with pytest.raises(UserError, match="does not exist"):
-        FlightSettings(**settings).check()
+        settings.check()

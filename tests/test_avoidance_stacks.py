@@ -14,13 +14,13 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.missions.avoidance_runner import GRACE, EndCondition, fly_scenario, summary, write
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
@@ -192,7 +192,7 @@ def test_what_cannot_begin_or_end_safely_is_refused(
 
 def test_the_shipped_scenarios_become_fleets_that_stand_below_their_first_points() -> None:
     for name, count in (("swap_six", 6), ("crossing_pair", 2), ("priority_swap", 6), ("gate_swarm", 4)):
-        settings = scenario_settings(MISSIONS / f"{name}.yaml", Choices(autopilot="builtin", seed=5))
+        settings = scenario_settings(MISSIONS / f"{name}.yaml", FlightOptions(autopilot="builtin", seed=5))
         assert len(settings.vehicles) == count
         assert settings.limits["separation"] == 0.9
         assert settings.mission is not None
@@ -228,17 +228,17 @@ def test_a_flight_is_kept_as_summary_tracks_and_pictures(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_pair_crosses_over_mavsdk_on_two_built_in_stacks(tmp_path: Path) -> None:
-    choices = Choices(autopilot="builtin", speed=2.0, instance=72, runs=tmp_path, seed=1)
+    choices = FlightOptions(autopilot="builtin", speed=2.0, instance=72, runs=tmp_path, seed=1)
     least = fly_fleet(MISSIONS / "crossing_pair.yaml", choices)
     assert least > 1.2
 
 
-def fly_fleet(file: Path, choices: Choices) -> float:
+def fly_fleet(file: Path, choices: FlightOptions) -> float:
     """Fly as ``sitl-bridge fly`` does, with success; m between the nearest two in truth."""
-    session = FleetSession(scenario_settings(file, choices), print)
+    session = Session(scenario_settings(file, choices), print)
     with session:
-        session.fly_fleet()
-    outcome = session.conclude_fleet()
+        session.fly()
+    outcome = session.conclude()
     assert outcome.succeeded, outcome.reason
     assert outcome.closest is not None
     kept = json.loads((session.directory.path / "summary.json").read_text())
@@ -254,7 +254,7 @@ def fly_fleet(file: Path, choices: Choices) -> float:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_six_real_px4s_swap_places(seed: int, tmp_path: Path) -> None:
-    choices = Choices(autopilot="px4", speed=1.0, instance=62, runs=tmp_path, seed=seed)
+    choices = FlightOptions(autopilot="px4", speed=1.0, instance=62, runs=tmp_path, seed=seed)
     assert fly_fleet(MISSIONS / "swap_six.yaml", choices) > 0.9
 
 
@@ -263,5 +263,5 @@ def test_six_real_px4s_swap_places(seed: int, tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["crossing_pair", "priority_swap", "gate_swarm", "poles_swap"])
 def test_real_px4s_fly_the_other_scenarios(name: str, tmp_path: Path) -> None:
-    choices = Choices(autopilot="px4", speed=1.0, instance=62, runs=tmp_path)
+    choices = FlightOptions(autopilot="px4", speed=1.0, instance=62, runs=tmp_path)
     assert fly_fleet(MISSIONS / f"{name}.yaml", choices) > 0.9

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from campaigns import MISSIONS, PLAN, Inline, analytic, campaign, scenario
 
-from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.lab.campaign.design import design_points
 from sitl_bridge.lab.campaign.distribution import distribution

@@ -28,7 +28,7 @@ from sitl_bridge.cli.main import COMMANDS, main
 from sitl_bridge.cli.warm import PARTS
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.session.autopilot_choice import choose_autopilot
+from sitl_bridge.session.settings import choose_autopilot
 
 ROOT = Path(__file__).parent.parent
 

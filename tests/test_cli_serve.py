@@ -27,7 +27,7 @@ from sitl_bridge.link.hil.ports import FIRST_PORT
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.monitor import PAYLOAD_PORT
-from sitl_bridge.session.serving import ServeSession
+from sitl_bridge.session.session import Session
 
 
 def test_serving_loads_nothing_that_only_flying_needs() -> None:
@@ -40,7 +40,7 @@ def test_an_interrupt_while_the_server_starts_leaves_a_whole_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     port = free_port()
-    monkeypatch.setattr("sitl_bridge.session.serving.FIRST_PORT", port)
+    monkeypatch.setattr("sitl_bridge.session.settings.FIRST_PORT", port)
     started: list[LockstepServer] = []
     start = LockstepServer.start
 
@@ -163,12 +163,12 @@ def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
     ]
     arguments += ["--px4-files", str(tmp_path / "startup"), "--airframe", "firefly"]
 
-    def looked_at(session: ServeSession, _: object = None) -> None:
+    def looked_at(session: Session, _: object = None) -> None:
         assert all(listens(FIRST_PORT + instance + n) for n in range(3))
         east = [float(position[1]) for position in session.status.position]
         assert east == [0.0, 3.0, 6.0]
 
-    monkeypatch.setattr(ServeSession, "wait", looked_at)
+    monkeypatch.setattr(Session, "wait", looked_at)
     assert build(arguments)(arguments, standalone_mode=False) == 0
     assert "CA_ROTOR_COUNT 6" in (tmp_path / "startup" / "px4-rc.simulator").read_text("utf-8")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sitl_bridge.analysis.evaluation.run_evaluation import evaluate
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, read_run
+from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
+from sitl_bridge.analysis.evaluation.verdict import conclude
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
-from sitl_bridge.analysis.report.run_evaluation import evaluate
-from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord, read_run
-from sitl_bridge.analysis.report.ulog_analysis import read_flight
-from sitl_bridge.analysis.report.verdict import conclude
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.export import export

@@ -23,13 +23,13 @@ from pyulog import ULog
 from rich.console import Console
 from run_directories import make_run
 
-from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import LineLog, write_arrays, write_figure, write_whole
 from sitl_bridge.cli.export import export
-from sitl_bridge.cli.limit_options import write_report_of
+from sitl_bridge.cli.report import write_report_of
 from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -40,10 +40,9 @@ from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
-from sitl_bridge.session.autopilot_choice import AutopilotChoice
-from sitl_bridge.session.fleet_outcome import conclude
-from sitl_bridge.session.fleet_settings import FleetSettings
-from sitl_bridge.session.vehicle_run import SessionVehicle, VehicleRun
+from sitl_bridge.session.outcome import conclude
+from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
+from sitl_bridge.session.vehicle_run import VehicleRun
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 from sitl_bridge.swarm.trajectory_file import write_csv
 
@@ -137,14 +136,14 @@ def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(
 ) -> None:
     notes: list[str] = []
     errors = ErrorLog(notes.append)
-    vehicle = SessionVehicle(load_airframe("iris"))
+    vehicle = VehicleSettings(load_airframe("iris"))
     directory = RunDirectory(tmp_path, "square")
     directory.describe()
     aircraft = VehicleRun(
-        vehicle, AutopilotChoice(None, ""), 0, directory.path, notes.append, notes.append, errors
+        vehicle, AutopilotChoice("builtin"), 0, directory.path, notes.append, notes.append, errors
     )
     flown = (aircraft, Outcome("square.plan", "iris", succeeded=True))
-    settings = FleetSettings((vehicle,), "square")
+    settings = FlightSettings((vehicle,), "square")
     with room(10):
         for _ in range(3):
             with errors.guard("recording of the ground truth"):

@@ -26,10 +26,9 @@ from typer.testing import CliRunner
 import sitl_bridge as sb
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.records import TRAJECTORY
-from sitl_bridge.cli.main import COMMANDS, build
-from sitl_bridge.cli.optional_values import with_values
+from sitl_bridge.cli.main import COMMANDS, build, with_values
 from sitl_bridge.lab.environments.stack import StackEnvironment
-from sitl_bridge.session.serving import ServeSession
+from sitl_bridge.session.session import Session
 
 NAMED = list(zip(NAMES, PAGES, strict=True))
 FLIGHT_TESTS = ROOT / "docs" / "how-to" / "flight-tests.md"
@@ -127,7 +126,7 @@ def _stand_in(function: Callable[..., Any], directory: Path) -> Callable[..., An
     def call(*arguments: Any, **options: Any) -> Any:
         inspect.signature(function).bind(*arguments, **options)
         if function.__name__ == "serve":
-            return contextlib.nullcontext(create_autospec(ServeSession, instance=True))
+            return contextlib.nullcontext(create_autospec(Session, instance=True))
         assert (ROOT / str(arguments[0])).is_file()
         return sb.FlightResult(True, "", ("a", "b", "c", "d"), directory, {})
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sitl_bridge.analysis.report.estimator_health import check_estimator
-from sitl_bridge.analysis.report.flight_record import FlightLog, FlightRecord
+from sitl_bridge.analysis.evaluation.estimator_health import check_estimator
+from sitl_bridge.analysis.evaluation.flight_record import FlightLog, FlightRecord
 
 OUT_OF_RANGE = (40.0, 50.0)
 """s"""

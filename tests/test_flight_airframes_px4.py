@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from px4_flights import MISSIONS, fly
 
-from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.core.world.world import WorldSpecification
 
 pytestmark = pytest.mark.px4

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from px4_expectations import CASES
 from px4_flights import MISSIONS, fly, settings
 
-from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.link.px4.find import find_px4
 from sitl_bridge.link.px4.versions import release
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.single_vehicle import FlightSession
+from sitl_bridge.session.session import Session
 
 pytestmark = pytest.mark.px4
 
@@ -32,8 +32,9 @@ BY_HAND = 2.0
 def flown(case: str, runs: Path, airframe: str, *options: str) -> tuple[Outcome, NDArray[np.void], str]:
     """How a case ended, the true motion, and what the console showed."""
     changes: dict[str, Any] = {"speed": BY_HAND} if case.startswith("manual") else {}
-    with FlightSession(settings(SCRIPT, runs, airframe, arguments=(case, *options), **changes)) as session:
-        outcome = session.fly()
+    with Session(settings(SCRIPT, runs, airframe, arguments=(case, *options), **changes)) as session:
+        session.fly()
+    outcome = session.outcome_of(session.vehicles[0])
     table = read_truth(session.directory.truth)
     told = outcome.reason or "succeeded"
     print(f"{find_px4().version} {airframe} {case}: {told}, {from_home(table):.2f} m from home")

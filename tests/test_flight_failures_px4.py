@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings, Progress
+from sitl_bridge.session.session import Progress, Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 pytestmark = pytest.mark.px4
 
@@ -51,14 +52,18 @@ FAILURES = [
 ]
 
 
+def stack_of(session: Session) -> ChildProcess:
+    stack = session.vehicles[0].flight_stack
+    assert stack is not None
+    return stack
+
+
 @pytest.mark.parametrize(("unit", "kind"), FAILURES)
 def test_the_simulation_goes_on_through_a_failure(unit: str, kind: str, tmp_path: Path) -> None:
     script = tmp_path / "fail.py"
     script.write_text(f'"""Injects a failure."""\n{SCRIPT}')
     injected, done = tmp_path / "injected", tmp_path / "done"
-    settings = FlightSettings(
-        script,
-        load_airframe("iris"),
+    options = FlightOptions(
         speed=4.0,
         autopilot="px4",
         instance=INSTANCE,
@@ -67,7 +72,7 @@ def test_the_simulation_goes_on_through_a_failure(unit: str, kind: str, tmp_path
         time_limit=300.0,
     )
     begun: list[float] = []
-    with FlightSession(settings) as session:
+    with Session(FlightSettings.from_mission(script, options)) as session:
 
         def end_after_5_s(progress: Progress) -> None:
             if injected.exists() and not begun:
@@ -75,8 +80,9 @@ def test_the_simulation_goes_on_through_a_failure(unit: str, kind: str, tmp_path
             if begun and progress.server.time - begun[0] > 5.0:
                 done.touch()
 
-        outcome = session.fly(end_after_5_s)
+        session.fly(end_after_5_s)
         assert session.server.failure is None
+    outcome = session.outcome_of(session.vehicles[0])
     assert outcome.succeeded, outcome.reason
     assert done.exists(), "time went on after the failure"
     console = (session.directory.path / "console.log").read_text(encoding="utf-8")
@@ -85,7 +91,7 @@ def test_the_simulation_goes_on_through_a_failure(unit: str, kind: str, tmp_path
     assert np.all(np.diff(table["time"]) == 4000), "time went on step by step"
     assert table["position_down"].min() < -6.0, "it was in the air"
     assert np.all(np.isfinite(table["position_down"]))
-    verdict = session.conclude_fleet().verdict
+    verdict = session.conclude().verdict
     assert verdict.succeeded, "what follows an injected failure is no fault of the flight"
     unanswered = [note for note in verdict.notes if "did not answer" in note]
     assert all("after an injected failure" in note for note in unanswered)
@@ -94,32 +100,26 @@ def test_the_simulation_goes_on_through_a_failure(unit: str, kind: str, tmp_path
 
 
 def test_the_flight_goes_on_after_px4_stood_still_for_5_s(tmp_path: Path) -> None:
-    settings = FlightSettings(
-        MISSIONS / "hover.py",
-        load_airframe("iris"),
-        speed=4.0,
-        instance=INSTANCE,
-        runs=tmp_path,
-        autopilot="px4",
-    )
+    options = FlightOptions(speed=4.0, instance=INSTANCE, runs=tmp_path, autopilot="px4")
     stood: list[tuple[float, float]] = []
-    with FlightSession(settings) as session:
+    with Session(FlightSettings.from_mission(MISSIONS / "hover.py", options)) as session:
 
         def stop_in_the_air(progress: Progress) -> None:
             if progress.server.position[0, 2] < -4.0 and not stood:
-                os.kill(session.flight_stack.pid, signal.SIGSTOP)
+                os.kill(stack_of(session).pid, signal.SIGSTOP)
                 time.sleep(0.2)  # what was under way has arrived
                 begun = session.server.status().time
                 time.sleep(4.8)
                 stood.append((begun, session.server.status().time))
-                os.kill(session.flight_stack.pid, signal.SIGCONT)
+                os.kill(stack_of(session).pid, signal.SIGCONT)
 
-        outcome = session.fly(stop_in_the_air)
+        session.fly(stop_in_the_air)
         assert session.server.failure is None
+    outcome = session.outcome_of(session.vehicles[0])
     assert outcome.succeeded, outcome.reason
     assert stood
     assert stood[0][1] - stood[0][0] < 0.5, "time stood still with it"
-    flown = session.conclude_fleet()
+    flown = session.conclude()
     assert flown.succeeded, flown.reason
     assert any(
         "did not answer at" in note and "simulated time waited" in note for note in flown.verdict.notes

@@ -13,16 +13,14 @@ import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.analysis.report.vehicle_distances import closest_distance
+from sitl_bridge.analysis.evaluation.vehicle_distances import closest_distance
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.fleet_outcome import FleetProgress
-from sitl_bridge.session.fleet_settings import FleetSettings
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.missions.fleet_script import read_members
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.session import Progress, Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 70
@@ -38,20 +36,20 @@ def scenario(directory: Path, arguments: str, events: str = "", count: int = 3) 
     return file
 
 
-def choices(directory: Path) -> Choices:
-    return Choices(instance=INSTANCE, speed=8.0, runs=directory / "runs")
+def choices(directory: Path) -> FlightOptions:
+    return FlightOptions(instance=INSTANCE, speed=8.0, runs=directory / "runs")
 
 
 def test_three_vehicles_take_off_hold_and_land_and_one_that_dies_stops_nobody(tmp_path: Path) -> None:
     dies = "{at: 20, kind: stack_killed, vehicles: [1]}"
     file = scenario(tmp_path, '[--height, "3", --seconds, "8", --need, "2", --connect-limit, "100"]', dies)
     said: list[str] = []
-    with FleetSession(scenario_settings(file, choices(tmp_path)), said.append) as session:
+    with Session(scenario_settings(file, choices(tmp_path)), said.append) as session:
         children = psutil.Process().children(recursive=True)
-        succeeded = session.fly_fleet()
+        succeeded = session.fly()
         assert session.missions is not None
         members = read_members(session.missions.members)
-    outcome = session.conclude_fleet()
+    outcome = session.conclude()
     assert succeeded, outcome.reason
     assert [member.system for member in members] == [71, 72, 73]
     assert members[0].url == "udpin://127.0.0.1:15610"
@@ -78,9 +76,9 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     )
     stopped: list[float] = []
     flown: list[float] = []
-    with FleetSession(scenario_settings(file, choices(tmp_path))) as session:
+    with Session(scenario_settings(file, choices(tmp_path))) as session:
 
-        def freeze(progress: FleetProgress) -> None:
+        def freeze(progress: Progress) -> None:
             stack = session.vehicles[0].flight_stack
             assert stack is not None
             now = progress.server.time
@@ -92,8 +90,8 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
                 flown.append(float(progress.server.position[1, 2]))
                 os.kill(stack.pid, signal.SIGCONT)
 
-        succeeded = session.fly_fleet(freeze)
-    outcome = session.conclude_fleet()
+        succeeded = session.fly(freeze)
+    outcome = session.conclude()
     assert succeeded, outcome.reason
     assert len(stopped) == 2, "time went on without it"
     assert flown[0] == pytest.approx(-3.0, abs=0.5), "the other held its height"
@@ -117,7 +115,7 @@ asyncio.run(time_gate().ready())
 """
 
 
-def preparing(directory: Path, program: str) -> FleetSettings:
+def preparing(directory: Path, program: str) -> FlightSettings:
     """One vehicle, flown by a program that first prepares itself."""
     settings = scenario_settings(scenario(directory, "[]", count=1), choices(directory))
     return replace(settings, mission=("-c", program), mission_prepares=True)
@@ -126,7 +124,7 @@ def preparing(directory: Path, program: str) -> FleetSettings:
 def test_time_begins_when_the_mission_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = []
     start = LockstepServer.start
-    session = FleetSession(preparing(tmp_path, PREPARING))
+    session = Session(preparing(tmp_path, PREPARING))
 
     def noted(server: LockstepServer) -> None:
         assert session.missions is not None
@@ -138,13 +136,13 @@ def test_time_begins_when_the_mission_is_prepared(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(LockstepServer, "start", noted)
     with session:
-        assert session.fly_fleet(), session._reason
+        assert session.fly(), session._reason
     assert prepared == [(True, None)]
 
 
 def test_a_mission_that_cannot_prepare_itself_ends_the_flight_before_time_begins(tmp_path: Path) -> None:
     failing = "print('mission failed: no solver'); raise SystemExit(1)"
-    session = FleetSession(preparing(tmp_path, failing))
+    session = Session(preparing(tmp_path, failing))
     with pytest.raises(UserError, match="no solver"), session:
         pass
     assert session.server.status().steps == 0
@@ -158,13 +156,13 @@ def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) 
         "  - {airframe: iris, autopilot: builtin, count: 3, mission: gone.plan}\n"
     )
     with pytest.raises(ConfigurationError, match=r"line 3: .*gone.plan: no such mission file"):
-        scenario_settings(file, Choices())
+        scenario_settings(file, FlightOptions())
     (tmp_path / "gone.plan").write_bytes((MISSIONS / "square.plan").read_bytes())
     with pytest.raises(ConfigurationError, match=r"line 2: vehicles\[0\]\.controller: there is no 'lie'"):
-        scenario_settings(file, Choices())
+        scenario_settings(file, FlightOptions())
     file.write_text(file.read_text().replace("controller: lie", "controller: lee"))
     with pytest.raises(ConfigurationError) as caught:
-        scenario_settings(file, Choices(instance=253, speed=-1.0)).check()
+        scenario_settings(file, FlightOptions(instance=253, speed=-1.0)).check()
     for words in ("255 is not within", "--speed"):
         assert words in str(caught.value)
 

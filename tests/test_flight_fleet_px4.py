@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions
 
 pytestmark = pytest.mark.px4
 
@@ -34,11 +34,11 @@ def test_of_nine_one_dies_and_one_stands_still_and_the_rest_hold_and_land(tmp_pa
     file = tmp_path / "nine.yaml"
     file.write_text(SCENARIO.format(script=MISSIONS / "fleet_hover.py"))
     said: list[str] = []
-    settings = scenario_settings(file, Choices(instance=INSTANCE, speed=2.0, runs=tmp_path / "runs"))
-    with FleetSession(settings, said.append) as session:
+    settings = scenario_settings(file, FlightOptions(instance=INSTANCE, speed=2.0, runs=tmp_path / "runs"))
+    with Session(settings, said.append) as session:
         children = psutil.Process().children(recursive=True)
-        succeeded = session.fly_fleet()
-    outcome = session.conclude_fleet()
+        succeeded = session.fly()
+    outcome = session.conclude()
     told = "\n".join(said)
     print(f"{outcome.vehicles[0][0].simulated_seconds / outcome.vehicles[0][0].wall_seconds:.2f} x real time")
     assert succeeded, f"{outcome.reason}\n{told}"
@@ -77,8 +77,8 @@ def test_instances_from_ten_on_are_heard_on_a_port_each(tmp_path: Path) -> None:
     )
     file.write_text("vehicles: [{airframe: iris, count: 2, autopilot: px4}]\nmission: look.py\n")
     said: list[str] = []
-    settings = scenario_settings(file, Choices(instance=INSTANCE, runs=tmp_path / "runs"))
-    with FleetSession(settings, said.append) as session:
-        assert session.fly_fleet()
+    settings = scenario_settings(file, FlightOptions(instance=INSTANCE, runs=tmp_path / "runs"))
+    with Session(settings, said.append) as session:
+        assert session.fly()
     for instance in (INSTANCE, INSTANCE + 1):
         assert f"heard udpin://127.0.0.1:{15540 + instance} {instance + 1}" in said

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.interpreter import check_interpreter, find_interpreter
 from sitl_bridge.cli.main import build
-from sitl_bridge.session.flight_choices import Choices
-from sitl_bridge.session.mavsdk_version import mavsdk_3_line
-from sitl_bridge.session.mission_process import MissionProcess, check_mission_file
+from sitl_bridge.session.mission_file import check_mission_file, mavsdk_3_line
+from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 
 
 def program(path: Path, text: str) -> Path:
@@ -196,15 +196,15 @@ def test_a_mission_runs_in_its_interpreter(environment: Path, tmp_path: Path) ->
 def test_scenarios_name_interpreters_of_their_scripts(environment: Path, script: Path) -> None:
     file = script.parent / "scenario.yaml"
     file.write_text("vehicles: [{mission: mission.py, python: env/bin/python}]\n")
-    assert scenario_settings(file, Choices()).vehicles[0].python == environment
+    assert scenario_settings(file, FlightOptions()).vehicles[0].python == environment
     file.write_text("vehicles: [{count: 2}]\nmission: mission.py\npython: env/bin/python\n")
-    assert scenario_settings(file, Choices()).python == environment
+    assert scenario_settings(file, FlightOptions()).python == environment
     other = Path(sys.executable)
-    assert scenario_settings(file, Choices(python=other)).python == other
+    assert scenario_settings(file, FlightOptions(python=other)).python == other
     for text, words in (
         ("vehicles: [{mission: mission.py, python: env/no}]", "python: .*no such file"),
         ("vehicles: [{mission: mission.py}]\npython: env/bin/python", "which is not given"),
     ):
         file.write_text(text + "\n")
         with pytest.raises(UserError, match=words):
-            scenario_settings(file, Choices())
+            scenario_settings(file, FlightOptions())

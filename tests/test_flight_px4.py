@@ -17,12 +17,13 @@ import numpy as np
 import psutil
 import pytest
 
-from sitl_bridge.analysis.report.flight_record import FlightRecord
-from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.px4.startup import write_startup_files
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 pytestmark = pytest.mark.px4
 
@@ -39,13 +40,13 @@ SPEED = 10.0
 def settings(mission: Path, runs: Path, **changes: Any) -> FlightSettings:
     values: dict[str, Any] = {"speed": SPEED, "instance": INSTANCE, "runs": runs, "time_limit": 600.0}
     airframe = load_airframe(changes.pop("airframe", "iris"))
-    return FlightSettings(mission, airframe, **(values | changes))
+    return FlightSettings.from_mission(mission, FlightOptions(airframe=airframe, **(values | changes)))
 
 
-def flown(mission: Path, runs: Path, **changes: Any) -> tuple[Outcome, FlightRecord | None, FlightSession]:
-    with FlightSession(settings(mission, runs, **changes)) as session:
+def flown(mission: Path, runs: Path, **changes: Any) -> tuple[Outcome, FlightRecord | None, Session]:
+    with Session(settings(mission, runs, **changes)) as session:
         session.fly()
-    outcome, record = session.conclude()
+    outcome, record = session.conclude().vehicles[0]
     return outcome, record, session
 
 
@@ -85,9 +86,9 @@ def test_a_parameter_that_does_not_reach_px4_ends_the_flight_on_the_ground_with_
         return write_startup_files(directory, {n: v for n, v in parameters.items() if n not in lost})
 
     monkeypatch.setattr("sitl_bridge.link.px4.px4_process.write_startup_files", without_two)
-    with FlightSession(settings(MISSIONS / "square.plan", tmp_path, airframe="hector")) as session:
-        assert not session.fly().succeeded
-    outcome, _ = session.conclude()
+    with Session(settings(MISSIONS / "square.plan", tmp_path, airframe="hector")) as session:
+        assert not session.fly()
+    outcome = session.conclude()
     assert "2 of 1" in outcome.reason
     assert "parameters did not reach PX4" in outcome.reason
     assert "RTL_TIME_MARGIN is 100, not" in outcome.reason
@@ -126,12 +127,12 @@ def test_the_height_of_a_take_off_holds_right_after_other_parameters(tmp_path: P
 
 
 def test_px4_takes_its_battery_from_the_simulation(tmp_path: Path) -> None:
-    with FlightSession(settings(MISSIONS / "hover.py", tmp_path)) as session:
+    with Session(settings(MISSIONS / "hover.py", tmp_path)) as session:
         seen = []
 
         def look(progress: Any) -> None:
-            if progress.vehicle.armed:
-                seen.append((progress.vehicle.battery_voltage, float(progress.server.battery[0, 0])))
+            if progress.vehicles[0].armed:
+                seen.append((progress.vehicles[0].battery_voltage, float(progress.server.battery[0, 0])))
 
         session.fly(look)
     assert seen
@@ -140,16 +141,16 @@ def test_px4_takes_its_battery_from_the_simulation(tmp_path: Path) -> None:
 
 
 def test_a_px4_that_is_killed_in_flight_is_reported_with_its_log(tmp_path: Path) -> None:
-    with FlightSession(settings(MISSIONS / "hover.py", tmp_path)) as session:
+    with Session(settings(MISSIONS / "hover.py", tmp_path)) as session:
 
         def kill_in_the_air(progress: Any) -> None:
-            if progress.server.position[0, 2] < -3.0 and session.flight_stack.poll() is None:
-                os.kill(session.flight_stack.pid, signal.SIGKILL)
+            stack = session.vehicles[0].flight_stack
+            if progress.server.position[0, 2] < -3.0 and stack is not None and stack.poll() is None:
+                os.kill(stack.pid, signal.SIGKILL)
 
-        outcome = session.fly(kill_in_the_air)
-        assert not outcome.succeeded
-        assert "PX4 was ended by SIGKILL" in outcome.reason
-    outcome, record = session.conclude()
+        assert not session.fly(kill_in_the_air)
+        assert "PX4 was ended by SIGKILL" in session.outcome_of(session.vehicles[0]).reason
+    _, record = session.conclude().vehicles[0]
     assert record is not None
     assert record.max_height > 1.0  # of 3 m: what PX4 had not written yet is lost
     assert left_behind(tmp_path) == []

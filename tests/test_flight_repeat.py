@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.session.mission_process import takes_turns
-from sitl_bridge.session.session import FleetSession
-from sitl_bridge.session.single_vehicle import FlightSettings
+from sitl_bridge.session.mission_file import takes_turns
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 60
@@ -43,12 +42,11 @@ def busy(programs: int) -> Iterator[None]:
 
 def truth(mission: Path, runs: Path, seed: int, arguments: tuple[str, ...] = ()) -> str:
     """Digest of truth.npy of a flight as fast as possible."""
-    settings = FlightSettings(
-        mission=mission, airframe=load_airframe("iris"), autopilot="builtin", instance=INSTANCE,
-        seed=seed, speed=float("inf"), runs=runs, arguments=arguments,
-    ).fleet  # fmt: skip
-    with FleetSession(settings) as session:
-        assert session.fly_fleet(), session.conclude_fleet().reason
+    options = FlightOptions(
+        autopilot="builtin", instance=INSTANCE, seed=seed, speed=float("inf"), runs=runs, arguments=arguments
+    )
+    with Session(FlightSettings.from_mission(mission, options)) as session:
+        assert session.fly(), session.conclude().reason
     return hashlib.sha256(session.directory.truth.read_bytes()).hexdigest()
 
 

@@ -14,8 +14,8 @@ from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe, Payload
 from sitl_bridge.core.world.world import World, WorldSpecification
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 
@@ -38,7 +38,7 @@ vehicles:
 mission: fly.py
 """,
     )
-    made = scenario_settings(file, Choices(instance=5, arguments=("--more",)))
+    made = scenario_settings(file, FlightOptions(instance=5, arguments=("--more",)))
     assert [v.name for v in made.vehicles] == ["a0", "a1", "a2", "3"]
     assert [v.position for v in made.vehicles[:3]] == [(1, 2, 0), (1, 6, 0), (-3, 2, 0)]
     assert [v.instance for v in made.vehicles] == [5, 6, 7, 8]
@@ -61,7 +61,7 @@ mission: fly.py
 """,
     )
     with pytest.raises(ConfigurationError) as caught:
-        scenario_settings(file, Choices())
+        scenario_settings(file, FlightOptions())
     text = str(caught.value)
     for words in ("line 2", "did you mean `count`", "line 4", "events[0].at", "events[0].motor", "line 5"):
         assert words in text
@@ -80,7 +80,7 @@ mission: fly.py
 )
 def test_what_cannot_be_flown_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        scenario_settings(write(tmp_path, text), Choices())
+        scenario_settings(write(tmp_path, text), FlightOptions())
     assert words in str(caught.value)
 
 
@@ -98,14 +98,14 @@ mission: fly.py
 """,
     )
     with pytest.raises(ConfigurationError) as caught:
-        scenario_settings(file, Choices(autopilot="builtin")).check()
+        scenario_settings(file, FlightOptions(autopilot="builtin")).check()
     text = str(caught.value)
     for words in ("motors 1 to 4", "carries no payload", "optical_flow", "there is no vehicle 7"):
         assert words in text
 
 
 def test_the_shipped_formation_stands_where_its_start_has_it_and_is_flown_by_one_process() -> None:
-    made = scenario_settings(MISSIONS / "formation_cube.yaml", Choices(instance=20))
+    made = scenario_settings(MISSIONS / "formation_cube.yaml", FlightOptions(instance=20))
     places = np.array([vehicle.position for vehicle in made.vehicles])
     assert places.shape == (9, 3)
     assert np.all(places[:, 2] == 0.0)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.analysis.report.summary import Outcome
+from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.core.world.world import World
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions
 
 BUILT_IN, PX4 = ("builtin", 8), ("px4", 22)
 """Flight stack and its instance."""
@@ -72,7 +72,7 @@ def plan(path: Path) -> Path:
     return path
 
 
-def flown(directory: Path, stack: tuple[str, int], *, wall: bool) -> tuple[Outcome, FleetSession]:
+def flown(directory: Path, stack: tuple[str, int], *, wall: bool) -> tuple[Outcome, Session]:
     autopilot, instance = stack
     plan(directory / "roofs.plan")
     vehicle = {
@@ -93,10 +93,10 @@ def flown(directory: Path, stack: tuple[str, int], *, wall: bool) -> tuple[Outco
     }
     file = directory / "roofs.yaml"
     file.write_text(json.dumps(scenario), encoding="utf-8")
-    choices = Choices(instance=instance, speed=10.0, runs=directory / "runs")
-    with FleetSession(scenario_settings(file, choices)) as session:
-        session.fly_fleet()
-    return session.conclude_fleet().vehicles[0][0], session
+    choices = FlightOptions(instance=instance, speed=10.0, runs=directory / "runs")
+    with Session(scenario_settings(file, choices)) as session:
+        session.fly()
+    return session.conclude().vehicles[0][0], session
 
 
 def lands_on_another_roof(directory: Path, stack: tuple[str, int]) -> None:

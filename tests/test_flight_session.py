@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from mavsdk.plugins.telemetry import FlightMode, LandedState
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.system.signals import uninterrupted
-from sitl_bridge.cli.fly import live_line
+from sitl_bridge.cli.flight_display import live_line
 from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -32,7 +33,8 @@ from sitl_bridge.link.hil.link_status import LinkStatus, ServerStatus
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.session.missions import mavsdk_vehicle as vehicle_module
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
-from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings, Progress
+from sitl_bridge.session.session import Progress, Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 SCRIPTS = sorted(path for path in MISSIONS.glob("*.py") if path.name != "plain_mavsdk.py")  # takes no options
@@ -44,13 +46,17 @@ def px4_directory(tmp_path: Path) -> Path:
     return make_build(tmp_path, "#!/bin/sh\nexit 3\n")
 
 
+def from_mission(mission: Path, airframe: Airframe, **options: Any) -> FlightSettings:
+    return FlightSettings.from_mission(mission, FlightOptions(airframe=airframe, **options))
+
+
 # ------------------------------------------------------------------ before anything starts
 
 
 def test_all_faults_of_the_settings_are_told_at_once(iris: Airframe, tmp_path: Path) -> None:
-    settings = FlightSettings(
-        mission=tmp_path / "none.plan",
-        airframe=iris,
+    settings = from_mission(
+        tmp_path / "none.plan",
+        iris,
         seed=-1,
         speed=0.0,
         instance=255,
@@ -77,23 +83,23 @@ def test_faults_inside_the_mission_are_told_before_px4_starts(
     script = tmp_path / "broken.py"
     script.write_text("def fly(:\n")
     with pytest.raises(ConfigurationError, match="is not a Python program"):
-        FlightSettings(script, iris, px4=px4_directory).check()
+        from_mission(script, iris, px4=px4_directory).check()
     plan = tmp_path / "broken.plan"
     plan.write_text('{"fileType": "Plan", "version": 1, "mission": {"version": 2, "items": []}}')
     with pytest.raises(ConfigurationError, match="is empty; add items"):
-        FlightSettings(plan, iris, px4=px4_directory).check()
+        from_mission(plan, iris, px4=px4_directory).check()
     other = tmp_path / "mission.txt"
     other.write_text("")
     with pytest.raises(ConfigurationError, match=r"\.plan of QGroundControl or a \.py"):
-        FlightSettings(other, iris, px4=px4_directory).check()
+        from_mission(other, iris, px4=px4_directory).check()
 
 
 def test_a_plan_for_another_place_is_refused_with_what_to_do(iris: Airframe, px4_directory: Path) -> None:
     world = WorldSpecification(origin=Origin(latitude=-35.363, longitude=149.165, altitude=584.0))
-    settings = FlightSettings(MISSIONS / "square.plan", iris, world=world, px4=px4_directory)
+    settings = from_mission(MISSIONS / "square.plan", iris, world=world, px4=px4_directory)
     with pytest.raises(ConfigurationError, match=r"km from the world's origin.*--world"):
         settings.check()
-    assert FlightSettings(MISSIONS / "square.plan", iris, px4=px4_directory).check()[1] is not None
+    assert from_mission(MISSIONS / "square.plan", iris, px4=px4_directory).check()[0][1] is not None
 
 
 def test_a_taken_port_is_named_before_anything_starts(
@@ -101,10 +107,10 @@ def test_a_taken_port_is_named_before_anything_starts(
 ) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 14540 + 9))
-        settings = FlightSettings(
+        settings = from_mission(
             MISSIONS / "hover.py", iris, px4=px4_directory, instance=9, runs=tmp_path / "runs"
         )
-        with pytest.raises(UserError, match=r"UDP port 14549.*--instance"), FlightSession(settings):
+        with pytest.raises(UserError, match=r"UDP port 14549.*--instance"), Session(settings):
             pass
     assert not (tmp_path / "runs").exists()
 
@@ -117,11 +123,11 @@ def test_a_taken_port_of_the_built_in_stack_is_named_with_its_holder_before_anyt
 ) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", first + 79))
-        settings = FlightSettings(
+        settings = from_mission(
             MISSIONS / "hover.py", iris, autopilot="builtin", instance=79, runs=tmp_path / "runs"
         )
         told = rf"UDP port {first + 79}, the flight stack's {link} link, is taken by .*pid {os.getpid()}"
-        with pytest.raises(UserError, match=told), FlightSession(settings):
+        with pytest.raises(UserError, match=told), Session(settings):
             pass
     assert not (tmp_path / "runs").exists()
 
@@ -173,7 +179,7 @@ def progress(*, connected: bool = True, **vehicle: object) -> Progress:
         velocity=np.array([[3.0, 4.0, 0.0]]),
         battery=np.array([[15.9, 12.0, 0.87]]),
     )
-    return Progress(server, VehicleStatus(heard=True, **vehicle))  # type: ignore[arg-type]
+    return Progress(server, (VehicleStatus(heard=True, **vehicle),), (False,))  # type: ignore[arg-type]
 
 
 def test_the_live_line_tells_what_a_pilot_wants_to_know() -> None:
@@ -282,12 +288,12 @@ def test_a_vehicle_whose_clock_stands_still_is_told_from_one_that_is_slow(
 
 def test_lidar_odometry_over_level_ground_alone_is_noted() -> None:
     airframe = load_airframe("iris_lidar_odometry")
-    (note,) = FlightSettings(MISSIONS / "hover.py", airframe).fleet.notes()
+    (note,) = from_mission(MISSIONS / "hover.py", airframe).notes()
     assert "iris_lidar_odometry takes its position from lidar odometry" in note
     box = {"kind": "box", "position": [5, 0, -1], "size": [1, 1, 2]}
     world = WorldSpecification.model_validate({"scene": {"objects": [box]}})
-    assert FlightSettings(MISSIONS / "hover.py", airframe, world=world).fleet.notes() == []
-    assert FlightSettings(MISSIONS / "hover.py", load_airframe("iris_lidar")).fleet.notes() == []
+    assert from_mission(MISSIONS / "hover.py", airframe, world=world).notes() == []
+    assert from_mission(MISSIONS / "hover.py", load_airframe("iris_lidar")).notes() == []
 
 
 def test_take_off_waits_until_px4_has_read_its_height() -> None:
@@ -373,14 +379,12 @@ def test_the_built_in_stack_gives_its_reason_for_a_parameter_that_it_lacks(name:
 def test_an_interrupt_while_the_simulation_is_built_leaves_no_flight_to_conclude(
     iris: Airframe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_session: FlightSession) -> None:
+    def interrupted(_session: Session) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(FlightSession, "_build_simulation", interrupted)
-    settings = FlightSettings(
-        mission=MISSIONS / "hover.py", airframe=iris, autopilot="builtin", instance=93, runs=tmp_path
-    )
-    session = FlightSession(settings)
+    monkeypatch.setattr(Session, "_build_simulation", interrupted)
+    settings = from_mission(MISSIONS / "hover.py", iris, autopilot="builtin", instance=93, runs=tmp_path)
+    session = Session(settings)
     with pytest.raises(KeyboardInterrupt), session:
         pytest.fail("it was not interrupted")
     assert not session.started

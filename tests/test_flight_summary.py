@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sitl_bridge.analysis.report.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings_of, write_json
+from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
+from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED, Verdict, conclude
 from sitl_bridge.analysis.report.plot_flight import draw
-from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
-from sitl_bridge.analysis.report.summary import Outcome, show, summarise, warnings_of, write_json
-from sitl_bridge.analysis.report.ulog_analysis import read_flight
-from sitl_bridge.analysis.report.verdict import FAILED, SUCCEEDED, Verdict, conclude
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.flight_display import show
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 
 START = 1_000.0  # s on PX4's clock

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from sitl_bridge.record.truth_log import read_truth
-from sitl_bridge.session.fleet_outcome import FleetOutcome
-from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -45,7 +45,7 @@ time_limit: 300
 class Flight:
     """What a flight left; ``true`` is (k, n, 3) m NED at ``clock`` (k,) s of the simulation."""
 
-    outcome: FleetOutcome
+    outcome: FlightOutcome
     summary: dict[str, Any]
     tracks: dict[str, Any]
     clock: np.ndarray[Any, Any]
@@ -73,19 +73,19 @@ class Flight:
         return float(apart[:, ~np.eye(len(vehicles), dtype=bool)].min())
 
 
-Fault = tuple[float, Callable[[FleetSession], None]]
+Fault = tuple[float, Callable[[Session], None]]
 """s after the formation's start, and what happens then."""
 
 
-def kill(vehicle: int) -> Callable[[FleetSession], None]:
+def kill(vehicle: int) -> Callable[[Session], None]:
     """End a vehicle's flight stack."""
     return lambda session: os.kill(_process(session, vehicle), signal.SIGKILL)
 
 
-def stop_for(vehicle: int, seconds: float) -> Callable[[FleetSession], None]:
+def stop_for(vehicle: int, seconds: float) -> Callable[[Session], None]:
     """Stop a vehicle's flight stack for some seconds of wall time."""
 
-    def stop(session: FleetSession) -> None:
+    def stop(session: Session) -> None:
         pid = _process(session, vehicle)
         os.kill(pid, signal.SIGSTOP)
         threading.Timer(seconds, os.kill, (pid, signal.SIGCONT)).start()
@@ -93,7 +93,7 @@ def stop_for(vehicle: int, seconds: float) -> Callable[[FleetSession], None]:
     return stop
 
 
-def _process(session: FleetSession, vehicle: int) -> int:
+def _process(session: Session, vehicle: int) -> int:
     stack = session.vehicles[vehicle].flight_stack
     assert stack is not None
     return stack.pid
@@ -119,10 +119,10 @@ def fly(
         for seconds, fault in faults if start else ():
             session.server.at(float(start[1]) + seconds, lambda fault=fault: fault(session))  # type: ignore[index,misc]
 
-    settings = scenario_settings(file, Choices(instance=INSTANCE, speed=speed, runs=directory / "runs"))
-    with FleetSession(settings, hear) as session:
-        session.fly_fleet()
-    outcome = session.conclude_fleet()
+    settings = scenario_settings(file, FlightOptions(instance=INSTANCE, speed=speed, runs=directory / "runs"))
+    with Session(settings, hear) as session:
+        session.fly()
+    outcome = session.conclude()
     told = "\n".join(said)
     print(told)
     place = session.directory.path / "formation"

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.session.missions.setpoint import offboard_target
+from sitl_bridge.session.missions.mavsdk_fleet import offboard_target
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern

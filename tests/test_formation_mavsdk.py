@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from formation_flights import built_in, grounded, true_slot_errors
 
-from sitl_bridge.analysis.report.formation import write_result
+from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.session.missions.formation_runner import fly_formation, main
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
-from sitl_bridge.session.missions.swarm_script import instance_url
+from sitl_bridge.session.missions.swarm_flight import instance_url
 from sitl_bridge.session.scenario import load_formation
 
 INSTANCES = (1, 2, 4)

@@ -10,9 +10,9 @@ import pytest
 from pyulog import ULog
 
 from sitl_bridge.link.px4.startup import LOGGED
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions
 
 pytestmark = [pytest.mark.px4, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -21,14 +21,14 @@ INSTANCE = 11
 
 
 def test_nine_take_off_fly_cube_pyramid_triangle_and_cube_on_their_way_and_land(tmp_path: Path) -> None:
-    choices = Choices(instance=INSTANCE, speed=math.inf, autopilot="px4", runs=tmp_path / "runs")
+    choices = FlightOptions(instance=INSTANCE, speed=math.inf, autopilot="px4", runs=tmp_path / "runs")
     said: list[str] = []
-    with FleetSession(scenario_settings(FILE, choices), said.append) as session:
-        session.fly_fleet()
+    with Session(scenario_settings(FILE, choices), said.append) as session:
+        session.fly()
         states = session.simulation.states
         assert (states["impact_speed"] < 1.0).all()
         assert (states["position"][:, 2] > -0.5).all(), "not on the ground"
-    outcome = session.conclude_fleet()
+    outcome = session.conclude()
     told = "\n".join(said)
     print(told)
     assert outcome.succeeded, outcome.reason

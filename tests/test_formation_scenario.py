@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sitl_bridge.analysis.report.formation import write_result
+from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.session.scenario import load_formation
 from sitl_bridge.swarm.formation.trajectory import path_through

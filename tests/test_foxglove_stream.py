@@ -23,11 +23,11 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.optional_values import with_values
+from sitl_bridge.cli.main import with_values
 from sitl_bridge.cli.options import parse_stream
 from sitl_bridge.live.bus.client_link import FROM_CLIENT, PipeEnd, RowsRequest, Stop, UserNotice
 from sitl_bridge.live.view.foxglove_stream import FoxgloveStream
-from sitl_bridge.session.outlet_choices import OutletChoices
+from sitl_bridge.session.settings import OutletSettings
 
 pytestmark = pytest.mark.timeout(60)
 TIMEOUT = 20.0
@@ -272,11 +272,11 @@ def test_what_keeps_the_stream_from_starting_is_reported_before(
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        (fault,) = OutletChoices(stream=("127.0.0.1", holder.getsockname()[1])).faults()
+        (fault,) = OutletSettings(stream=("127.0.0.1", holder.getsockname()[1])).faults()
     assert "--stream: port" in fault
     assert "is in use by" in fault
-    (fault,) = OutletChoices(stream=("192.0.2.1", free_port())).faults()
+    (fault,) = OutletSettings(stream=("192.0.2.1", free_port())).faults()
     assert fault.startswith("--stream: the stream cannot listen on 192.0.2.1")
     monkeypatch.setitem(sys.modules, "foxglove.websocket", None)
-    (fault,) = OutletChoices(stream=("127.0.0.1", free_port())).faults()
+    (fault,) = OutletSettings(stream=("127.0.0.1", free_port())).faults()
     assert "pip install 'sitl-bridge[view]'" in fault

@@ -24,10 +24,10 @@ from sitl_bridge.core.world.wind import WindSeries, WindSpecification, parse_win
 from sitl_bridge.core.world.world import Origin
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.plan.plan_file import load_plan
-from sitl_bridge.session.flight_choices import Choices
-from sitl_bridge.session.mission_process import check_mission
+from sitl_bridge.session.mission_file import check_mission
 from sitl_bridge.session.scenario import load_avoidance, load_formation
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 from sitl_bridge.swarm.formation_file import load_offsets
 from sitl_bridge.swarm.trajectory_file import read_csv
 
@@ -42,7 +42,7 @@ def _recorded_wind(path: Path) -> object:
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "airframe": ("x.yaml", load_airframe),
     "world": ("x.yaml", load_world),
-    "scenario": ("x.yaml", lambda path: scenario_settings(path, Choices())),
+    "scenario": ("x.yaml", lambda path: scenario_settings(path, FlightOptions())),
     "formation": ("x.yaml", load_formation),
     "avoidance": ("x.yaml", load_avoidance),
     "plan": ("x.plan", load_plan),
@@ -208,7 +208,7 @@ def test_a_scenario_that_names_what_is_not_there_is_told_by_line(
     path = tmp_path / "scenario.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigurationError) as caught:
-        scenario_settings(path, Choices())
+        scenario_settings(path, FlightOptions())
     assert str(caught.value).startswith(f"{path}: {said}")
 
 

@@ -26,9 +26,9 @@ from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import World
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario import load_avoidance, load_formation
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 
 ROOT = Path(__file__).parent.parent
 WORLD = """
@@ -71,7 +71,7 @@ KINDS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
     ),
     "scenario": (
         ("missions/fleet_hover.yaml", "missions/formation_cube.yaml", "missions/swap_six.yaml"),
-        lambda path: scenario_settings(path, Choices(autopilot="builtin")).check(),
+        lambda path: scenario_settings(path, FlightOptions(autopilot="builtin")).check(),
     ),
     "world": ((), lambda path: World(load_world(path))),
 }

@@ -40,7 +40,7 @@ STRANGERS = {("autopilot", "px4")}
 PARTS = {
     "core": (("world",), ("dynamics",), ("odometry",), ("sensors",), ("vehicle",), ("simulation",)),
     "link": (("mavlink",), ("hil",), ("px4",)),
-    "analysis": (("report",), ("replay",), ("export",)),
+    "analysis": (("evaluation",), ("report",), ("replay",), ("export",)),
     "live": (("bus",), ("view",)),
     "lab": (("identification",), ("environments",), ("odometry",), ("campaign",)),
     "autopilot": (

@@ -14,7 +14,8 @@ from sitl_bridge.autopilot.mavlink.telemetry import payload_messages
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MISSIONS = Path(__file__).parent.parent / "missions"
 INSTANCE = 167
@@ -79,17 +80,16 @@ def test_a_single_photo_goes_by_the_trigger_and_others_to_the_camera() -> None:
 
 @pytest.mark.slow
 def test_a_survey_leaves_geotagged_photos(tmp_path: Path) -> None:
-    settings = FlightSettings(
-        MISSIONS / "survey.plan",
-        load_airframe("iris_survey"),
+    options = FlightOptions(
+        airframe=load_airframe("iris_survey"),
         speed=math.inf,
         instance=INSTANCE,
         runs=tmp_path,
         autopilot="builtin",
     )
-    with FlightSession(settings) as session:
+    with Session(FlightSettings.from_mission(MISSIONS / "survey.plan", options)) as session:
         session.fly()
-    outcome, _ = session.conclude()
+    outcome = session.conclude()
     assert outcome.succeeded, outcome.reason
     folder = session.directory.path / "photos" / "payload_camera_0"
     rows = list(csv.DictReader((folder / "photos.csv").read_text().splitlines()))

@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 
-from sitl_bridge.analysis.report.pose_error import (
+from sitl_bridge.analysis.evaluation.pose_error import (
     Alignment,
     DeltaUnit,
     PoseTrajectory,

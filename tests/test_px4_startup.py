@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sitl_bridge.analysis.report.flight_record import TOPICS
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.hil.ports import offboard_port
 from sitl_bridge.link.px4.startup import (

@@ -28,15 +28,15 @@ from run_directories import (
     write_truth,
 )
 
-from sitl_bridge.analysis.report.flight_record import FlightLog
-from sitl_bridge.analysis.report.measures import KINDS, checked_limits, limit_of_option
+from sitl_bridge.analysis.evaluation.flight_record import FlightLog
+from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits, limit_of_option
+from sitl_bridge.analysis.evaluation.run_changes import run_changes
+from sitl_bridge.analysis.evaluation.run_evaluation import evaluate, event_times
+from sitl_bridge.analysis.evaluation.run_record import read_run
+from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.report.report_page import LARGEST, page
 from sitl_bridge.analysis.report.reported_run import report
-from sitl_bridge.analysis.report.run_changes import run_changes
-from sitl_bridge.analysis.report.run_evaluation import evaluate, event_times
-from sitl_bridge.analysis.report.run_record import read_run
 from sitl_bridge.analysis.report.time_lines import vehicle_plots
-from sitl_bridge.analysis.report.ulog_analysis import results_of
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.report import report as command
 from sitl_bridge.record.ulog_writer import UlogWriter

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from run_directories import make_run
 
+from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.report.report_page import write_report
 from sitl_bridge.analysis.report.reported_run import report
-from sitl_bridge.analysis.report.run_record import read_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

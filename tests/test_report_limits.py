@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 from run_directories import make_run
 
+from sitl_bridge.analysis.evaluation.run_record import read_run
+from sitl_bridge.analysis.evaluation.verdict import Verdict, conclude
 from sitl_bridge.analysis.report.reported_run import report
-from sitl_bridge.analysis.report.run_record import read_run
-from sitl_bridge.analysis.report.verdict import Verdict, conclude
 from sitl_bridge.base.errors import ConfigurationError
-from sitl_bridge.cli.limit_options import write_report_of
-from sitl_bridge.session.flight_choices import Choices
+from sitl_bridge.cli.report import write_report_of
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 
 SCENARIO = """
 vehicles: [{airframe: iris}]
@@ -35,7 +35,7 @@ def test_limits_of_a_scenario_reach_the_flight_and_those_of_the_command_line_com
     tmp_path: Path,
 ) -> None:
     file = scenario(tmp_path, "hold_max: 0.5, touchdown: null")
-    settings = scenario_settings(file, Choices(limits={"hold_max": 0.3}))
+    settings = scenario_settings(file, FlightOptions(limits={"hold_max": 0.3}))
     assert settings.limits == {"hold_max": 0.3, "touchdown": None}
 
 
@@ -43,7 +43,7 @@ def test_an_unknown_measure_in_a_scenario_is_refused_with_its_line(tmp_path: Pat
     with pytest.raises(
         ConfigurationError, match=r"line 4: hold_mx: no such measure; did you mean hold_max\?"
     ):
-        scenario_settings(scenario(tmp_path, "hold_mx: 0.5"), Choices())
+        scenario_settings(scenario(tmp_path, "hold_mx: 0.5"), FlightOptions())
 
 
 def judged(path: Path, limits: dict[str, float | None] | None = None) -> Verdict:

@@ -10,15 +10,15 @@ import pytest
 import run_directories
 from run_directories import make_run
 
-from sitl_bridge.analysis.report import ulog_file
-from sitl_bridge.analysis.report.flight_record import TOPICS, FlightLog
+from sitl_bridge.analysis.evaluation import ulog_file
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog
 
 REPORT = """
 import resource, sys
 from pathlib import Path
 from sitl_bridge.analysis.report.report_page import write_report
 from sitl_bridge.analysis.report.reported_run import report
-from sitl_bridge.analysis.report.run_record import read_run
+from sitl_bridge.analysis.evaluation.run_record import read_run
 write_report(report([read_run(Path(sys.argv[1]))]), Path(sys.argv[1]) / "report.html")
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """

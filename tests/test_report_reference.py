@@ -10,8 +10,7 @@ import pytest
 from autopilot_bench import DT, Bench, Floats, ideally_fed
 from scipy import signal
 
-from sitl_bridge.analysis.report.paper_figures import plot_figure
-from sitl_bridge.analysis.report.rotors_evaluation import (
+from sitl_bridge.analysis.evaluation.rotors_evaluation import (
     ConstantSetpoint,
     constant_setpoints,
     disturbance_results,
@@ -19,7 +18,8 @@ from sitl_bridge.analysis.report.rotors_evaluation import (
     settling_time,
     waypoint_results,
 )
-from sitl_bridge.analysis.report.signal_analysis import even, spectrum, step_responses
+from sitl_bridge.analysis.evaluation.signal_analysis import even, spectrum, step_responses
+from sitl_bridge.analysis.report.paper_figures import plot_figure
 from sitl_bridge.analysis.report.time_lines import spectrum_plot
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.core.vehicle.airframe_file import load_airframe

@@ -22,9 +22,9 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World
 from sitl_bridge.session.event_support import SUPPORT, FlightKind, flight_kind, refuse_events
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
@@ -127,7 +127,7 @@ def test_simulate_refuses_before_it_makes_a_run_directory_and_fly_before_it_star
     assert not (tmp_path / "r").exists()
     file = scenario(tmp_path, FORMATION, "at: 1, kind: vehicle_lost, vehicles: [1]")
     with pytest.raises(ConfigurationError, match=r"line 3: events\[0\]: vehicle_lost .*give kind stack_"):
-        scenario_settings(file, Choices(autopilot="builtin"))
+        scenario_settings(file, FlightOptions(autopilot="builtin"))
     assert facts_of(str(file))["warnings"] == [
         "fly refuses line 3: events[0]: vehicle_lost has no effect here: in flight a formation cannot "
         "silence a vehicle; give kind stack_killed"

@@ -1,4 +1,4 @@
-"""The language of scenario files: one schema, its export, its defaults, and messages for files of old."""
+"""The language of scenario files: one schema, its export and its defaults."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.yaml_file import read
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.cli.file_schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.cli.main import build
+from sitl_bridge.cli.schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario import SWARM_AIRFRAME, load_scenario
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = sorted(p for d in ("missions", "missions/worlds", "airframes") for p in (ROOT / d).glob("*.yaml"))
@@ -44,7 +44,7 @@ def write(directory: Path, text: str) -> Path:
 @pytest.mark.parametrize("kind", get_args(FileKind))
 def test_the_exported_schema_is_the_codes_and_is_printed(kind: FileKind) -> None:
     text = (DIRECTORY / f"{kind}.json").read_text(encoding="utf-8")
-    assert text == schema_text(kind), "run python -m sitl_bridge.cli.file_schema"
+    assert text == schema_text(kind), "run python -m sitl_bridge.cli.schema"
     result = CliRunner().invoke(build(["schema"]), ["schema", kind])
     assert (result.exit_code, result.output) == (0, text)
 
@@ -112,7 +112,7 @@ def test_avoidance_takes_events_proximity_seed_and_time_limit_as_fleets_do(tmp_p
         "world: {wind: {steady: {speed: 3, direction: 270}}}\n"
         f"events: [{{at: 5, kind: motor_loss, vehicles: [b], thrust: 0.9}}]\n{PAIR}",
     )
-    made = scenario_settings(file, Choices(autopilot="builtin"))
+    made = scenario_settings(file, FlightOptions(autopilot="builtin"))
     assert (made.seed, made.time_limit) == (7, 60.0)
     assert made.proximity is not None
     assert not made.proximity.collisions
@@ -149,41 +149,6 @@ def test_the_seed_of_a_command_line_reaches_the_radio_of_a_formation(tmp_path: P
     found = load_scenario(write(tmp_path, f"seed: 3\n{formation}"), seed=9)
     assert found.formation is not None
     assert (found.seed, found.formation.seed) == (9, 9)
-
-
-OLD = """name: old
-duration: 10.0
-circle: {count: 6, radius: 4.0}
-noise: {position: 0.1, attitude: 0.005}
-link: {rate: 50.0, delay: 0.05}
-wind: [0.0, 3.0, 0.5]
-flight: {airframe: iris_rtk, position_deviation: 0.1}
-controller: {limits: {yaw_rate: 1.0}}
-vehicles:
-  - {name: a, route: [[0, 0, -5]], speed: 2, yaw: 1.5707963}
-"""
-
-
-def test_a_file_in_the_language_of_old_is_refused_with_what_to_write(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        load_scenario(write(tmp_path, OLD))
-    told = caught.value.faults
-    assert [int(fault.split()[1].rstrip(":")) for fault in told] == [2, 3, 4, 5, 6, 7, 8, 10]
-    for words in (
-        "line 2: duration: is now in the section avoidance; write avoidance: {duration: ...}",
-        "attitude in deg: attitude: 0.2865",
-        "write radio: {rate: 50.0, delay: 0.05}",
-        "write world: {wind: {steady: {speed: 3.0, direction: 270.0, upward: -0.5}}}",
-        "write vehicles: [{airframe: iris_rtk}] and avoidance: {position_deviation: 0.1}",
-        "limits.yaw_rate in deg/s: yaw_rate: 57.3",
-        "write avoidance: {routes: [{name: a, points: ..., speed: 2, yaw: 90}]}, yaw in deg",
-    ):
-        assert words in "\n".join(told)
-    graph = "formation:\n  graph: {kind: chain, delay: 0.2}\n"
-    with pytest.raises(
-        ConfigurationError, match=r"line 2: formation.graph: .*radio: \{graph: chain, delay: 0.2"
-    ):
-        load_scenario(write(tmp_path, graph))
 
 
 def test_the_world_of_a_scenario_is_a_section_or_a_file_beside_it(tmp_path: Path) -> None:

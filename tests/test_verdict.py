@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from run_directories import make_run
 
-from sitl_bridge.analysis.report.estimator_health import rejection_in_words
+from sitl_bridge.analysis.evaluation.estimator_health import rejection_in_words
+from sitl_bridge.analysis.evaluation.run_changes import stalls
+from sitl_bridge.analysis.evaluation.run_record import read_run
+from sitl_bridge.analysis.evaluation.verdict import Verdict, conclude
 from sitl_bridge.analysis.report.reported_run import report
-from sitl_bridge.analysis.report.run_changes import stalls
-from sitl_bridge.analysis.report.run_record import read_run
-from sitl_bridge.analysis.report.verdict import Verdict, conclude
 
 
 def verdict(path: Path) -> Verdict:

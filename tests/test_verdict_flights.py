@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import typer
 
+from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED
 from sitl_bridge.analysis.report.report_page import PAGE
 from sitl_bridge.analysis.report.report_text import VERDICTS
-from sitl_bridge.analysis.report.verdict import FAILED, SUCCEEDED
 from sitl_bridge.cli.report import report as command
 from sitl_bridge.lab.campaign.plan_flight import PlanFlights
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 
 HOP = Path(__file__).parent.parent / "missions" / "campaigns" / "hop.plan"
 FEW, MANY = 4, 100
@@ -58,7 +58,7 @@ def fly(number: int, directory: Path) -> tuple[Path, str]:
     }
     file = directory / f"flight{number}.yaml"
     file.write_text(json.dumps(scenario), encoding="utf-8")
-    settings = scenario_settings(file, Choices(speed=math.inf, runs=directory / "runs"))
+    settings = scenario_settings(file, FlightOptions(speed=math.inf, runs=directory / "runs"))
     plans = [plan for _, plan in settings.check() if plan is not None]
     run, verdict = flights().fly(settings, plans)
     return run.path, verdict.word

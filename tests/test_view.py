@@ -21,8 +21,8 @@ from numpy.lib import format as npy
 from run_directories import make_run
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.optional_values import with_values
-from sitl_bridge.cli.options import outlet_choices, parse_viewer
+from sitl_bridge.cli.main import with_values
+from sitl_bridge.cli.options import parse_viewer
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.geometry import VoxelGrid
@@ -51,7 +51,7 @@ from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.session.outlet_choices import OutletChoices
+from sitl_bridge.session.settings import OutletSettings
 
 
 def rows_at(seconds: float, vehicles: int = 2) -> np.ndarray[Any, Any]:
@@ -253,7 +253,7 @@ def test_an_option_may_stand_without_its_value() -> None:
 @pytest.mark.parametrize("text", ["", ":19410", "host:", "host:x", "host:99"])
 def test_an_address_of_a_viewer_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--viewer"):
-        outlet_choices(None, text)
+        parse_viewer(text)
     assert parse_viewer("10.0.0.2") == ("10.0.0.2", 19410)
     assert parse_viewer("localhost:20000") == ("localhost", 20000)
 
@@ -262,7 +262,7 @@ def test_without_viser_the_message_has_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     monkeypatch.setitem(sys.modules, "viser", None)
-    (fault,) = OutletChoices(view=free_port()).faults()
+    (fault,) = OutletSettings(view=free_port()).faults()
     assert fault.startswith("--view: pages with a 3-D view need the package viser")
     assert "pip install 'sitl-bridge[view]'" in fault
 
@@ -272,7 +272,7 @@ def test_a_port_in_use_is_reported_before_anything_starts() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        (fault,) = OutletChoices(view=holder.getsockname()[1]).faults()
+        (fault,) = OutletSettings(view=holder.getsockname()[1]).faults()
     assert "is in use by" in fault
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.report.measures import checked_limits
+from sitl_bridge.analysis.evaluation.measures import checked_limits
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.truth_table import TruthTable
@@ -20,11 +20,9 @@ from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.base.user_file import place_of, refuse_while_loading
 from sitl_bridge.core.vehicle.vehicle_specification import Choice
 from sitl_bridge.live.bus.address import BusAddress
-from sitl_bridge.session.fleet_settings import FleetSettings
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.mission_file import find_mission
-from sitl_bridge.session.session import FleetSession
-from sitl_bridge.session.single_vehicle import FlightSession, FlightSettings
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings, OutletSettings
 
 
 @dataclass(frozen=True)
@@ -60,27 +58,22 @@ class FlightResult:
             raise UserError(f"{self.reason or 'the flight failed'}; logs in {self.directory}")
 
 
-def flight_settings(
-    mission: Path, airframe: AirframeChoice | None, controller: str | None, choices: Choices
-) -> FlightSettings | FleetSettings:
+def flight_settings(mission: Path, options: FlightOptions) -> FlightSettings:
     """Settings of a mission: a plan or script flies one vehicle, a scenario file names its vehicles itself.
 
     Raises:
         UserError: for a faulty file, or an airframe or controller beside a scenario.
     """
     mission = find_mission(mission)
-    if mission.suffix in (".yaml", ".yml"):
-        from sitl_bridge.session.scenario_settings import scenario_settings  # loads what only formations need
+    if mission.suffix not in (".yaml", ".yml"):
+        return FlightSettings.from_mission(mission, options)
+    from sitl_bridge.session.scenario_settings import scenario_settings  # loads what only formations need
 
-        theirs = {"--airframe": airframe, "--controller": controller}
-        given = [name for name, value in theirs.items() if value is not None]
-        if given:
-            raise UserError(f"{mission}: a scenario names its vehicles itself; leave out {', '.join(given)}")
-        return scenario_settings(mission, choices)
-    chosen = {field.name: getattr(choices, field.name) for field in fields(choices)}
-    return FlightSettings(
-        mission, airframe_of(airframe if airframe is not None else "iris"), controller, **chosen
-    )
+    theirs = {"--airframe": options.airframe, "--controller": options.controller}
+    given = [name for name, value in theirs.items() if value is not None]
+    if given:
+        raise UserError(f"{mission}: a scenario names its vehicles itself; leave out {', '.join(given)}")
+    return scenario_settings(mission, options)
 
 
 def fly(
@@ -124,7 +117,9 @@ def fly(
         UserError: for every error before take-off.  A flight that fails is a result, not an error.
     """
     refuse_while_loading("a flight")
-    choices = Choices(
+    options = FlightOptions(
+        airframe=None if airframe is None else airframe_of(airframe),
+        controller=_law(controller),
         seed=seed,
         world=None if world is None else world_of(world).specification,
         time_limit=time_limit,
@@ -134,12 +129,12 @@ def fly(
         px4=None if px4 is None else Path(px4),
         runs=Path(runs),
         arguments=tuple(arguments),
-        bus=None if bus is None else BusAddress.parse(bus),
+        outlets=OutletSettings(bus=None if bus is None else BusAddress.parse(bus)),
         expose=expose,
         python=None if python is None else find_interpreter(python),
         limits=checked_limits(limits or {}, "limits"),
     )
-    settings = flight_settings(Path(mission), airframe, _law(controller), choices)
+    settings = flight_settings(Path(mission), options)
     with compilation_shown():
         return _flown(settings, notify or (lambda _line: None))
 
@@ -157,15 +152,11 @@ def _law(controller: str | type[Controller] | None) -> str | None:
     return controller
 
 
-def _flown(settings: FlightSettings | FleetSettings, notify: Callable[[str], None]) -> FlightResult:
-    session: FlightSession | FleetSession
-    if isinstance(settings, FlightSettings):
-        session = FlightSession(settings, notify)
-    else:
-        session = FleetSession(settings, notify)
+def _flown(settings: FlightSettings, notify: Callable[[str], None]) -> FlightResult:
+    session = Session(settings, notify)
     with session:
-        session.fly_fleet()
-    outcome = session.conclude_fleet()
+        session.fly()
+    outcome = session.conclude()
     directory = session.directory.path
     summary = directory / "summary.json"
     return FlightResult(

@@ -10,7 +10,8 @@ from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.base.user_file import refuse_while_loading
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.live.bus.address import BusAddress
-from sitl_bridge.session.serving import ServeSession, ServeSettings
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import ExternalStacks, FlightOptions, FlightSettings, OutletSettings
 
 
 def serve(
@@ -27,7 +28,7 @@ def serve(
     runs: str | Path = "runs",
     vehicles: int = 1,
     notify: Callable[[str], None] = print,
-) -> ServeSession:
+) -> Session:
     """Serve the simulator link within a ``with`` block, as ``sitl-bridge serve`` does.
 
     ``with sb.serve("iris") as session: session.wait()`` serves until the program is interrupted;
@@ -51,19 +52,14 @@ def serve(
         UserError: for every error before it serves.
     """
     refuse_while_loading("a server")
-    return ServeSession(
-        ServeSettings(
-            airframe_of(airframe),
-            world_of(world).specification,
-            seed,
-            speed,
-            host,
-            instance,
-            on_stall,
-            battery,
-            None if bus is None else BusAddress.parse(bus),
-            runs=Path(runs),
-            vehicles=vehicles,
-        ),
-        notify,
+    options = FlightOptions(
+        airframe=airframe_of(airframe),
+        world=world_of(world).specification,
+        seed=seed,
+        speed=speed,
+        instance=instance,
+        outlets=OutletSettings(bus=None if bus is None else BusAddress.parse(bus)),
+        runs=Path(runs),
     )
+    external = ExternalStacks(host, battery)
+    return Session(FlightSettings.for_external(external, options, vehicles, on_stall), notify)

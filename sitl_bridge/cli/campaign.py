@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,8 +21,7 @@ from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
 from sitl_bridge.base.input_file import exists
 from sitl_bridge.base.shipped_files import shipped_names
 from sitl_bridge.base.yaml_file import placed, read
-from sitl_bridge.cli.file_schema import file_kind
-from sitl_bridge.cli.scene_facts import scene_facts, wind_shadow_fact
+from sitl_bridge.cli.schema import file_kind
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.dynamics.performance import Performance, performance
 from sitl_bridge.core.dynamics.stability import check_stability
@@ -33,8 +33,10 @@ from sitl_bridge.core.vehicle.controller import own_controller
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths
 from sitl_bridge.core.vehicle.propellers import propellers_of_size
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.sdf_world import SUFFIXES as SDF_SUFFIXES
+from sitl_bridge.core.world.wind_shadow import wind_obstacles
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import find_world, load_world
 from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for
@@ -56,6 +58,8 @@ UNITS = {
 """Units by the ends of the facts' names; the longer ends come first."""
 SHORT_FLIGHT = 300.0
 """Endurance in s of hover that is too short for an ordinary mission."""
+MOST_NAMES = 12
+"""Names of objects of a scene that are listed."""
 
 
 def airframe_facts(airframe: Airframe) -> Facts:
@@ -226,12 +230,12 @@ def scenario_facts(path: Path) -> Facts:
         ConfigurationError: with every error of the file, and of the files that it names.
     """
     from sitl_bridge.session.event_support import event_notes
-    from sitl_bridge.session.flight_choices import Choices
     from sitl_bridge.session.scenario import load_scenario  # imports modules that only scenarios need
     from sitl_bridge.session.scenario_settings import settings_of
+    from sitl_bridge.session.settings import FlightOptions
 
     scenario = load_scenario(path)
-    settings_of(scenario, path, Choices(autopilot="builtin")).check()
+    settings_of(scenario, path, FlightOptions(autopilot="builtin")).check()
     airframes = Counter(vehicle.airframe.name for vehicle in scenario.vehicles)
     scene = Scene(scenario.world.scene)
     if scenario.formation is not None:
@@ -446,3 +450,54 @@ def _as_text(value: Any) -> str:
         )
         return "\n".join(rows) or "none"
     return str(value)
+
+
+def scene_facts(scene: Scene) -> dict[str, Any]:
+    """Counts, extent, triangles and memory of a scene; empty for level ground alone."""
+    if not scene:
+        return {}
+    shapes = scene.shapes
+    kinds = Counter(item.kind for item in scene.specification.objects)
+    names = [
+        *scene.names[:MOST_NAMES],
+        *([f"and {len(scene.names) - MOST_NAMES} more"] if len(scene.names) > MOST_NAMES else []),
+    ]
+    facts: dict[str, Any] = {
+        "ground": "level at height 0" if scene.specification.ground else "none",
+        "objects": [f"{count} x {kind}" for kind, count in kinds.items()],
+        "names": ", ".join(names),
+    }
+    bounded = shapes[shapes["kind"] != PLANE]
+    if len(bounded):
+        low, high = bounded["low"].min(axis=0), bounded["high"].max(axis=0)
+        facts["extent_m"] = [
+            f"{axis} {low[i]:.1f} to {high[i]:.1f}" for i, axis in enumerate(("north", "east", "down"))
+        ]
+    moving = int(np.count_nonzero(shapes["path"]))
+    if moving:
+        facts["moving"] = moving
+    for name, kind, count in (
+        ("triangles", MESH, shapes["triangle_count"]),
+        ("heights", HEIGHT_MAP, shapes["rows"] * shapes["columns"]),
+        ("cells", VOXELS, shapes["rows"] * shapes["columns"] * shapes["layers"]),
+    ):
+        total = int(count[shapes["kind"] == kind].sum())
+        if total:
+            facts[name] = total
+    facts["memory_mb"] = scene.memory / 1e6
+    return facts
+
+
+def wind_shadow_fact(shapes: NDArray[np.void], least: float | None) -> str:
+    """How many obstacles shadow the wind.
+
+    Args:
+        shapes: (n,) SHAPE.
+        least: m, of a world's ``wind_shadow``.
+    """
+    if least is None:
+        return "none"
+    count = len(wind_obstacles(shapes, least))
+    if count == 0:
+        return f"none: no upright, still box or cylinder is {least:g} m high and wide"
+    return f"behind {count} of {len(shapes)} objects, those {least:g} m high and wide at least"

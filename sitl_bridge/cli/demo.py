@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sitl_bridge.cli.fly import fly
-from sitl_bridge.session.autopilot_choice import choose_autopilot
+from sitl_bridge.session.settings import choose_autopilot
 
 MISSION = "square.plan"
 DEFAULTS = ("--wind", "4@270,turbulence=light", "--speed", "10")

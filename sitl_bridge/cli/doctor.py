@@ -22,7 +22,7 @@ from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.warm import PARTS
 from sitl_bridge.link.hil.ports import FIRST_PORT
 from sitl_bridge.link.px4.px4_process import stale_processes, user_of_instance
-from sitl_bridge.session.autopilot_choice import BUILTIN, choose_autopilot
+from sitl_bridge.session.settings import BUILTIN, choose_autopilot
 
 Grade = Literal["ok", "note", "taken", "missing"]
 UDP_PORTS = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,7 +17,6 @@ from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.exit_codes import ExitCode
-from sitl_bridge.cli.optional_values import with_values
 
 if TYPE_CHECKING:
     import typer
@@ -34,7 +34,7 @@ COMMANDS = {
     "mission": ("sitl_bridge.cli.mission", "Fly a plan or a script with a flight stack that already runs."),
     "autopilot": ("sitl_bridge.cli.autopilot", "Run only the built-in flight stack, for `serve`."),
     "schema": (
-        "sitl_bridge.cli.print_schema",
+        "sitl_bridge.cli.schema",
         "Print the JSON Schema of a scenario, airframe, world or campaign file.",
     ),
     "check": (
@@ -45,15 +45,18 @@ COMMANDS = {
     "warm": ("sitl_bridge.cli.warm", "Compile ahead what flights, flight tests and campaigns run."),
     "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
     "identify": ("sitl_bridge.cli.identify", "Fit an airframe, or an attitude model, to a flight."),
-    "pose-error": ("sitl_bridge.cli.trajectory_errors", "Print pose errors of an estimated trajectory."),
-    "odometry": ("sitl_bridge.cli.odometry_table", "Compare estimators of motion over a recorded run."),
+    "pose-error": ("sitl_bridge.cli.pose_error", "Print pose errors of an estimated trajectory."),
+    "odometry": ("sitl_bridge.cli.odometry", "Compare estimators of motion over a recorded run."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files for an airframe."),
     "replay": ("sitl_bridge.cli.replay", "Repeat a run to the bit, or fly a real log's motor commands."),
-    "view": ("sitl_bridge.cli.play_run", "Play a recording in the browser, in three dimensions."),
+    "view": ("sitl_bridge.cli.view", "Play a recording in the browser, in three dimensions."),
     "export": ("sitl_bridge.cli.export", "Convert the recording of a run to MCAP, CSV or Parquet."),
 }
 """By name: the module, which has a function or a group of commands of that name, and the summary in
 ``--help``."""
+
+OPTIONAL_VALUES = {"--view": ("8080", r"\d+"), "--stream": ("8765", r"([\w.-]+:)?\d+")}
+"""Options that may stand without a value: the value that they then have, and the pattern of a given one."""
 
 COMPLETION = "_SITL_BRIDGE_COMPLETE"
 """Environment variable with which a shell asks for completions."""
@@ -94,6 +97,20 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         settings = {"ignore_unknown_options": name == "demo"}
         app.command(name, help=_help(entry), short_help=summary, context_settings=settings)(entry)
     return app
+
+
+def with_values(arguments: Sequence[str]) -> list[str]:
+    """A command line in which every option has a value."""
+    given = list(arguments)
+    made: list[str] = []
+    for i, word in enumerate(given):
+        if word == "--":
+            return made + given[i:]
+        following = given[i + 1] if i + 1 < len(given) else ""
+        default, pattern = OPTIONAL_VALUES.get(word, ("", ""))
+        lone = word in OPTIONAL_VALUES and not re.fullmatch(pattern, following)
+        made.append(f"{word}={default}" if lone else word)
+    return made
 
 
 def _words() -> list[str]:

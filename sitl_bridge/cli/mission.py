@@ -11,9 +11,8 @@ import typer
 from sitl_bridge.base.system.interpreter import THIS, find_interpreter
 from sitl_bridge.cli.options import PythonOption
 from sitl_bridge.link.hil.ports import offboard_port
-from sitl_bridge.session.mission_file import find_mission
-from sitl_bridge.session.mission_process import check_mission_file
-from sitl_bridge.session.missions.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
+from sitl_bridge.session.mission_file import check_mission_file, find_mission
+from sitl_bridge.session.missions.environment import SYSTEM_VARIABLE, URL_VARIABLE
 
 
 def mission(

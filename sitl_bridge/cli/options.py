@@ -5,77 +5,180 @@ Nothing that only one command needs is imported here.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
+from sitl_bridge.cli.terminal import QuietOption, VerboseOption
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.vehicle_specification import Choice
 from sitl_bridge.core.world.wind import parse_wind
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.live.bus.address import PASSWORD, BusAddress
-from sitl_bridge.session.outlet_choices import OutletChoices
+from sitl_bridge.session.settings import FlightOptions, OutletSettings
 
-WorldOption = Annotated[
-    Path | None,
-    typer.Option(help="world file (YAML or SDF) or name of a shipped world: origin, air, wind and scene"),
-]
-WindOption = Annotated[
-    str | None,
-    typer.Option(
-        help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from (8 alone: from north);"
-        " replaces the world's"
-    ),
-]
 PythonOption = Annotated[str | None, typer.Option(help="interpreter of the script (default: this program's)")]
-SpeedOption = Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20 or max")]
 RunsOption = Annotated[Path, typer.Option(help="parent directory of run directories")]
-BusOption = Annotated[
-    str | None,
+LimitOption = Annotated[
+    list[str] | None,
     typer.Option(
-        envvar="SITL_BRIDGE_BUS",
-        help="publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER@HOST:PORT",
+        help="NAME=VALUE of a measure, with which the run succeeds; may be repeated (docs/report.md)"
     ),
 ]
-Px4Option = Annotated[Path | None, typer.Option(help="PX4's checkout (default: PX4_DIR, ~/PX4-Autopilot)")]
-ExposeOption = Annotated[
-    bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
-]
-ViewOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="[PORT]", help="show the run in the browser, live, and take commands there (port 8080)"
-    ),
-]
+ReportOption = Annotated[bool, typer.Option("--report", help="write report.html into the run directory")]
+
 VIEWER_PORT = 19410
 """UDP port on which PX4's viewers expect instance 0."""
-ViewerOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST[:PORT]",
-        help="send the vehicles' states to PX4's viewers, as its SIH does: UDP port 19410 + instance",
-    ),
-]
-SamplesOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="SOCKET",
-        help="offer images, clouds and scans on this local socket as ROS 2 messages, an MCAP stream",
-    ),
-]
 STREAM_ADDRESS = "127.0.0.1"
 """Address on which the stream listens unless it is given."""
-StreamOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="[[HOST:]PORT]", help="let Foxglove connect and follow the run (127.0.0.1, port 8765)"
-    ),
-]
-AirframeOption = Annotated[str, typer.Option(help="name or file of the airframe")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of ``serve``, ``start`` and ``fly``, as written."""
+
+    airframe: Annotated[str | None, typer.Option(help="name or file of the airframe (default: iris)")] = None
+    world: Annotated[
+        Path | None,
+        typer.Option(help="world file (YAML or SDF) or name of a shipped world: origin, air, wind and scene"),
+    ] = None
+    wind: Annotated[
+        str | None,
+        typer.Option(
+            help="wind, e.g. 8@270,turbulence=light: m/s @ deg that it comes from (8 alone: from north);"
+            " replaces the world's"
+        ),
+    ] = None
+    seed: Annotated[int | None, typer.Option(min=0, help="seed of all random streams (default: 0)")] = None
+    speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20 or max")] = "1"
+    instance: Annotated[
+        int, typer.Option(min=0, max=254, help="of the first flight stack; sets all ports: 4560 + instance")
+    ] = 0
+    bus: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SITL_BRIDGE_BUS",
+            help="publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER@HOST:PORT",
+        ),
+    ] = None
+    view: Annotated[
+        int | None,
+        typer.Option(
+            metavar="[PORT]", help="show the run in the browser, live, and take commands there (port 8080)"
+        ),
+    ] = None
+    viewer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST[:PORT]",
+            help="send the vehicles' states to PX4's viewers, as its SIH does: UDP port 19410 + instance",
+        ),
+    ] = None
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SOCKET",
+            help="offer images, clouds and scans on this local socket as ROS 2 messages, an MCAP stream",
+        ),
+    ] = None
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[[HOST:]PORT]", help="let Foxglove connect and follow the run (127.0.0.1, port 8765)"
+        ),
+    ] = None
+    runs_dir: RunsOption = Path("runs")
+    quiet: QuietOption = False
+    verbose: VerboseOption = False
+
+    def flight_options(self, **others: Any) -> FlightOptions:
+        """Their values.
+
+        Args:
+            others: fields of FlightOptions.
+
+        Raises:
+            UserError: for an invalid value or file.
+        """
+        described = self.world is not None or self.wind is not None
+        return FlightOptions(
+            world=load_settings_world(self.world, self.wind) if described else None,
+            seed=self.seed,
+            speed=parse_speed(self.speed),
+            instance=self.instance,
+            outlets=OutletSettings(
+                parse_bus(self.bus),
+                None if self.view is None else check_port(self.view, "--view"),
+                None if self.viewer is None else parse_viewer(self.viewer),
+                self.samples,
+                None if self.stream is None else parse_stream(self.stream),
+            ),
+            runs=self.runs_dir,
+            airframe=None if self.airframe is None else load_airframe(self.airframe),
+            **others,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackOptions(RunOptions):
+    """Options of ``start`` and ``fly``, which start the flight stacks."""
+
+    autopilot: Annotated[
+        Choice, typer.Option(help="flight stack; auto: PX4 if it is found, else the built-in stack")
+    ] = "auto"
+    px4: Annotated[Path | None, typer.Option(help="PX4's checkout (default: PX4_DIR, ~/PX4-Autopilot)")] = (
+        None
+    )
+    controller: Annotated[
+        str | None,
+        typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
+    ] = None
+    expose: Annotated[
+        bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
+    ] = False
+    headless: Annotated[bool, typer.Option("--headless", help="print no live line, for logs and CI")] = False
+
+    def flight_options(self, **others: Any) -> FlightOptions:
+        """Their values; see RunOptions."""
+        return super().flight_options(
+            autopilot=self.autopilot,
+            px4=self.px4,
+            controller=self.controller,
+            expose=self.expose,
+            **others,
+        )
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take each field of its parameter ``run``, a RunOptions, as an option of its own."""
+    signature = inspect.signature(command, eval_str=True)
+    kind = signature.parameters["run"].annotation
+    types = get_type_hints(kind, include_extras=True)
+    parameters = [one for one in signature.parameters.values() if one.name != "run"]
+    parameters += [
+        inspect.Parameter(
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=types[one.name]
+        )
+        for one in fields(kind)
+    ]
+
+    @functools.wraps(command)
+    def call(**values: Any) -> None:
+        options = kind(**{one.name: values.pop(one.name) for one in fields(kind)})
+        command(run=options, **values)
+
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def check_port(port: int, option: str) -> int:
@@ -87,25 +190,6 @@ def check_port(port: int, option: str) -> int:
     if not 1024 <= port <= 65535:
         raise UserError(f"{option} {port}: give a port from 1024 to 65535")
     return port
-
-
-def outlet_choices(
-    view: int | None,
-    viewer: str | None = None,
-    samples: Path | None = None,
-    stream: str | None = None,
-) -> OutletChoices:
-    """The pages and streams of the command line.
-
-    Raises:
-        UserError: for an invalid port or address.
-    """
-    return OutletChoices(
-        None if view is None else check_port(view, "--view"),
-        None if viewer is None else parse_viewer(viewer),
-        samples,
-        None if stream is None else parse_stream(stream),
-    )
 
 
 def parse_viewer(text: str) -> tuple[str, int]:
@@ -174,3 +258,16 @@ def load_settings_world(world: Path | None, wind: str | None) -> WorldSpecificat
     if wind is None:
         return specification
     return specification.model_copy(update={"wind": parse_wind(wind)})
+
+
+def parse_limits(options: Iterable[str] | None) -> dict[str, float | None]:
+    """Limits by name, of ``--limit``.
+
+    Raises:
+        UserError: for a faulty one.
+    """
+    if not options:
+        return {}
+    from sitl_bridge.analysis.evaluation.measures import limit_of_option
+
+    return dict(limit_of_option(text) for text in options)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.cli.options import AirframeOption, parse_speed
+from sitl_bridge.cli.options import parse_speed
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.link.px4.startup import write_startup_files
@@ -16,7 +16,7 @@ from sitl_bridge.link.px4.versions import named_for
 
 def px4_files(
     directory: Annotated[Path, typer.Argument(help="directory of the files; created if missing")],
-    airframe: AirframeOption = "iris",
+    airframe: Annotated[str, typer.Option(help="name or file of the airframe")] = "iris",
     speed: Annotated[str, typer.Option(help="speed of the flight; scales PX4's timeouts")] = "1",
     battery: Annotated[
         bool, typer.Option("--battery", help="for `serve --battery`, which sends PX4 the simulated battery")

@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.analysis.report.summary import verdict_lines, verdict_text
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.exit_codes import ExitCode
-from sitl_bridge.cli.limit_options import parse_limits
+from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
+from sitl_bridge.cli.options import parse_limits
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 
 if TYPE_CHECKING:
+    from sitl_bridge.analysis.evaluation.run_record import RunRecord
     from sitl_bridge.analysis.report.reported_run import Reported
-    from sitl_bridge.analysis.report.run_record import RunRecord
 
 
 def report(
@@ -52,7 +52,7 @@ def report(
     of the flight; with limits of your own a run is judged anew.  The exit code is 0 only if each run
     succeeded, 1 if not, 2 if a run cannot be read.
     """
-    from sitl_bridge.analysis.report.measures import limits_of_file
+    from sitl_bridge.analysis.evaluation.measures import limits_of_file
     from sitl_bridge.analysis.report.report_page import PAGE, write_report
     from sitl_bridge.analysis.report.report_page import as_json as plain
     from sitl_bridge.analysis.report.reported_run import report as reported
@@ -92,7 +92,7 @@ def _read(runs: list[Path]) -> list[RunRecord]:
     Raises:
         UserError: if none can be read.
     """
-    from sitl_bridge.analysis.report.run_record import read_run
+    from sitl_bridge.analysis.evaluation.run_record import read_run
 
     records, faults = [], []
     for path in runs:
@@ -125,3 +125,23 @@ def show_measures(console: Console, one: Reported) -> None:
         title = f"{m.vehicle}: {m.kind.title}" if m.vehicle else m.kind.title
         table.add_row(Text(f"  {title}"), Text(value), Text(bound), mark)
     console.print(table)
+
+
+def write_report_of(directory: Path, console: Console) -> bool:
+    """Write the report of a run that has ended into its directory; return whether it could be written.
+
+    Raises:
+        UserError: if the run cannot be read.
+    """
+    from sitl_bridge.analysis.evaluation.run_record import read_run
+    from sitl_bridge.analysis.report.report_page import PAGE, write_report
+    from sitl_bridge.analysis.report.reported_run import report
+
+    reported = report([read_run(directory)])
+    try:
+        page = write_report(reported, directory / PAGE)
+    except UserError as error:
+        console.print(Text(f"report: {error}", "red"), soft_wrap=True)
+        return False
+    console.print(Text(f"report: {page}"), soft_wrap=True)
+    return True

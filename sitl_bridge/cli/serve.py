@@ -14,27 +14,12 @@ from rich.text import Text
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
-from sitl_bridge.cli.options import (
-    AirframeOption,
-    BusOption,
-    RunsOption,
-    SamplesOption,
-    SpeedOption,
-    StreamOption,
-    ViewerOption,
-    ViewOption,
-    WindOption,
-    WorldOption,
-    load_settings_world,
-    outlet_choices,
-    parse_bus,
-    parse_speed,
-)
-from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.cli.options import RunOptions, takes_options
+from sitl_bridge.cli.terminal import Terminal
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.link_status import ServerStatus
-from sitl_bridge.session.serving import ServeSession, ServeSettings
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import ExternalStacks, FlightSettings
 
 EVERY = 10.0
 """s of wall time between lines of the state with ``--verbose`` where there is no terminal."""
@@ -63,14 +48,10 @@ def status_line(status: ServerStatus, host: str) -> Text:
     return line
 
 
+@takes_options
 def serve(
-    airframe: AirframeOption = "iris",
-    world: WorldOption = None,
-    wind: WindOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="seed of all random streams")] = 0,
-    speed: SpeedOption = "1",
+    run: RunOptions,
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for other hosts")] = "127.0.0.1",
-    instance: Annotated[int, typer.Option(min=0, max=254, help="listens on port 4560 + instance")] = 0,
     vehicles: Annotated[
         int,
         typer.Option(
@@ -86,57 +67,34 @@ def serve(
     px4_files: Annotated[
         Path | None, typer.Option(help="write PX4's start-up files into this directory, as `px4-files` does")
     ] = None,
-    bus: BusOption = None,
-    view: ViewOption = None,
-    viewer: ViewerOption = None,
-    samples: SamplesOption = None,
-    stream: StreamOption = None,
-    runs_dir: RunsOption = Path("runs"),
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
 ) -> None:
     """Run the simulation for a flight stack that you start: in a debugger, in Docker or on another host.
 
     PX4 needs the airframe's parameters: --px4-files DIR writes them before the link opens.  Without --battery
     PX4 simulates its own battery.
     """
-    settings = ServeSettings(
-        load_airframe(airframe),
-        load_settings_world(world, wind),
-        seed,
-        parse_speed(speed),
-        host,
-        instance,
-        _policy(on_stall),
-        battery,
-        parse_bus(bus),
-        outlet_choices(view, viewer, samples, stream),
-        runs_dir,
-        vehicles,
-        px4_files,
-    )
-    if vehicles > 1 and instance + vehicles > 255:
+    if vehicles > 1 and run.instance + vehicles > 255:
         raise UserError(f"--vehicles {vehicles}: instances end at 254; use a smaller --instance")
-    terminal = Terminal(quiet=quiet, verbose=verbose)
+    external = ExternalStacks(host, battery, px4_files)
+    settings = FlightSettings.for_external(external, run.flight_options(), vehicles, _policy(on_stall))
+    terminal = Terminal(quiet=run.quiet, verbose=run.verbose)
     raise typer.Exit(signals.run(lambda: _serve(settings, terminal)))
 
 
-def _serve(settings: ServeSettings, terminal: Terminal) -> int:
+def _serve(settings: FlightSettings, terminal: Terminal) -> int:
     """Serve until a signal, or until the server ends by itself; returns the exit code.
 
     Raises:
         UserError: with the cause and the remedy.
     """
 
-    notify = terminal.say
-
-    def warn(line: str) -> None:
-        terminal.say(line, "yellow")
+    def notify(line: str) -> None:
+        terminal.say(line, "yellow" if line.startswith(("note: ", "warning: ")) else "")
 
     for note in settings.world.scene.notes:
-        warn(f"note: {note}")
+        notify(f"note: {note}")
     host = settings.host
-    with ServeSession(settings, notify, warn) as session:
+    with Session(settings, notify) as session:
         first, last = settings.instances[0], settings.instances[-1]
         stacks = f"flight stack {first}" if first == last else f"flight stacks {first} to {last}"
         ports = f"{settings.ports[0]}" if first == last else f"{settings.ports[0]} to {settings.ports[-1]}"
@@ -148,7 +106,7 @@ def _serve(settings: ServeSettings, terminal: Terminal) -> int:
             session.wait(_now_and_then(lambda status: terminal.say(status_line(status, host).plain)))
         else:
             session.wait()
-    return int(bool(session.server.errors.lines))
+    return int(bool(session.errors.lines))
 
 
 def _now_and_then(show: Callable[[ServerStatus], None]) -> Callable[[ServerStatus], None]:

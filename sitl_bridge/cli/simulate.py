@@ -16,12 +16,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sitl_bridge.analysis.report.summary import verdict_lines, verdict_text, write_json
+from sitl_bridge.analysis.evaluation.summary import write_json
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.cli.exit_codes import ExitCode
-from sitl_bridge.cli.limit_options import ReportOption, write_report_of
-from sitl_bridge.cli.options import RunsOption
+from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
+from sitl_bridge.cli.options import ReportOption, RunsOption
+from sitl_bridge.cli.report import write_report_of
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -31,7 +32,7 @@ from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.mission_file import find_mission
 
 if TYPE_CHECKING:
-    from sitl_bridge.analysis.report.verdict import Verdict
+    from sitl_bridge.analysis.evaluation.verdict import Verdict
     from sitl_bridge.autopilot.stack_fleet import StackFleet
     from sitl_bridge.core.dynamics.proximity import Proximity
     from sitl_bridge.core.simulation.events import OnEvent
@@ -98,8 +99,8 @@ def simulate(
 
 def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
     """Judge a simulation that has ended, and write the verdict into its summary."""
-    from sitl_bridge.analysis.report.run_record import SUMMARY, read_run
-    from sitl_bridge.analysis.report.verdict import conclude
+    from sitl_bridge.analysis.evaluation.run_record import SUMMARY, read_run
+    from sitl_bridge.analysis.evaluation.verdict import conclude
 
     run = read_run(directory)
     summary = run.summary | {"reason": reason, "errors": list(errors)}
@@ -170,7 +171,7 @@ def _formation(
     scenario: LoadedScenario, on: On, airframe: str | None, runs: Path, terminal: Terminal
 ) -> tuple[str, tuple[str, ...], Path]:
     """Fly a formation; returns why it failed, errors of the program, and the run directory."""
-    from sitl_bridge.analysis.report.formation import write_result
+    from sitl_bridge.analysis.evaluation.formation import write_result
     from sitl_bridge.swarm.in_process import fly_built_in
     from sitl_bridge.swarm.quick_simulation import fly_quick
 

@@ -11,11 +11,11 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.session.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
-from sitl_bridge.session.mission_process import MissionProcess, takes_turns
-from sitl_bridge.session.missions import pause_flag
-from sitl_bridge.session.missions.mission_script import FLEET_VARIABLE, SUCCEEDED
+from sitl_bridge.session.mission_file import takes_turns
+from sitl_bridge.session.mission_process import MissionProcess
+from sitl_bridge.session.missions.environment import FLEET_VARIABLE, PAUSE_VARIABLE, SUCCEEDED
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
+from sitl_bridge.session.settings import ORDERS, RUN_DIRECTORY, FlightSettings
 from sitl_bridge.session.vehicle_run import VehicleRun
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FleetMissions:
 
     def __init__(
         self,
-        settings: FleetSettings,
+        settings: FlightSettings,
         vehicles: Sequence[VehicleRun],
         server: LockstepServer,
         directory: Path,
@@ -80,7 +80,7 @@ class FleetMissions:
             if not settings.mission[0].endswith(".py"):
                 return 0  # a formation or avoidance
             missions.append((Path(settings.mission[0]), settings.python))
-        builtin = all(vehicle.autopilot.px4 is None for vehicle in self._vehicles)
+        builtin = all(vehicle.autopilot.kind == "builtin" for vehicle in self._vehicles)
         if not missions or not builtin or not all(takes_turns(*mission) for mission in missions):
             return 0
         from sitl_bridge.autopilot.stack import TICK as STACK_TICK  # with its kernels, which take time
@@ -106,7 +106,7 @@ class FleetMissions:
         """Start the missions of all vehicles whose flight stack is running."""
         for vehicle in self._vehicles:
             if not vehicle.lost:
-                vehicle.start_mission({pause_flag.VARIABLE: str(self._pause_flag)}, self._server, self.turn)
+                vehicle.start_mission({PAUSE_VARIABLE: str(self._pause_flag)}, self._server, self.turn)
         if self._settings.mission is not None:
             if self.common is None:
                 self.common = self._start_common(self._settings.mission)
@@ -120,7 +120,7 @@ class FleetMissions:
         if inherited:
             values[ORDERS] = str(inherited[0])
         command = [values.get(argument, argument) for argument in template]
-        variables = {FLEET_VARIABLE: str(self.members), pause_flag.VARIABLE: str(self._pause_flag)}
+        variables = {FLEET_VARIABLE: str(self.members), PAUSE_VARIABLE: str(self._pause_flag)}
         gate = MissionGate(self._server.limit_time(), self.turn)
         mission = MissionProcess(command, variables, self._report, inherited, gate, self._settings.python)
         if self.orders is not None:

@@ -6,14 +6,12 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.live.bus.client_link import StackReport
-from sitl_bridge.session.monitor import Monitor
+from sitl_bridge.session.vehicle_run import VehicleRun
 
 AUTOPILOT = 1
 """Component of a flight stack."""
@@ -32,26 +30,51 @@ REASONS = 0.5
 POLL = 0.02
 
 
-class LinkedVehicle(Protocol):
-    """A vehicle whose flight stack is reached over its monitor."""
+class Request:
+    """A MAV_CMD for a flight stack.
+
+    Args:
+        vehicle: with an open monitor.
+        number: of the command.
+        params: seven at most; the others are nan.
+    """
+
+    def __init__(self, vehicle: VehicleRun, number: int, params: Sequence[float]) -> None:
+        self._vehicle, self._number = vehicle, number
+        self._params = [*params, *[math.nan] * (7 - len(params))]
+        self._said = len(vehicle.messages)
+
+    def send(self, attempt: int = 0) -> None:
+        """Send it, for the first or another time."""
+        monitor = self._vehicle.monitor
+        monitor.acknowledged.pop(self._number, None)
+        monitor.deliver(
+            [
+                mavlink.MAVLink_command_long_message(
+                    monitor.system_id, AUTOPILOT, self._number, attempt, *self._params
+                )
+            ]
+        )
 
     @property
-    def monitor(self) -> Monitor:
-        """The link."""
-        ...
+    def result(self) -> int | None:
+        """The flight stack's final MAV_RESULT; None before it has answered."""
+        result = self._vehicle.monitor.acknowledged.get(self._number)
+        return None if result == mavlink.MAV_RESULT_IN_PROGRESS else result
 
     @property
-    def messages(self) -> list[VehicleMessage]:
-        """Texts of the flight stack so far."""
-        ...
+    def reasons(self) -> str:
+        """What the flight stack said since, else its result in words."""
+        texts = "; ".join(message.text for message in self._vehicle.messages[self._said :])
+        return texts or RESULTS.get(int(self.result or 0), f"result {self.result}")
 
 
-@dataclass(frozen=True)
-class StackLink:
-    """A flight stack without a vehicle of a session."""
-
-    monitor: Monitor
-    messages: list[VehicleMessage]
+def set_parameter(vehicle: VehicleRun, name: str, value: float) -> None:
+    """Send a parameter of type float to a flight stack."""
+    monitor, kind = vehicle.monitor, mavlink.MAV_PARAM_TYPE_REAL32
+    monitor.deliver(
+        [mavlink.MAVLink_param_set_message(monitor.system_id, AUTOPILOT, name.encode("ascii"), value, kind)]
+    )
 
 
 class FlightCommands:
@@ -61,7 +84,7 @@ class FlightCommands:
         vehicles: with open monitors.
     """
 
-    def __init__(self, vehicles: Sequence[LinkedVehicle]) -> None:
+    def __init__(self, vehicles: Sequence[VehicleRun]) -> None:
         self._vehicles = vehicles
         self._closed = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="flight-commands")
@@ -86,7 +109,7 @@ class FlightCommands:
             armed = bool(data.get("armed", True))
             self._arm(vehicle, armed)
         elif kind == "takeoff":
-            self._set_parameter(vehicle, "MIS_TAKEOFF_ALT", float(data.get("height", 2.5)))
+            set_parameter(self._vehicles[vehicle], "MIS_TAKEOFF_ALT", float(data.get("height", 2.5)))
             self._arm(vehicle, True)
             self._command(vehicle, "take off", mavlink.MAV_CMD_NAV_TAKEOFF)
         else:
@@ -96,49 +119,30 @@ class FlightCommands:
         what = "arm" if armed else "disarm"
         self._command(vehicle, what, mavlink.MAV_CMD_COMPONENT_ARM_DISARM, 1.0 if armed else 0.0, *[0.0] * 6)
 
-    def _set_parameter(self, vehicle: int, name: str, value: float) -> None:
-        monitor = self._vehicles[vehicle].monitor
-        kind = mavlink.MAV_PARAM_TYPE_REAL32
-        monitor.deliver(
-            [
-                mavlink.MAVLink_param_set_message(
-                    monitor.system_id, AUTOPILOT, name.encode("ascii"), value, kind
-                )
-            ]
-        )
-
     def _command(self, vehicle: int, what: str, number: int, *params: float) -> None:
         """Give a MAV_CMD and wait for the answer.
 
         Raises:
             UserError: for a refusal, with the flight stack's reasons, and if no answer comes.
         """
-        aircraft = self._vehicles[vehicle]
-        monitor, said = aircraft.monitor, len(aircraft.messages)
-        filled = [*params, *[math.nan] * (7 - len(params))]
-        monitor.acknowledged.pop(number, None)
-        monitor.deliver(
-            [mavlink.MAVLink_command_long_message(monitor.system_id, AUTOPILOT, number, 0, *filled)]
-        )
+        request = Request(self._vehicles[vehicle], number, params)
+        request.send()
         end = time.monotonic() + ANSWER_LIMIT
-        result = None
-        while result in (None, mavlink.MAV_RESULT_IN_PROGRESS):
+        while request.result is None:
             if time.monotonic() > end or self._closed:
                 raise UserError(f"the flight stack has not answered to {what} within {ANSWER_LIMIT:g} s")
             time.sleep(POLL)  # the monitors' thread reads the link
-            result = monitor.acknowledged.get(number)
-        if result != mavlink.MAV_RESULT_ACCEPTED:
+        if request.result != mavlink.MAV_RESULT_ACCEPTED:
             time.sleep(REASONS)
-            reasons = "; ".join(message.text for message in aircraft.messages[said:])
-            raise UserError(f"cannot {what}: {reasons or RESULTS.get(int(result or 0), f'result {result}')}")
+            raise UserError(f"cannot {what}: {request.reasons}")
 
 
 LAST_MESSAGES = 4
 """Texts of each flight stack in a report."""
 
 
-def stack_reports(stacks: Sequence[LinkedVehicle]) -> list[StackReport]:
-    """What the flight stacks report of themselves; of one without a monitor nothing."""
+def stack_reports(stacks: Sequence[VehicleRun]) -> list[StackReport]:
+    """What the flight stacks report of themselves."""
     return [
         StackReport(
             stack.monitor.status().mode, [(m.time, m.level, m.text) for m in stack.messages[-LAST_MESSAGES:]]

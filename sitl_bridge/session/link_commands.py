@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.session.flight_commands import AUTOPILOT, RESULTS
+from sitl_bridge.session.flight_commands import AUTOPILOT, Request, set_parameter
 from sitl_bridge.session.ready_session import ReadySession
 
 CHUNK = 12
@@ -81,41 +81,22 @@ class LinkCommands:
         Raises:
             UserError: when it refuses or does not answer, with its last words.
         """
-        monitor = self.session.vehicles[vehicle].monitor
-        filled = [*params, *[math.nan] * (7 - len(params))]
-        said = len(self.session.vehicles[vehicle].messages)
+        request = Request(self.session.vehicles[vehicle], number, params)
         for attempt in range(ATTEMPTS):
-            monitor.acknowledged.pop(number, None)
-            monitor.deliver(
-                [mavlink.MAVLink_command_long_message(monitor.system_id, AUTOPILOT, number, attempt, *filled)]
-            )
+            request.send(attempt)
             end = self.session.server.status().time + ANSWER_LIMIT
             while self.session.server.status().time < end:
                 self.advance()
-                result = monitor.acknowledged.get(number)
-                if result == mavlink.MAV_RESULT_ACCEPTED:
+                if request.result == mavlink.MAV_RESULT_ACCEPTED:
                     return
-                if result is not None and result != mavlink.MAV_RESULT_IN_PROGRESS:
+                if request.result is not None:
                     self.advance(5 * CHUNK)  # the reasons come after the answer
-                    texts = self.session.vehicles[vehicle].messages[said:]
-                    why = "; ".join(m.text for m in texts) or RESULTS.get(result, f"result {result}")
-                    raise UserError(f"{self._name(vehicle)} refuses to {what}: {why}")
+                    raise UserError(f"{self._name(vehicle)} refuses to {what}: {request.reasons}")
         raise UserError(f"{self._name(vehicle)} does not answer to {what}")
 
     def set_parameter(self, vehicle: int, name: str, value: float) -> None:
         """Set a parameter of type float."""
-        monitor = self.session.vehicles[vehicle].monitor
-        monitor.deliver(
-            [
-                mavlink.MAVLink_param_set_message(
-                    monitor.system_id,
-                    AUTOPILOT,
-                    name.encode("ascii"),
-                    value,
-                    mavlink.MAV_PARAM_TYPE_REAL32,
-                )
-            ]
-        )
+        set_parameter(self.session.vehicles[vehicle], name, value)
         self.advance()
 
     def target(

@@ -1,15 +1,44 @@
-"""Missions that a user names: own files by path, shipped ones also by their name below ``missions/``."""
+"""Missions that a user names: own files by path, shipped ones also by their name below ``missions/``.
+
+Everything about them that can be checked is checked before anything starts.  Scripts of MAVSDK 3 are
+recognised: up to version 3, the package ``mavsdk`` is MAVSDK-Python, with ``System()`` and plug-ins that are
+modules, such as ``mavsdk.offboard``.  From version 4 on it is the native binding, and MAVSDK-Python is
+``mavsdk_grpc`` (https://mavsdk.mavlink.io/main/en/python/migration.html).
+"""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from pathlib import Path
 
 from sitl_bridge.base.errors import UserError, did_you_mean, shortened
-from sitl_bridge.base.input_file import exists, is_file
+from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, is_file, read_bytes
 from sitl_bridge.base.shipped_files import shipped_directories
+from sitl_bridge.base.system.interpreter import THIS, check_interpreter, package_version
+from sitl_bridge.core.world.world import Origin
+from sitl_bridge.plan.plan import Plan, distance
+from sitl_bridge.plan.plan_file import MAX_LEG, load_plan
 
 _FOLDER = "missions"
 _KINDS = ("*.plan", "*.py", "*.yaml")
+
+MAVSDK_3_MODULES = frozenset(
+    (
+        "action", "action_server", "arm_authorizer_server", "calibration", "camera", "camera_server",
+        "component_metadata", "component_metadata_server", "core", "events", "failure", "follow_me", "ftp",
+        "ftp_server", "geofence", "gimbal", "gripper", "info", "log_files", "log_streaming", "manual_control",
+        "mavlink_direct", "mission", "mission_raw", "mission_raw_server", "mocap", "offboard", "param",
+        "param_server", "rtk", "server_utility", "shell", "telemetry", "telemetry_server", "tracking_server",
+        "transponder", "tune", "winch",
+    )
+)  # fmt: skip
+"""Modules that ``mavsdk`` has in version 3 alone (``_GRPC_PLUGINS`` in mavsdk/_legacy.py of version 4)."""
+REMEDY = """make an environment for it, and name its interpreter:
+  python3 -m venv ~/mavsdk3
+  ~/mavsdk3/bin/pip install 'mavsdk<4'
+  sitl-bridge fly {script} --python ~/mavsdk3/bin/python
+or write it for MAVSDK 4, as missions/plain_mavsdk.py is"""
 
 
 def shipped_missions() -> list[Path]:
@@ -50,3 +79,122 @@ def _shipped(mission: Path) -> Path | None:
         return None
     candidates = (directory.joinpath(*parts) for directory in shipped_directories(_FOLDER))
     return next((candidate for candidate in candidates if is_file(candidate)), None)
+
+
+def check_mission(
+    path: Path, arguments: Sequence[str], origin: Origin, python: Path | None = None
+) -> Plan | None:
+    """Check everything about a mission that can be checked before the start.
+
+    Args:
+        path: a ``.plan`` of QGroundControl or a ``.py``.
+        arguments: for a script.
+        origin: of the world.
+        python: interpreter of a script; None for this program's.
+
+    Returns:
+        the plan; None for a script.
+
+    Raises:
+        UserError: for a mission that cannot be flown; ConfigurationError for the faults of a plan.
+    """
+    plan = check_mission_file(path, arguments, python)
+    if plan is not None:
+        away = distance((origin.latitude, origin.longitude), plan.legs[0].point)
+        if away > MAX_LEG:
+            raise UserError(
+                f"{path}: begins {away / 1000:.1f} km from the world's origin ({origin.latitude:.5f}, "
+                f"{origin.longitude:.5f}); give a --world whose origin is near the plan's home "
+                f"({plan.home[0]:.5f}, {plan.home[1]:.5f})"
+            )
+    return plan
+
+
+def check_mission_file(path: Path, arguments: Sequence[str], python: Path | None = None) -> Plan | None:
+    """Check a mission as far as that needs no world; see ``check_mission``."""
+    if not exists(path):
+        raise UserError(f"{path}: no such mission file")
+    if path.suffix == ".plan":
+        plan = load_plan(path)
+        if arguments:
+            raise UserError(f"{path}: a plan takes no arguments ({' '.join(arguments)})")
+        if python is not None:
+            raise UserError(f"{path}: sitl-bridge itself flies plans; leave out --python")
+        return plan
+    if path.suffix == ".py":
+        if python is not None:
+            check_interpreter(python, path)
+        try:
+            program = ast.parse(read_bytes(path, MAX_PROGRAM_BYTES), str(path))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            if python is not None:
+                return None  # a later Python than this one may have written it
+            raise UserError(f"{path}: is not a Python program: {error}") from error
+        require_mavsdk(program, path, python)
+        return None
+    raise UserError(f"{path}: a mission is a .plan of QGroundControl or a .py that uses MAVSDK")
+
+
+def takes_turns(mission: Path, python: Path | None = None) -> bool:
+    """Whether a checked mission uses the time gate, and so can take turns: a plan, or a script that imports
+    this program's mission scripts."""
+    if mission.suffix == ".plan":
+        return True
+    if python is not None:
+        return False
+    program = ast.parse(read_bytes(mission, MAX_PROGRAM_BYTES), str(mission))
+    return any(
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitl_bridge.session.missions")
+        for node in ast.walk(program)
+    )
+
+
+def mavsdk_3_line(program: ast.AST) -> int | None:
+    """Number of the first line that needs MAVSDK 3; None if there is none."""
+    system = {"mavsdk.System"}
+    lines, calls = [], []
+    for node in ast.walk(program):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            system |= {
+                a.asname or a.name
+                for a in node.names
+                if a.name == "System" and node.module in ("mavsdk", "mavsdk.system")
+            }
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        else:
+            calls += [node] if isinstance(node, ast.Call) else []
+            continue
+        inside = [module.split(".")[1] for module in modules if module.startswith("mavsdk.")]
+        lines += [node.lineno] if MAVSDK_3_MODULES & set(inside) else []
+    lines += [call.lineno for call in calls if ast.unparse(call.func) in system]
+    return min(lines, default=None)
+
+
+def require_mavsdk(program: ast.AST, script: Path, python: Path | None) -> None:
+    """Check that an interpreter has the MAVSDK that a script was written for.
+
+    Args:
+        program: the script, parsed.
+        script: its file.
+        python: the interpreter; None for this program's.
+
+    Raises:
+        UserError: for a script of MAVSDK 3 without it, with the commands that help.
+    """
+    line = mavsdk_3_line(program)
+    if line is None:
+        return
+    found = package_version(python or THIS, "mavsdk")
+    if found is not None and int(found.partition(".")[0]) < 4:
+        return
+    has = "no mavsdk" if found is None else f"mavsdk {found}"
+    renamed = "" if package_version(python or THIS, "mavsdk-grpc") is None else (
+        ", or import mavsdk_grpc in place of mavsdk, which that interpreter has"
+    )  # fmt: skip
+    raise UserError(
+        f"{script}: line {line} needs MAVSDK 3, and {python or 'this program'} has {has}; "
+        + REMEDY.format(script=script)
+        + renamed
+    )

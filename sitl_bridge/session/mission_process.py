@@ -1,13 +1,13 @@
 """A mission in its own process: a plan or a script that uses MAVSDK, for one vehicle or for all.
 
-It is checked before anything starts, and stopped together with every process that it has started.
+It is stopped together with every process that it has started.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,89 +17,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.base.system import launch
-from sitl_bridge.base.system.interpreter import check_interpreter
 from sitl_bridge.base.system.signals import uninterrupted
-from sitl_bridge.core.world.world import Origin
-from sitl_bridge.plan.plan import Plan, distance
-from sitl_bridge.plan.plan_file import MAX_LEG, load_plan
-from sitl_bridge.session.mavsdk_version import require_mavsdk
-from sitl_bridge.session.missions.mission_script import INTERRUPTED
+from sitl_bridge.session.missions.environment import INTERRUPTED
 from sitl_bridge.session.missions.time_gate import TURN_VARIABLE, VARIABLE, MissionGate
-from sitl_bridge.session.uncaught_error import UncaughtError
 
 MISSION_STOP = 4.0
 """s of wall time for a mission to end after SIGTERM: it may command the vehicle to hold first."""
-
-
-def check_mission(
-    path: Path, arguments: Sequence[str], origin: Origin, python: Path | None = None
-) -> Plan | None:
-    """Check everything about a mission that can be checked before the start.
-
-    Args:
-        path: a ``.plan`` of QGroundControl or a ``.py``.
-        arguments: for a script.
-        origin: of the world.
-        python: interpreter of a script; None for this program's.
-
-    Returns:
-        the plan; None for a script.
-
-    Raises:
-        UserError: for a mission that cannot be flown; ConfigurationError for the faults of a plan.
-    """
-    plan = check_mission_file(path, arguments, python)
-    if plan is not None:
-        away = distance((origin.latitude, origin.longitude), plan.legs[0].point)
-        if away > MAX_LEG:
-            raise UserError(
-                f"{path}: begins {away / 1000:.1f} km from the world's origin ({origin.latitude:.5f}, "
-                f"{origin.longitude:.5f}); give a --world whose origin is near the plan's home "
-                f"({plan.home[0]:.5f}, {plan.home[1]:.5f})"
-            )
-    return plan
-
-
-def check_mission_file(path: Path, arguments: Sequence[str], python: Path | None = None) -> Plan | None:
-    """Check a mission as far as that needs no world; see ``check_mission``."""
-    if not exists(path):
-        raise UserError(f"{path}: no such mission file")
-    if path.suffix == ".plan":
-        plan = load_plan(path)
-        if arguments:
-            raise UserError(f"{path}: a plan takes no arguments ({' '.join(arguments)})")
-        if python is not None:
-            raise UserError(f"{path}: sitl-bridge itself flies plans; leave out --python")
-        return plan
-    if path.suffix == ".py":
-        if python is not None:
-            check_interpreter(python, path)
-        try:
-            program = ast.parse(read_bytes(path, MAX_PROGRAM_BYTES), str(path))
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            if python is not None:
-                return None  # a later Python than this one may have written it
-            raise UserError(f"{path}: is not a Python program: {error}") from error
-        require_mavsdk(program, path, python)
-        return None
-    raise UserError(f"{path}: a mission is a .plan of QGroundControl or a .py that uses MAVSDK")
-
-
-def takes_turns(mission: Path, python: Path | None = None) -> bool:
-    """Whether a checked mission uses the time gate, and so can take turns: a plan, or a script that imports
-    this program's mission scripts."""
-    if mission.suffix == ".plan":
-        return True
-    if python is not None:
-        return False
-    program = ast.parse(read_bytes(mission, MAX_PROGRAM_BYTES), str(mission))
-    return any(
-        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitl_bridge.session.missions")
-        for node in ast.walk(program)
-    )
 
 
 class MissionProcess:
@@ -204,3 +128,42 @@ class MissionProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+_BEGIN = "Traceback (most recent call last):"
+_FRAME = re.compile(r' +File "(.*)", line (\d+)')
+
+
+class UncaughtError:
+    """The last traceback that a program has printed.
+
+    An error's text may have many lines, of which the first says what happened.
+
+    Args:
+        script: of the program, whose lines are named.
+
+    Attributes:
+        last: the line that names the error; empty before one.
+    """
+
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._within = False
+        self._place = ""
+        self.last = ""
+
+    def read(self, line: str) -> None:
+        """Take a line that the program has printed."""
+        if line == _BEGIN:
+            self._within, self._place, self.last = True, "", ""
+        elif self._within and not line.startswith(" "):
+            self._within, self.last = False, line
+        elif self._within:
+            frame = _FRAME.match(line)
+            if frame is not None and Path(frame[1]) == Path(self._script).absolute():
+                self._place = f" ({Path(self._script).name}, line {frame[2]})"
+
+    @property
+    def text(self) -> str:
+        """The error, with the line of the script in which it came up; empty if there was none."""
+        return self.last + self._place if self.last else ""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, Decoder, frames, message_id, sender_ids
@@ -39,6 +40,10 @@ PAYLOAD_PORT = 14030
 POLL: Final = 0.015
 """s of wall time between reads of the socket: at 25 times real time the battery is still sent at 2.5 Hz of
 simulated time, and the thread wakes 67 times a second."""
+
+FLEET_POLL = 4
+"""Longest poll period in units of POLL, for this number of vehicles or more: 60 ms, in which at 3 times real
+time less than BATTERY_PERIOD passes."""
 
 BATTERY_PERIOD = 200_000
 """us of simulated time between BATTERY_STATUS messages (5 Hz) if the poll is fast enough."""
@@ -532,3 +537,33 @@ class PayloadLink:
             component, mavlink.MAVLink(None, srcSystem=self.system_id, srcComponent=component)
         )
         self._monitor.send_as(sender, messages)
+
+
+class MonitorThread:
+    """Polls all monitors; less often for several vehicles, because their simulated time runs slower.
+
+    Args:
+        monitors: opened.
+        errors: receives errors of reading; polling continues after them.
+    """
+
+    def __init__(self, monitors: list[Monitor], errors: ErrorLog) -> None:
+        self._monitors = monitors
+        self._errors = errors
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
+
+    def start(self) -> None:
+        """Start polling."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop polling."""
+        self._stop.set()
+        self._thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        while not self._stop.wait(POLL * min(len(self._monitors), FLEET_POLL)):
+            for monitor in self._monitors:
+                with self._errors.guard(f"reading of telemetry on UDP port {monitor.port}"):
+                    monitor.poll()

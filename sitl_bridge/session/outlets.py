@@ -15,10 +15,10 @@ from sitl_bridge.live.bus.execution import CommandWitness
 from sitl_bridge.live.bus.outlet import Outlet
 from sitl_bridge.live.bus.run_source import RunSource
 from sitl_bridge.live.bus.simulation_commands import OnCommand
-from sitl_bridge.session.outlet_choices import OutletChoices
+from sitl_bridge.session.settings import OutletSettings
 
 
-class Shower(Protocol):
+class RunOutput(Protocol):
     """Shows a run to others until it is closed."""
 
     def start(self) -> None:
@@ -31,7 +31,7 @@ class Shower(Protocol):
 
 
 @dataclass(frozen=True)
-class ShownRun:
+class RunContext:
     """A run that has begun to record.
 
     Attributes:
@@ -58,37 +58,34 @@ class ShownRun:
     stacks: Callable[[], list[StackReport]] = list
 
 
-def start_outlets(
-    run: ShownRun, bus: BusAddress | None, choices: OutletChoices, keep: Callable[[Shower], object]
-) -> None:
-    """Start what is chosen.
+def start_outlets(run: RunContext, settings: OutletSettings, keep: Callable[[RunOutput], object]) -> None:
+    """Start what shows a run.
 
     Args:
         run: that is shown.
-        bus: broker; None for none.
-        choices: pages and streams.
+        settings: of the outlets.
         keep: takes each outlet before it starts, to close it at the end.
 
     Raises:
         UserError: for a port in use.
     """
-    made: list[Shower] = []
-    if bus is not None:
-        made.append(_bus(run, bus))
-    if choices.view is not None:
-        made.append(_live_view(run, choices.view))
-    if choices.viewer is not None:
-        made.append(_viewer_stream(run, choices.viewer))
-    if choices.samples is not None:
-        made.append(_sample_socket(run, choices.samples))
-    if choices.stream is not None:
-        made.append(_foxglove_stream(run, choices.stream))
+    made: list[RunOutput] = []
+    if settings.bus is not None:
+        made.append(_bus(run, settings.bus))
+    if settings.view is not None:
+        made.append(_live_view(run, settings.view))
+    if settings.viewer is not None:
+        made.append(_viewer_stream(run, settings.viewer))
+    if settings.samples is not None:
+        made.append(_sample_socket(run, settings.samples))
+    if settings.stream is not None:
+        made.append(_foxglove_stream(run, settings.stream))
     for outlet in made:
         keep(outlet)
         outlet.start()
 
 
-def _bus(run: ShownRun, address: BusAddress) -> Outlet:
+def _bus(run: RunContext, address: BusAddress) -> Outlet:
     from sitl_bridge.live.bus.bus import Bus  # importing MQTT takes time, which other runs save
 
     return Bus(
@@ -104,7 +101,7 @@ def _bus(run: ShownRun, address: BusAddress) -> Outlet:
     )
 
 
-def _live_view(run: ShownRun, port: int) -> Outlet:
+def _live_view(run: RunContext, port: int) -> Outlet:
     from sitl_bridge.live.view.live_view import LiveView, last_samples
 
     return LiveView(
@@ -121,7 +118,7 @@ def _live_view(run: ShownRun, port: int) -> Outlet:
     )
 
 
-def _viewer_stream(run: ShownRun, target: tuple[str, int]) -> Outlet:
+def _viewer_stream(run: RunContext, target: tuple[str, int]) -> Outlet:
     from sitl_bridge.live.view.stream_outlets import viewer_stream
 
     return viewer_stream(
@@ -129,13 +126,13 @@ def _viewer_stream(run: ShownRun, target: tuple[str, int]) -> Outlet:
     )
 
 
-def _sample_socket(run: ShownRun, path: Path) -> Shower:
+def _sample_socket(run: RunContext, path: Path) -> RunOutput:
     from sitl_bridge.analysis.export.sample_socket import SampleSocket
 
     return SampleSocket(path, run.hosts, run.source.simulation.names, run.notify)
 
 
-def _foxglove_stream(run: ShownRun, address: tuple[str, int]) -> Outlet:
+def _foxglove_stream(run: RunContext, address: tuple[str, int]) -> Outlet:
     from sitl_bridge.live.view.live_view import last_samples
     from sitl_bridge.live.view.stream_outlets import foxglove_stream
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.events import EventSpecification, actions
-from sitl_bridge.session.fleet_outcome import FleetOutcome
-from sitl_bridge.session.fleet_settings import FleetSettings
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
-from sitl_bridge.session.session import TICK, FleetSession
+from sitl_bridge.session.outcome import FlightOutcome
+from sitl_bridge.session.session import TICK, Session
+from sitl_bridge.session.settings import FlightSettings
 
 ROUND = 5_000_000
 """us: a flight is ready at a multiple of this, so that one seed repeats closely."""
@@ -25,7 +25,7 @@ LOOK = 0.5
 """s of wall time between looks at the processes while simulated time passes."""
 
 
-class ReadySession(FleetSession):
+class ReadySession(Session):
     """A session whose vehicles are ready to arm once :meth:`settle` has returned; time stands still then.
 
     Args:
@@ -39,7 +39,7 @@ class ReadySession(FleetSession):
         UserError: for everything the user can mend: settings, ports that are taken, PX4.
     """
 
-    def __init__(self, settings: FleetSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
+    def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
         super().__init__(settings, notify)
         self.ready_at: int | None = None
         self._confirmed = False
@@ -70,7 +70,7 @@ class ReadySession(FleetSession):
             UserError: when it will not become ready, with the reason.
         """
         self.refuse_trouble()
-        progress = self.fleet_progress()
+        progress = self.progress()
         self._begin_without_late(progress)
         if not self._confirmed and self._parameters_read(progress):
             self._report_parameters()
@@ -172,7 +172,7 @@ class ReadySession(FleetSession):
         Raises:
             UserError: with the reason.
         """
-        progress = self._final = self.fleet_progress()
+        progress = self._final = self.progress()
         steps, now = progress.server.steps, time.monotonic()
         waits = progress.server.paused and not self._advancing
         if steps != self._moved[0] or waits:
@@ -185,14 +185,14 @@ class ReadySession(FleetSession):
 
     # ---------------------------------------------------------------- afterwards
 
-    def end(self, reason: str) -> FleetOutcome:
+    def end(self, reason: str) -> FlightOutcome:
         """Stop everything, judge the flight and write its summary.
 
         Args:
             reason: why the test of the flight failed; empty where it passed.
         """
         self._held.set()
-        self._final = self.fleet_progress()
+        self._final = self.progress()
         self._wall = time.monotonic() - self._begun
         self._reason = reason
-        return self.conclude_fleet()
+        return self.conclude()

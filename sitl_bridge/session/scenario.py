@@ -39,7 +39,6 @@ from sitl_bridge.core.world.world_file import (
 )
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.session.old_scenario import old_faults
 from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
 from sitl_bridge.swarm.avoidance.specification import (
     MOST_OBSTACLES,
@@ -253,9 +252,6 @@ def load_scenario(
         ConfigurationError: with every fault, its line, path and remedy.
     """
     document = read(file)
-    old = old_faults(document)
-    if old:
-        raise ConfigurationError(document.source, [str(fault) for fault in old])
     return assemble(validate(Scenario, document), document, file, seed=seed, world=world)
 
 

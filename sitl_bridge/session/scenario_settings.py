@@ -5,71 +5,69 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from sitl_bridge.analysis.report.measures import checked_limits
+from sitl_bridge.analysis.evaluation.measures import checked_limits
 from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
-from sitl_bridge.session.autopilot_choice import choose_autopilot
 from sitl_bridge.session.event_support import refuse_events
-from sitl_bridge.session.fleet_settings import ORDERS, RUN_DIRECTORY, FleetSettings
-from sitl_bridge.session.flight_choices import Choices
-from sitl_bridge.session.mission_file import mission_of_scenario
-from sitl_bridge.session.mission_process import check_mission
+from sitl_bridge.session.mission_file import check_mission, mission_of_scenario
 from sitl_bridge.session.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
-from sitl_bridge.session.vehicle_run import SessionVehicle, controller_faults
+from sitl_bridge.session.settings import (
+    ORDERS,
+    RUN_DIRECTORY,
+    FlightOptions,
+    FlightSettings,
+    VehicleSettings,
+    choose_autopilot,
+    controller_faults,
+)
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 
 
-def scenario_settings(file: Path, choices: Choices) -> FleetSettings:
+def scenario_settings(file: Path, options: FlightOptions) -> FlightSettings:
     """Read a scenario file and make the settings of its flight.
 
     Raises:
         ConfigurationError: with every fault of the file and its line, or of the files it names.
     """
-    scenario = load_scenario(file, seed=choices.seed, world=choices.world)
+    scenario = load_scenario(file, seed=options.seed, world=options.world)
     refuse_events(scenario, "fly")
-    return settings_of(scenario, file, choices)
+    return settings_of(scenario, file, options)
 
 
-def settings_of(scenario: LoadedScenario, file: Path, choices: Choices) -> FleetSettings:
+def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) -> FlightSettings:
     """The settings of a scenario's flight; its events are not checked for an effect in flight.
 
     Raises:
         ConfigurationError: with every fault of the file and its line, or of the files it names.
     """
     specification = scenario.specification
-    vehicles = _vehicles(scenario, file, choices)
+    vehicles = _vehicles(scenario, file, options)
     swarm = scenario.formation is not None or scenario.avoidance is not None
     if swarm:
-        _refuse_python(file, choices)
-    if swarm and choices.arguments:
-        raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(choices.arguments)}"])
-    command = _swarm_command(scenario, file, choices, vehicles) if swarm else _script(scenario, file, choices)
+        _refuse_python(file, options)
+    if swarm and options.arguments:
+        raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(options.arguments)}"])
+    command = _swarm_command(scenario, file, options, vehicles) if swarm else _script(scenario, file, options)
     apart: dict[str, float | None] = {}
     if scenario.avoidance is not None:
         _check_avoidance(scenario)
         apart["separation"] = scenario.avoidance.controller.distances.minimum
-    limits = (choices.time_limit, specification.time_limit)
-    return FleetSettings(
-        vehicles=vehicles,
-        name=scenario.name,
+    return FlightSettings.from_options(
+        options,
+        vehicles,
+        scenario.name,
         world=scenario.world,
         seed=scenario.seed,
-        speed=choices.speed,
-        px4=choices.px4,
-        runs=choices.runs,
         mission=command,
         mission_prepares=scenario.avoidance is not None,
-        python=None if specification.mission is None else _python(specification.python, file, choices),
-        time_limit=next((x for x in limits if x is not None), math.inf),
+        python=None if specification.mission is None else _python(specification.python, file, options),
+        time_limit=math.inf if specification.time_limit is None else specification.time_limit,
         on_stall=specification.on_stall,
         proximity=scenario.proximity,
         events=scenario.events,
-        bus=choices.bus,
-        outlets=choices.outlets,
-        expose=choices.expose,
-        limits=apart | limits_of(scenario) | dict(choices.limits),
+        limits=apart | limits_of(scenario),
     )
 
 
@@ -102,12 +100,12 @@ def _check_avoidance(scenario: LoadedScenario) -> None:
     check_launch(scenario.avoidance, deviation, scenario.document.source)
 
 
-def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[SessionVehicle, ...]:
+def _vehicles(scenario: LoadedScenario, file: Path, options: FlightOptions) -> tuple[VehicleSettings, ...]:
     faults: list[str] = []
     for i, group in enumerate(scenario.specification.vehicles):
         if group.mission is None:
             continue
-        python, origin = _python_of(group, file, choices), scenario.world.origin
+        python, origin = _python_of(group, file, options), scenario.world.origin
         try:
             check_mission(mission_of_scenario(file, group.mission), group.arguments, origin, python)
         except UserError as error:
@@ -121,25 +119,25 @@ def _vehicles(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[S
     if faults:
         raise ConfigurationError(str(file), faults)
     return tuple(
-        _settings(vehicle, choices.instance + number, file, choices)
+        _settings(vehicle, options.instance + number, file, options)
         for number, vehicle in enumerate(scenario.vehicles)
     )
 
 
-def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, choices: Choices) -> SessionVehicle:
+def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, options: FlightOptions) -> VehicleSettings:
     group = vehicle.specification
-    return SessionVehicle(
+    return VehicleSettings(
         vehicle.airframe,
         name=vehicle.name,
         position=vehicle.position,
         yaw=vehicle.yaw,
         instance=instance,
-        autopilot=group.autopilot if choices.autopilot == "auto" else choices.autopilot,
+        autopilot=group.autopilot if options.autopilot == "auto" else options.autopilot,
         controller=_law(vehicle, file),
         parameters=group.parameters,
         mission=None if group.mission is None else mission_of_scenario(file, group.mission),
         arguments=group.arguments,
-        python=_python_of(group, file, choices),
+        python=_python_of(group, file, options),
     )
 
 
@@ -149,29 +147,29 @@ def _law(vehicle: ScenarioVehicle, file: Path) -> str | None:
     return None if law is None else beside(law, file.parent.resolve())
 
 
-def _refuse_python(file: Path, choices: Choices) -> None:
+def _refuse_python(file: Path, options: FlightOptions) -> None:
     """Refuse --python for a formation or avoidance, which this program's own interpreter flies."""
-    if choices.python is not None:
+    if options.python is not None:
         raise ConfigurationError(
             str(file), ["sitl-bridge itself flies formations and avoidance; leave out --python"]
         )
 
 
-def _python_of(group: VehicleSpecification, file: Path, choices: Choices) -> Path | None:
+def _python_of(group: VehicleSpecification, file: Path, options: FlightOptions) -> Path | None:
     """Interpreter of a vehicle's own script; plans have none."""
     if group.mission is None or (group.mission.suffix == ".plan" and group.python is None):
         return None
-    return _python(group.python, file, choices)
+    return _python(group.python, file, options)
 
 
-def _python(name: str | None, file: Path, choices: Choices) -> Path | None:
+def _python(name: str | None, file: Path, options: FlightOptions) -> Path | None:
     """Interpreter of a script: the command line's, else the file's; its path is relative to the file.
 
     Raises:
         ConfigurationError: if there is none.
     """
-    if choices.python is not None or name is None:
-        return choices.python
+    if options.python is not None or name is None:
+        return options.python
     try:
         return find_interpreter(name, file.parent)
     except UserError as error:
@@ -180,7 +178,7 @@ def _python(name: str | None, file: Path, choices: Choices) -> Path | None:
 
 
 def _swarm_command(
-    scenario: LoadedScenario, file: Path, choices: Choices, vehicles: tuple[SessionVehicle, ...]
+    scenario: LoadedScenario, file: Path, options: FlightOptions, vehicles: tuple[VehicleSettings, ...]
 ) -> tuple[str, ...]:
     """Arguments of the interpreter for the program that flies a formation or avoidance."""
     kind = "formation" if scenario.formation is not None else "avoidance"
@@ -191,14 +189,14 @@ def _swarm_command(
         command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
     command += ["--seed", str(scenario.seed)]
     if kind == "avoidance":
-        builtin = all(choose_autopilot(vehicle.autopilot, choices.px4).px4 is None for vehicle in vehicles)
+        builtin = all(choose_autopilot(vehicle.autopilot, options.px4).px4 is None for vehicle in vehicles)
         command += ["--stack", "builtin" if builtin else "px4"]
-    elif choices.bus is not None:
+    elif options.outlets.bus is not None:
         command += ["--orders", ORDERS]
     return tuple(command)
 
 
-def _script(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[str, ...] | None:
+def _script(scenario: LoadedScenario, file: Path, options: FlightOptions) -> tuple[str, ...] | None:
     """Arguments of the interpreter for the script of all vehicles; None if each has its own mission."""
     specification = scenario.specification
     if specification.mission is None:
@@ -207,8 +205,8 @@ def _script(scenario: LoadedScenario, file: Path, choices: Choices) -> tuple[str
     if script.suffix == ".plan":
         raise scenario.fault(("mission",), "a plan is for one vehicle; set it as mission of each vehicle")
     try:
-        check_mission(script, (), scenario.world.origin, _python(specification.python, file, choices))
+        check_mission(script, (), scenario.world.origin, _python(specification.python, file, options))
     except UserError as error:
         lines = [fault_line(scenario.document, ("mission",), fault) for fault in faults_of(error)]
         raise ConfigurationError(str(file), lines) from error
-    return (str(script), *specification.arguments, *choices.arguments)
+    return (str(script), *specification.arguments, *options.arguments)

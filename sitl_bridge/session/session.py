@@ -1,6 +1,6 @@
-"""A flight of any number of vehicles from start to end: simulation, link, flight stacks, missions.
+"""A run of any number of vehicles from start to end: simulation, link, flight stacks, missions.
 
-One vehicle's part is in vehicle_run.py, the display in ``cli/fly.py``, settings in scenario_settings.py.
+Its settings are in settings.py, one vehicle's part is in vehicle_run.py, the display in cli/fly.py.
 """
 
 from __future__ import annotations
@@ -10,41 +10,42 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sitl_bridge.analysis.report.object_contacts import object_contacts
-from sitl_bridge.analysis.report.summary import Outcome
 from sitl_bridge.base.error_log import ErrorLog, cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.base.system.signals import uninterrupted
+from sitl_bridge.core.sensors.perception.obstacle_map import reports_obstacles
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent, affected_vehicles
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.link_sockets import require_free_link
-from sitl_bridge.link.hil.ports import FIRST_PORT, STACK_PORTS
+from sitl_bridge.link.hil.link_status import ServerStatus
+from sitl_bridge.link.hil.ports import STACK_PORTS
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.link.px4.px4_process import require_free_instance
+from sitl_bridge.link.px4.vehicle_status import VehicleStatus
+from sitl_bridge.live.bus.address import is_this_machine
+from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.session.autopilot_choice import AutopilotChoice
 from sitl_bridge.session.fleet_missions import FleetMissions, mission_failed
-from sitl_bridge.session.fleet_outcome import FleetOutcome, FleetProgress, conclude
-from sitl_bridge.session.fleet_settings import ORDERS, FleetSettings
 from sitl_bridge.session.flight_commands import FlightCommands, stack_reports
-from sitl_bridge.session.monitor import PAYLOAD_PORT
-from sitl_bridge.session.monitor_thread import MonitorThread
-from sitl_bridge.session.outlets import ShownRun, start_outlets
-from sitl_bridge.session.stack_signals import fail_stack
-from sitl_bridge.session.vehicle_run import SessionVehicle, VehicleRun, require_free_udp, sensor_hosts
+from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
+from sitl_bridge.session.outlets import RunContext, start_outlets
+from sitl_bridge.session.settings import ORDERS, AutopilotChoice, FlightSettings, VehicleSettings
+from sitl_bridge.session.vehicle_run import VehicleRun, require_free_udp, sensor_hosts
 
 if TYPE_CHECKING:
+    from sitl_bridge.analysis.evaluation.summary import Outcome
     from sitl_bridge.session.missions.orders_pipe import OrdersPipe
+    from sitl_bridge.session.outcome import FlightOutcome
 
 STANDSTILL = 60.0
 """s of wall time without a step after which the run ends: far above the link's limits and machine pauses."""
@@ -65,12 +66,24 @@ READY_LIMIT = 30.0
 """s of wall time until PX4 must have connected, which normally takes well under one second."""
 
 
-class FleetSession:
-    """A flight; use it in a ``with`` block, call :meth:`fly`, then :meth:`conclude`.
+@dataclass(frozen=True)
+class Progress:
+    """State of a flight."""
+
+    server: ServerStatus
+    vehicles: tuple[VehicleStatus, ...]
+    lost: tuple[bool, ...]
+    """Vehicles whose flight stack has ended."""
+
+
+class Session:
+    """A run; use it in a ``with`` block.  Call :meth:`fly`, then :meth:`conclude`.
 
     A flight of several vehicles continues without a vehicle whose flight stack ends: that is reported, and
     its motors stop.  It continues without one that stalls, according to ``on_stall``, and without one that
     has not connected within READY_LIMIT, which may join later.  A flight of a single vehicle ends instead.
+
+    With external flight stacks it serves the simulation until it is stopped; call :meth:`wait`.
 
     Args:
         settings: checked here, before anything starts.
@@ -80,8 +93,8 @@ class FleetSession:
         UserError: for invalid settings, ports that are taken, or a PX4 that does not start.
     """
 
-    def __init__(self, settings: FleetSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
-        self.fleet = settings
+    def __init__(self, settings: FlightSettings, notify: Callable[[str], None] = lambda _line: None) -> None:
+        self.settings = settings
         self.choices = settings.check()
         self.errors = ErrorLog(self.say)
         self._notify = notify
@@ -92,7 +105,7 @@ class FleetSession:
         self._orders: OrdersPipe | None = None
         self._begun = time.monotonic()
         self._stopped = False
-        self._final: FleetProgress | None = None
+        self._final: Progress | None = None
         self._reason = INTERRUPTION if settings.has_mission else ""
         self._wall = math.nan
         self.vehicles: tuple[VehicleRun, ...] = ()
@@ -114,33 +127,58 @@ class FleetSession:
 
     def _start(self) -> None:
         """Open ports and files first, start processes last."""
-        fleet = self.fleet
-        for settings, (autopilot, _) in zip(fleet.vehicles, self.choices, strict=True):
-            if fleet.has_mission:  # else a script of the user's may be listening already
-                purpose = "on which the mission receives the vehicle's messages"
-                require_free_udp(settings.offboard_port, purpose)
-            require_free_udp(PAYLOAD_PORT + settings.instance, "on which this program receives them")
-            for link, port in STACK_PORTS.items() if autopilot.px4 is None else ():
-                require_free_udp(port + settings.instance, f"the flight stack's {link} link")
-            require_free_link("127.0.0.1", FIRST_PORT + settings.instance)
-            if autopilot.px4 is not None:
-                require_free_instance(settings.instance)
-        self.directory = RunDirectory(fleet.runs, fleet.name)
+        settings, external = self.settings, self.settings.external
+        self._require_ports()
+        self.directory = RunDirectory(settings.runs, settings.name)
         self._stack.callback(self.directory.close)
-        self.world = World(events.with_gusts(fleet.world, fleet.events))
+        if external is not None and external.startup is not None:
+            self._write_startup_files(external.startup, battery=external.battery)
+        self.world = World(events.with_gusts(settings.world, settings.events))
         self.vehicles = tuple(
             self._vehicle_run(number, vehicle, autopilot)
-            for number, (vehicle, (autopilot, _)) in enumerate(zip(fleet.vehicles, self.choices, strict=True))
+            for number, (vehicle, (autopilot, _)) in enumerate(
+                zip(settings.vehicles, self.choices, strict=True)
+            )
         )
         # The built-in stacks start first, so that they compile while the simulation compiles.
         for vehicle in self.vehicles:
-            if vehicle.autopilot.px4 is None:
+            if vehicle.autopilot.kind == "builtin":
                 self._stack.callback(vehicle.stop)
-                vehicle.start_builtin(fleet.world, STEP, fleet.speed)
+                vehicle.start_builtin(settings.world, STEP, settings.speed)
         with announced(self.say, "the simulation and its link"):
             self._build_simulation()
         self._describe()
-        self._open_monitors()
+        if external is None or external.battery:
+            self._open_monitors()
+        if external is None:
+            self._prepare_missions()
+        else:
+            self._warn_of_external()
+        self.server.start()
+        self._start_outlets()
+        if external is None:
+            self._start_stacks()
+
+    def _require_ports(self) -> None:
+        """Refuse ports that are taken."""
+        settings = self.settings
+        for vehicle, (autopilot, _) in zip(settings.vehicles, self.choices, strict=True):
+            if settings.has_mission:  # else a script of the user's may be listening already
+                purpose = "on which the mission receives the vehicle's messages"
+                require_free_udp(vehicle.offboard_port, purpose)
+            if settings.external is None:
+                require_free_udp(PAYLOAD_PORT + vehicle.instance, "on which this program receives them")
+            for link, port in STACK_PORTS.items() if autopilot.kind == "builtin" else ():
+                require_free_udp(port + vehicle.instance, f"the flight stack's {link} link")
+        for port in settings.ports:
+            require_free_link(settings.host, port)
+        for vehicle, (autopilot, _) in zip(settings.vehicles, self.choices, strict=True):
+            if autopilot.kind == "px4":
+                from sitl_bridge.link.px4.px4_process import require_free_instance  # imports scipy
+
+                require_free_instance(vehicle.instance)
+
+    def _prepare_missions(self) -> None:
         missions = self.missions = self._fleet_missions()
         missions.prepare()
         # PX4's start script runs in wall time; simulated time must not run far ahead of the script.
@@ -148,45 +186,85 @@ class FleetSession:
         self._start_limit.at_most(1.0)
         if missions.turn:
             self._start_limit.run_until(missions.turn)  # where their first turn begins
-        self.server.start()
-        self._start_outlets()
+
+    def _start_stacks(self) -> None:
+        """Start PX4, and wait for the built-in stacks, which have been started."""
+        settings = self.settings
         for vehicle in self.vehicles:
-            if vehicle.autopilot.px4 is not None:
+            if vehicle.autopilot.kind == "px4":
                 self._stack.callback(vehicle.stop)
-                vehicle.start_px4(self.world, fleet.speed, lean=len(self.vehicles) > 1, expose=fleet.expose)
+                vehicle.start_px4(
+                    self.world, settings.speed, lean=len(self.vehicles) > 1, expose=settings.expose
+                )
         self._begun = time.monotonic()
         stacks = [v.flight_stack for v in self.vehicles if v.flight_stack is not None]
         self._stack.enter_context(ProcessorPlacement(stacks, self.server.thread_id))
         self._wait_for_builtin()
 
+    def _write_startup_files(self, directory: Path, *, battery: bool) -> None:
+        """Write the files that give PX4 the airframe's parameters; any version of PX4 may read them."""
+        # Computing parameters imports scipy, which takes time that other runs save.
+        from sitl_bridge.link.px4.airframe_parameters import parameters_for
+        from sitl_bridge.link.px4.startup import write_startup_files
+        from sitl_bridge.link.px4.versions import named_for
+
+        settings = self.settings
+        parameters = parameters_for(
+            settings.vehicles[0].airframe,
+            World(settings.world),
+            speed=settings.speed,
+            battery_over_mavlink=battery,
+        )
+        self.say(f"PX4's start-up files: {write_startup_files(directory, named_for(parameters, None))}")
+
+    def _warn_of_external(self) -> None:
+        """Say where the recording is, and warn of what external flight stacks cannot have."""
+        settings = self.settings
+        assert settings.external is not None
+        self.say(f"run directory {self.directory.path}")
+        if not is_this_machine(settings.host):
+            self.say(
+                f"warning: any program that reaches {settings.host}:{settings.ports[0]} can connect as the"
+                " flight stack; the link has no password"
+            )
+        if settings.external.battery:
+            return
+        airframe = settings.vehicles[0].airframe
+        if any(reports_obstacles(sensor) for sensor in airframe.seeing_sensors()):
+            self.say("warning: obstacle distances reach PX4, on this host, with --battery only")
+        elif any(isinstance(host, PayloadRunner) for host in self.server.hosts):
+            self.say("warning: PX4 on this host reaches the camera with --battery only")
+
     def _start_outlets(self) -> None:
-        fleet = self.fleet
-        if fleet.bus is not None and fleet.mission is not None and ORDERS in fleet.mission:
+        settings = self.settings
+        if settings.outlets.bus is not None and settings.mission is not None and ORDERS in settings.mission:
             from sitl_bridge.session.missions.orders_pipe import OrdersPipe
 
             assert self.missions is not None
             self._orders = self.missions.orders = OrdersPipe()
             self._stack.callback(self._orders.close)
-        commands = FlightCommands(self.vehicles)
+        monitored = [vehicle for vehicle in self.vehicles if vehicle.monitored]
+        commands = FlightCommands(monitored)
         self._stack.callback(commands.close)
-        shown = ShownRun(
+        shown = RunContext(
             self.server,
             self.directory.path,
             self.recorder.command,
             self.errors,
             self.say,
-            tuple(vehicle.instance for vehicle in fleet.vehicles),
+            tuple(settings.instances),
             self.server.hosts,
             None if self._orders is None else self._orders.ask,
-            commands.ask,
-            lambda: stack_reports(self.vehicles),
+            commands.ask if monitored else None,
+            lambda: stack_reports(monitored),
         )
-        start_outlets(shown, fleet.bus, fleet.outlets, lambda outlet: self._stack.callback(outlet.close))
+        start_outlets(shown, settings.outlets, lambda outlet: self._stack.callback(outlet.close))
 
-    def _vehicle_run(self, number: int, vehicle: SessionVehicle, autopilot: AutopilotChoice) -> VehicleRun:
-        alone = len(self.fleet.vehicles) == 1
+    def _vehicle_run(self, number: int, vehicle: VehicleSettings, autopilot: AutopilotChoice) -> VehicleRun:
+        alone = len(self.settings.vehicles) == 1
         directory = self.directory.autopilot if alone else self.directory.path / f"vehicle-{vehicle.name}"
-        directory.mkdir()
+        if autopilot.kind != "external":
+            directory.mkdir()
 
         def say(line: str) -> None:
             self.say(line if alone else f"{vehicle.name}: {line}")
@@ -197,29 +275,32 @@ class FleetSession:
         return VehicleRun(vehicle, autopilot, number, directory, say, log, self.errors)
 
     def _build_simulation(self) -> None:
-        fleet = self.fleet
-        setups = [VehicleSetup.from_airframe(v.airframe, v.position, v.yaw, v.name) for v in fleet.vehicles]
+        settings = self.settings
+        setups = [
+            VehicleSetup.from_airframe(v.airframe, v.position, v.yaw, v.name) for v in settings.vehicles
+        ]
         self.simulation = Simulation(
-            self.world, setups, seed=fleet.seed, step=STEP, proximity=fleet.proximity
+            self.world, setups, seed=settings.seed, step=STEP, proximity=settings.proximity
         )
         self.recorder = self._stack.enter_context(RunRecorder(self.directory.path, self.errors))
         self.server = LockstepServer(
             self.simulation,
-            ports=[FIRST_PORT + vehicle.instance for vehicle in fleet.vehicles],
-            speed=fleet.speed,
-            on_stall=fleet.on_stall,
+            ports=settings.ports,
+            host=settings.host,
+            speed=settings.speed,
+            on_stall=settings.on_stall,
             recorder=self.recorder,
-            hosts=sensor_hosts(fleet.vehicles, self.simulation, self.directory.path, self.errors),
+            hosts=sensor_hosts(settings.vehicles, self.simulation, self.directory.path, self.errors),
             notify=self._report_link,
             note_stall=self._note_stall,
             errors=self.errors,
-            prompt=[vehicle.number for vehicle in self.vehicles if vehicle.autopilot.px4 is None],
+            prompt=[vehicle.number for vehicle in self.vehicles if vehicle.autopilot.kind == "builtin"],
         )
         self._stack.callback(self.server.close)
         self.server.on_restart = lambda vehicle: self.recorder.restart(self.simulation.time, vehicle)
         self.server.prepare()
         for seconds, action in events.actions(
-            fleet.events, self.simulation, self.say, self._fail_stack, on_event=self._note_event
+            settings.events, self.simulation, self.say, self._fail_stack, on_event=self._note_event
         ):
             self.server.at(seconds, action)
 
@@ -227,8 +308,7 @@ class FleetSession:
         self.recorder.scheduled(self.simulation.time, event, begins, vehicles)
 
     def _fail_stack(self, event: StackEvent, vehicle: int) -> None:
-        stack = self.vehicles[vehicle].flight_stack
-        fail_stack(event, stack.pid if stack is not None and stack.poll() is None else None)
+        self.vehicles[vehicle].fail(event)
 
     def _open_monitors(self) -> None:
         """Open the monitors of all vehicles and poll them in one thread, which wakes as often as for one."""
@@ -251,11 +331,11 @@ class FleetSession:
                 "yaw": math.degrees(v.yaw),
                 "airframe": v.airframe.name,
             }
-            for v in self.fleet.vehicles
+            for v in self.settings.vehicles
         ]
         file = self.directory.write_json("fleet.json", {"vehicles": members})
         place = self.directory.path
-        return FleetMissions(self.fleet, self.vehicles, self.server, place, file, self.say, self.errors)
+        return FleetMissions(self.settings, self.vehicles, self.server, place, file, self.say, self.errors)
 
     def _wait_for_builtin(self) -> None:
         """Wait until the built-in stacks have connected; they may have to be compiled first.
@@ -263,7 +343,7 @@ class FleetSession:
         Raises:
             UserError: if one ends, or does not connect in time.
         """
-        waiting = [vehicle for vehicle in self.vehicles if vehicle.autopilot.px4 is None]
+        waiting = [vehicle for vehicle in self.vehicles if vehicle.autopilot.kind == "builtin"]
         while waiting:
             links = self.server.status().links
             waiting = [vehicle for vehicle in waiting if not links[vehicle.number].connected]
@@ -279,14 +359,16 @@ class FleetSession:
                 time.sleep(TICK)
 
     def _describe(self) -> None:
-        fleet = self.fleet
-        airframes = [vehicle.airframe for vehicle in fleet.vehicles]
-        facts = describe_simulation("fly", self.simulation, airframes, fleet.proximity)
-        for entry, vehicle in zip(facts["vehicles"], self.vehicles, strict=True):
-            entry |= vehicle.description(self.world, fleet.speed)
-        facts["events"] = [event.model_dump(mode="json") for event in fleet.events]
-        facts["limits"] = dict(fleet.limits)
-        self.directory.describe(speed=str(fleet.speed), **facts)
+        settings = self.settings
+        airframes = [vehicle.airframe for vehicle in settings.vehicles]
+        kind = "fly" if settings.external is None else "serve"
+        facts = describe_simulation(kind, self.simulation, airframes, settings.proximity)
+        if settings.external is None:
+            for entry, vehicle in zip(facts["vehicles"], self.vehicles, strict=True):
+                entry |= vehicle.description(self.world, settings.speed)
+            facts["events"] = [event.model_dump(mode="json") for event in settings.events]
+            facts["limits"] = dict(settings.limits)
+        self.directory.describe(speed=str(settings.speed), **facts)
 
     def stop(self) -> None:
         """Stop everything: missions first, PX4 while simulated time still runs; safe to call twice."""
@@ -322,9 +404,9 @@ class FleetSession:
         if not self._stopped:
             self.recorder.note(self.simulation.time, "stall", vehicle=vehicle, begins=begins)
 
-    def fleet_progress(self) -> FleetProgress:
+    def progress(self) -> Progress:
         """State of the flight; from any thread."""
-        return FleetProgress(
+        return Progress(
             self.server.status(),
             tuple(vehicle.monitor.status() for vehicle in self.vehicles),
             tuple(bool(vehicle.lost) for vehicle in self.vehicles),
@@ -332,7 +414,7 @@ class FleetSession:
 
     # ---------------------------------------------------------------- the flight
 
-    def fly_fleet(self, on_progress: Callable[[FleetProgress], None] = lambda _progress: None) -> bool:
+    def fly(self, on_progress: Callable[[Progress], None] = lambda _progress: None) -> bool:
         """Start the missions and monitor everything until they have ended or failed.
 
         Args:
@@ -349,7 +431,7 @@ class FleetSession:
         started = False
         last_steps, moved = -1, time.monotonic()
         while True:
-            progress = self._final = self.fleet_progress()
+            progress = self._final = self.progress()
             on_progress(progress)
             missions.mark_pause(progress.server.paused)
             now = time.monotonic()
@@ -372,7 +454,27 @@ class FleetSession:
         self._reason = reason or missions.failure() or self._losses()
         return not self._reason
 
-    def _parameters_read(self, progress: FleetProgress) -> bool:
+    @property
+    def status(self) -> ServerStatus:
+        """State of the simulation and its links, without stopping it; from any thread."""
+        return self.server.status()
+
+    def wait(self, on_status: Callable[[ServerStatus], None] = lambda _status: None) -> None:
+        """Serve until the simulation ends by itself.
+
+        Args:
+            on_status: called about 10 times per second of wall time.
+
+        Raises:
+            UserError: if the simulation has failed.
+        """
+        while self.server.running:
+            on_status(self.status)
+            time.sleep(2 * TICK)
+        if self.server.failure is not None:
+            raise self.server.failure
+
+    def _parameters_read(self, progress: Progress) -> bool:
         """Whether every PX4 has confirmed its parameters, except those that are late or lost."""
         late = time.monotonic() - self._begun > READY_LIMIT
         links = progress.server.links
@@ -405,7 +507,7 @@ class FleetSession:
                 self.say(f"{vehicle.settings.name}: {vehicle.lost_reason}; the others fly on")
                 vehicle.stop_mission()
 
-    def _begin_without_late(self, progress: FleetProgress) -> None:
+    def _begin_without_late(self, progress: Progress) -> None:
         """Start simulated time without flight stacks that have not connected in time."""
         links = progress.server.links
         waited = time.monotonic() - self._begun
@@ -420,14 +522,14 @@ class FleetSession:
         names = [vehicle.settings.name for vehicle in self.vehicles]
         scheduled = {
             vehicle
-            for event in self.fleet.events
+            for event in self.settings.events
             if isinstance(event, StackEvent) and event.kind == "stack_killed"
             for vehicle in affected_vehicles(event, names)
         }
         lost = [a.settings.name for a in self.vehicles if a.lost and a.number not in scheduled]
         return f"the flight stacks of {', '.join(lost)} ended" if lost else ""
 
-    def _failure(self, progress: FleetProgress, standstill: float) -> str:
+    def _failure(self, progress: Progress, standstill: float) -> str:
         """Reason for ending the flight; empty if there is none.
 
         Args:
@@ -450,19 +552,21 @@ class FleetSession:
         if nobody and progress.server.steps == 0 and waited > READY_LIMIT:
             port = self.server.ports[0]
             return f"{name} has not connected to port {port} within {READY_LIMIT:.0f} s"
-        if progress.server.time > self.fleet.time_limit:
-            return f"the time limit of {self.fleet.time_limit:g} s of simulated time has passed"
+        if progress.server.time > self.settings.time_limit:
+            return f"the time limit of {self.settings.time_limit:g} s of simulated time has passed"
         return ""
 
     # ---------------------------------------------------------------- afterwards
 
     def _figures(self, number: int) -> dict[str, Any]:
         """Figures of a vehicle's flight from the simulation."""
+        from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
+
         if self._final is None:
-            return {"seed": self.fleet.seed}
+            return {"seed": self.settings.seed}
         return {
             "partial": not self.recorder.complete,
-            "seed": self.fleet.seed,
+            "seed": self.settings.seed,
             "simulated_seconds": self._final.server.time,
             "wall_seconds": self._wall,
             "impact_speed": float(self.simulation.states[number]["impact_speed"]),
@@ -474,7 +578,9 @@ class FleetSession:
 
     def outcome_of(self, vehicle: VehicleRun) -> Outcome:
         """Outcome of one vehicle's flight."""
-        mission = self.fleet.name if vehicle.settings.mission is None else str(vehicle.settings.mission)
+        from sitl_bridge.analysis.evaluation.summary import Outcome
+
+        mission = self.settings.name if vehicle.settings.mission is None else str(vehicle.settings.mission)
         if len(self.vehicles) == 1:
             reason = self._reason
         elif vehicle.lost:
@@ -483,7 +589,14 @@ class FleetSession:
             reason = vehicle.mission.reason()
         else:
             reason = ""
-        return vehicle.outcome(mission, reason, **self._figures(vehicle.number))
+        return Outcome(
+            mission,
+            vehicle.settings.airframe.name,
+            not reason,
+            reason,
+            flight_stack=vehicle.autopilot.name,
+            **self._figures(vehicle.number),
+        )
 
     @property
     def started(self) -> bool:
@@ -499,11 +612,13 @@ class FleetSession:
             "ground truth": self.directory.truth,
         }
 
-    def conclude_fleet(self, *, picture: bool = True) -> FleetOutcome:
+    def conclude(self, *, picture: bool = True) -> FlightOutcome:
         """Stop everything, judge the flight, write its summary and a picture into the run directory."""
+        from sitl_bridge.session.outcome import conclude  # imports the evaluation, which flying does not need
+
         self.stop()
         return conclude(
-            self.fleet,
+            self.settings,
             {"reason": self._reason, "interrupted": self._reason == INTERRUPTION},
             self.simulation,
             self.directory,

@@ -1,149 +1,57 @@
-"""One vehicle of a flight: its settings, the process of its flight stack, its monitor and its mission.
+"""One vehicle of a run: the process of its flight stack, its monitor, its battery and its mission.
 
 The common simulation, and the order of starting and stopping, are in session.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
 import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.report.flight_record import FlightRecord
-from sitl_bridge.analysis.report.summary import Outcome, summarise
+import numpy as np
+from numpy.typing import NDArray
+
 from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
 from sitl_bridge.autopilot.process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.base.error_log import ErrorLog
-from sitl_bridge.base.errors import UserError, did_you_mean, faults_of
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
+from sitl_bridge.core.sensors.records import BATTERY
 from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.events import StackEvent
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.controller import BUILT_IN, own_controller
-from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE, Choice
 from sitl_bridge.core.world.world import World, WorldSpecification
-from sitl_bridge.link.hil.ports import offboard_port
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.link.px4.airframe_parameters import parameters_for, station_time_out
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
-from sitl_bridge.link.px4.px4_process import Px4Process
-from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage
+from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
 from sitl_bridge.perception.mapping.map_building import MapBuilder, seeing_runners
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.perception.sensor_runner import SensorRunner
-from sitl_bridge.plan.plan import Plan
-from sitl_bridge.session.autopilot_choice import AutopilotChoice, choose_autopilot
-from sitl_bridge.session.battery_feed import BatteryFeed, battery_sample
-from sitl_bridge.session.mission_process import MissionProcess, check_mission
-from sitl_bridge.session.missions.live_map import MAP_VARIABLE
-from sitl_bridge.session.missions.mission_script import SYSTEM_VARIABLE, URL_VARIABLE
+from sitl_bridge.session.mission_process import MissionProcess
+from sitl_bridge.session.missions.environment import MAP_VARIABLE, SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.session.missions.time_gate import MissionGate
-from sitl_bridge.session.monitor import Monitor
-
-Position = tuple[float, float, float]
+from sitl_bridge.session.monitor import BATTERY_PERIOD, Monitor
+from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings
 
 COMPILATION = re.compile("(still )?compil(ing|ed) ")
 """Begins a line of the built-in stack about its compilation (base/kernels/compiled.py)."""
 
 
-@dataclass(frozen=True)
-class SessionVehicle:
-    """Settings of one vehicle of a session: loaded airframe, position, flight stack, instance and mission.
-
-    A ``vehicle.VehicleSpecification`` is an entry of a scenario file, which may describe several of them.
-
-    Attributes:
-        airframe: loaded.
-        name: of the vehicle; it also seeds its random streams.
-        position: m NED of its starting point on the ground.
-        yaw: rad.
-        instance: of the flight stack; sets all ports.
-        autopilot: choice of the flight stack.
-        controller: of the built-in stack; None for the airframe's.
-        parameters: of the flight stack; they override those computed from the airframe.
-        mission: a plan or a script for this vehicle; None if one program flies all vehicles.
-        arguments: of the script.
-        python: interpreter of the script; None for this program's.
-    """
-
-    airframe: Airframe
-    name: str = "0"
-    position: Position = (0.0, 0.0, 0.0)
-    yaw: float = 0.0
-    instance: int = 0
-    autopilot: Choice = "auto"
-    controller: str | None = None
-    parameters: Mapping[str, int | float] = field(default_factory=dict)
-    mission: Path | None = None
-    arguments: tuple[str, ...] = ()
-    python: Path | None = None
-
-    @property
-    def offboard_port(self) -> int:
-        """UDP port to which the flight stack sends the offboard link."""
-        return offboard_port(self.instance)
-
-    @property
-    def url(self) -> str:
-        """MAVSDK's connection URL of the vehicle."""
-        return f"udpin://127.0.0.1:{self.offboard_port}"
-
-    def check(
-        self, world: WorldSpecification, px4: Path | None
-    ) -> tuple[AutopilotChoice | None, Plan | None, list[str]]:
-        """Check everything that can be checked before the start.
-
-        Returns:
-            the flight stack (None if it cannot be chosen), the plan if it flies one, and all faults.
-        """
-        faults = []
-        if not 0 <= self.instance <= LAST_INSTANCE:
-            faults.append(f"--instance: {self.instance} is not within 0..{LAST_INSTANCE}")
-        plan: Plan | None = None
-        autopilot: AutopilotChoice | None = None
-        try:
-            if self.mission is not None:
-                plan = check_mission(self.mission, self.arguments, world.origin, self.python)
-        except UserError as error:
-            faults += faults_of(error)
-        try:
-            autopilot = choose_autopilot(self.autopilot, px4)
-        except UserError as error:
-            faults += faults_of(error)
-        if self.controller is None:
-            return autopilot, plan, faults
-        if autopilot is not None and autopilot.px4 is not None:
-            faults.append("--controller: only the built-in stack has controllers; add --autopilot builtin")
-        else:
-            faults += [
-                f"--controller: {fault}" for fault in controller_faults(self.controller, self.airframe)
-            ]
-        return autopilot, plan, faults
-
-
-def controller_faults(law: str, airframe: Airframe) -> list[str]:
-    """Faults of a controller's name; the content of its file is checked when the stack loads it."""
-    own = own_controller(law)
-    if own is not None:
-        return [] if own[0].is_file() else [f"{own[0]}: no such file"]
-    if law not in BUILT_IN:
-        near = did_you_mean(law, BUILT_IN)
-        return [f"there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
-    if law == "rotors" and airframe.controller.rotors is None:
-        return [f"RotorS publishes no gains for {airframe.name}; use lee"]
-    return []
-
-
 def sensor_hosts(
-    vehicles: Sequence[SessionVehicle], simulation: Simulation, directory: Path, errors: ErrorLog
+    vehicles: Sequence[VehicleSettings], simulation: Simulation, directory: Path, errors: ErrorLog
 ) -> list[SensorHost]:
     """Hosts of all vehicles' sensors that are sampled between steps.
 
@@ -174,6 +82,65 @@ def sensor_hosts(
     return hosts
 
 
+def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> BatterySample | None:
+    """Latest sample of a vehicle's battery sensor, or the true state if it has no such sensor.
+
+    Args:
+        server: of the simulation.
+        cells: number in series.
+        vehicle: its number.
+
+    Returns:
+        None before a flight stack has connected, and before the first sample.
+    """
+    now = server.time_for(vehicle)
+    if now is None:
+        return None
+    values = server.sensor_values(vehicle, BATTERY)
+    if values is None:
+        voltage, current, left = (float(value) for value in server.status().battery[vehicle])
+        return BatterySample(now, voltage, current, left, 0.0, cells)
+    voltage, current, left, consumed = (float(value) for value in values[:4])
+    if voltage <= 0.0:
+        return None  # not sampled yet
+    return BatterySample(now, voltage, current, left, consumed, cells)
+
+
+class BatteryFeed:
+    """Sends the battery to the built-in stack between two steps, so that it arrives at its simulated time.
+
+    It is a ``SensorHost``; its messages do not go over the simulator link, on which PX4 reads none.
+
+    Args:
+        vehicle: its number.
+        sample: returns the present sample.
+        deliver: sends messages and returns when the stack has read them.
+    """
+
+    name, label = "battery", "the battery"
+
+    def __init__(
+        self,
+        vehicle: int,
+        sample: Callable[[], BatterySample | None],
+        deliver: Callable[[Sequence[Any]], None],
+    ) -> None:
+        self.vehicle = vehicle
+        self.due = BATTERY_PERIOD
+        self._sample, self._deliver = sample, deliver
+
+    def run(self, _state: NDArray[np.void], time: int) -> Sequence[Any]:
+        """Send the sample of this time (us)."""
+        self.due = time + BATTERY_PERIOD
+        sample = self._sample()
+        if sample is not None:
+            self._deliver([battery_message(sample)])
+        return []
+
+    def close(self) -> None:
+        """Nothing is written."""
+
+
 class VehicleRun:
     """The processes of one vehicle in flight: flight stack, monitor and mission.
 
@@ -189,7 +156,7 @@ class VehicleRun:
 
     def __init__(
         self,
-        settings: SessionVehicle,
+        settings: VehicleSettings,
         autopilot: AutopilotChoice,
         number: int,
         directory: Path,
@@ -204,8 +171,7 @@ class VehicleRun:
         self.messages: list[VehicleMessage] = []
         self.lost = ""
         """How its flight stack ended; empty while it runs."""
-        self.summary: dict[str, Any] = {}
-        """Its part of summary.json, once the flight is concluded."""
+        self._monitor: Monitor | None = None
         self.mission: MissionProcess | None = None
         self.flight_stack: ChildProcess | None = None
         self._say = say
@@ -221,6 +187,8 @@ class VehicleRun:
 
     def start_builtin(self, world: WorldSpecification, step: int, speed: float) -> None:
         """Start the built-in flight stack, for a simulation at a speed factor."""
+        from sitl_bridge.link.px4.airframe_parameters import station_time_out
+
         settings = self.settings
         configuration = Configuration(
             airframe=settings.airframe,
@@ -234,10 +202,15 @@ class VehicleRun:
 
     def px4_parameters(self, world: World, speed: float) -> dict[str, int | float]:
         """Parameters that are set in PX4."""
+        # Computing parameters imports scipy, which takes time that served simulations save.
+        from sitl_bridge.link.px4.airframe_parameters import parameters_for
+
         return dict(parameters_for(self._airframe_for_px4(), world, speed))
 
     def start_px4(self, world: World, speed: float, *, lean: bool = False, expose: bool = False) -> None:
         """Start PX4; ``lean`` and ``expose`` as of Px4Process."""
+        from sitl_bridge.link.px4.px4_process import Px4Process
+
         assert self.autopilot.px4 is not None
         airframe = self._airframe_for_px4()
         # A camera needs the link to the payload as PX4 has it.
@@ -246,7 +219,7 @@ class VehicleRun:
             self.autopilot.px4,
             self.settings.instance,
             self.directory,
-            parameters_for(airframe, world, speed),
+            self.px4_parameters(world, speed),
             self._stack_line,
             given=airframe.px4.parameters,
             lean=lean,
@@ -282,14 +255,25 @@ class VehicleRun:
         section = airframe.px4.model_copy(update={"parameters": given})
         return airframe.model_copy(update={"px4": section})
 
+    @property
+    def monitored(self) -> bool:
+        """Whether its monitor has been opened."""
+        return self._monitor is not None
+
+    @property
+    def monitor(self) -> Monitor:
+        """The link to its flight stack, once opened."""
+        assert self._monitor is not None
+        return self._monitor
+
     def open_monitor(self, server: LockstepServer) -> Monitor:
         """Create the vehicle's monitor; the caller polls it, or starts its thread."""
 
         def sample() -> BatterySample | None:
             return battery_sample(server, self.settings.airframe.battery.cells, self.number)
 
-        builtin = self.autopilot.px4 is None
-        self.monitor = Monitor(
+        builtin = self.autopilot.kind == "builtin"
+        monitor = self._monitor = Monitor(
             self.settings.instance,
             catalogue=self._catalogue(),
             battery=None if builtin else sample,
@@ -297,9 +281,9 @@ class VehicleRun:
             prompt=builtin,
         )
         if builtin:
-            server.hosts = (*server.hosts, BatteryFeed(self.number, sample, self.monitor.deliver))
+            server.hosts = (*server.hosts, BatteryFeed(self.number, sample, monitor.deliver))
         self._open_companion(server.hosts)
-        return self.monitor
+        return monitor
 
     def _open_companion(self, hosts: Sequence[SensorHost]) -> None:
         """Let the sensors send messages of a companion computer to the stack over the monitor's link."""
@@ -343,6 +327,19 @@ class VehicleRun:
         if self.mission is not None:
             self.mission.stop()
 
+    def fail(self, event: StackEvent) -> None:
+        """Kill the flight stack's process, or stop it for the event's wall time."""
+        if self.flight_stack is None or self.flight_stack.poll() is not None:
+            return
+        process = self.flight_stack.pid
+        if event.kind == "stack_killed":
+            os.kill(process, signal.SIGKILL)
+            return
+        os.kill(process, signal.SIGSTOP)
+        timer = threading.Timer(event.seconds, _resume, (process,))
+        timer.daemon = True
+        timer.start()
+
     def stop(self) -> None:
         """Stop the flight stack."""
         if self.flight_stack is not None:
@@ -351,9 +348,11 @@ class VehicleRun:
     # ---------------------------------------------------------------- messages of the flight stack
 
     def _catalogue(self) -> EventCatalogue | None:
-        if self.autopilot.px4 is None:
+        if self.autopilot.kind == "builtin":
             path = self.directory / EVENTS
             return EventCatalogue(write_whole(path, json.dumps(event_catalogue())))
+        if self.autopilot.px4 is None:
+            return None
         path = self.autopilot.px4.etc / "extras" / "all_events.json.xz"
         return EventCatalogue(path) if path.is_file() else None
 
@@ -394,39 +393,10 @@ class VehicleRun:
             "autopilot": autopilot,
         }
 
-    def outcome(self, mission: str, reason: str, **figures: Any) -> Outcome:
-        """Outcome of its flight.
 
-        Args:
-            mission: name of the mission.
-            reason: of a failure; empty if the flight succeeded.
-            figures: of the whole flight, for Outcome.
-        """
-        return Outcome(
-            mission,
-            self.settings.airframe.name,
-            not reason,
-            reason,
-            flight_stack=self.autopilot.name,
-            **figures,
-        )
-
-    def conclude(
-        self, outcome: Outcome, record: FlightRecord | None, files: Mapping[str, Path]
-    ) -> tuple[Outcome, FlightRecord | None]:
-        """Complete the outcome of its flight, and keep its part of the summary.
-
-        Args:
-            outcome: without files.
-            record: figures of the flight log; None without.
-            files: of the run, by their content.
-        """
-        ulogs = self.flight_stack.ulogs() if self.flight_stack is not None else []
-        if ulogs and record is None:
-            self._errors.add("reading of the flight log", UserError(f"{ulogs[-1]}: cannot be read"))
-        outcome = replace(outcome, logs={**files, **({"flight log": ulogs[-1]} if ulogs else {})})
-        self.summary = summarise(outcome, record, self.messages)
-        return outcome, record
+def _resume(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGCONT)
 
 
 def require_free_udp(port: int, purpose: str) -> None:

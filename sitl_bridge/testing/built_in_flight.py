@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.run_record import SUMMARY, RunRecord, read_run
-from sitl_bridge.analysis.report.summary import Outcome, summarise, whole_summary, write_json
-from sitl_bridge.analysis.report.verdict import conclude
+from sitl_bridge.analysis.evaluation.run_record import SUMMARY, RunRecord, read_run
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.analysis.evaluation.verdict import conclude
 from sitl_bridge.api.fleet import Fleet
 from sitl_bridge.api.truth_table import Recording, TruthTable
 from sitl_bridge.api.world_choice import World
@@ -21,8 +21,8 @@ from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import Timeline, actions
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.session.autopilot_choice import BUILTIN
 from sitl_bridge.session.missions.log_stamp import stamp_since
+from sitl_bridge.session.settings import BUILTIN
 from sitl_bridge.testing.flight_assertions import Array
 from sitl_bridge.testing.flight_choice import FlightChoice
 from sitl_bridge.testing.sitl_flight import SitlFlight, report_page

@@ -14,11 +14,10 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
-from sitl_bridge.session.fleet_settings import FleetSettings
 from sitl_bridge.session.link_commands import CHUNK, LinkCommands
 from sitl_bridge.session.missions.log_stamp import stamp_since
 from sitl_bridge.session.ready_session import ReadySession
-from sitl_bridge.session.vehicle_run import SessionVehicle
+from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 from sitl_bridge.testing.flight_assertions import Array
 from sitl_bridge.testing.flight_choice import FlightChoice
 from sitl_bridge.testing.sitl_flight import SitlFlight, report_page
@@ -29,10 +28,10 @@ SETTLED = 0.2
 """m/s of climb below which a take-off counts as finished."""
 
 
-def session_settings(choice: FlightChoice, runs: Path, name: str, instances: list[int]) -> FleetSettings:
+def session_settings(choice: FlightChoice, runs: Path, name: str, instances: list[int]) -> FlightSettings:
     """Settings of a session that flies a choice on these instances, one a vehicle."""
     vehicles = tuple(
-        SessionVehicle(
+        VehicleSettings(
             airframe,
             name=called,
             position=position,
@@ -44,7 +43,7 @@ def session_settings(choice: FlightChoice, runs: Path, name: str, instances: lis
             choice.airframes, choice.names, choice.positions, instances, strict=True
         )
     )
-    return FleetSettings(
+    return FlightSettings(
         vehicles,
         name,
         world=choice.world,
@@ -115,7 +114,7 @@ class LinkedFlight(SitlFlight):
         """Where MAVSDK reaches each vehicle; from the first use on, simulated time passes by itself."""
         self._free = True
         self.session.run_freely()
-        return tuple(vehicle.url for vehicle in self.session.fleet.vehicles)
+        return tuple(vehicle.url for vehicle in self.session.settings.vehicles)
 
     # ------------------------------------------------------------------ time and commands
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sitl_bridge.analysis.report.verdict import Verdict
+from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.testing.flight_assertions import Array, FlightAssertions
@@ -259,9 +259,9 @@ class SitlFlight(FlightAssertions):
 def report_page(directory: Path) -> list[tuple[str, Path]]:
     """Write the report of a run that has ended: what it is, and the file; nothing where that fails."""
     # Plots take half a second to load, which only a test that fails waits for.
+    from sitl_bridge.analysis.evaluation.run_record import read_run
     from sitl_bridge.analysis.report.report_page import write_report
     from sitl_bridge.analysis.report.reported_run import report
-    from sitl_bridge.analysis.report.run_record import read_run
 
     written: list[tuple[str, Path]] = []
     with ErrorLog(print_error).guard(f"writing of the report of {directory}"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from pyulog import ULog
 
-from sitl_bridge.analysis.report.ulog_file import read_ulog
+from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.link.px4.find import Px4Build

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyulog import ULog
 
-from sitl_bridge.analysis.report.ulog_file import read_ulog
+from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.world import Origin
 

@@ -1,4 +1,4 @@
-"""Evaluation after a flight: measures, figures, plots, the summary and the report.
+"""The report of a run: one HTML page, and pictures.
 
 The names in ``__all__`` are for ``sitl_bridge.analysis.report`` as a library; each is loaded when it is
 first used.
@@ -23,19 +23,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "KINDS": "measures",
-    "constant_setpoints": "rotors_evaluation",
-    "disturbance_results": "rotors_evaluation",
-    "evaluate": "run_evaluation",
-    "hovering": "rotors_evaluation",
-    "read_run": "run_record",
-    "report": "reported_run",
-    "settling_time": "rotors_evaluation",
-    "spectrum": "signal_analysis",
-    "step_responses": "signal_analysis",
-    "waypoint_results": "rotors_evaluation",
-    "write_figures": "paper_figures",
-    "write_report": "report_page",
+    "KINDS": "evaluation.measures",
+    "constant_setpoints": "evaluation.rotors_evaluation",
+    "disturbance_results": "evaluation.rotors_evaluation",
+    "evaluate": "evaluation.run_evaluation",
+    "hovering": "evaluation.rotors_evaluation",
+    "read_run": "evaluation.run_record",
+    "report": "report.reported_run",
+    "settling_time": "evaluation.rotors_evaluation",
+    "spectrum": "evaluation.signal_analysis",
+    "step_responses": "evaluation.signal_analysis",
+    "waypoint_results": "evaluation.rotors_evaluation",
+    "write_figures": "report.paper_figures",
+    "write_report": "report.report_page",
 }
 """Module of each name."""
 
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
 
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"sitl_bridge.analysis.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sitl_bridge.analysis.report.run_record import RunRecord
+from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.perception.shown_picture import shown_picture
 from sitl_bridge.record.picture_files import PictureFile, picture_files, sensor_folders
 

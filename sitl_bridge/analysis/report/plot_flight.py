@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sitl_bridge.analysis.report.flight_record import Array, FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import Array, FlightRecord
 from sitl_bridge.base.output_file import write_figure
 
 POINTS = 4000

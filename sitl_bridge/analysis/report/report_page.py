@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.report.flight_map import (
     fewer,
     plan_outline,
@@ -24,7 +25,6 @@ from sitl_bridge.analysis.report.flight_map import (
 from sitl_bridge.analysis.report.report_text import body
 from sitl_bridge.analysis.report.reported_run import Reported
 from sitl_bridge.analysis.report.run_events import LANES
-from sitl_bridge.analysis.report.run_record import RunRecord
 from sitl_bridge.analysis.report.time_lines import (
     Line,
     Plot,

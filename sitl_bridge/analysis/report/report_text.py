@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.report.measures import KINDS, Measure
+from sitl_bridge.analysis.evaluation.measures import KINDS, Measure
+from sitl_bridge.analysis.evaluation.run_record import RunRecord
+from sitl_bridge.analysis.evaluation.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN
 from sitl_bridge.analysis.report.reported_run import Reported
 from sitl_bridge.analysis.report.run_events import TimelineEntry
-from sitl_bridge.analysis.report.run_record import RunRecord
-from sitl_bridge.analysis.report.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN
 
 VERDICTS = {
     SUCCEEDED: ("passed", "\N{HEAVY CHECK MARK}"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sitl_bridge.analysis.evaluation.measures import Limits
+from sitl_bridge.analysis.evaluation.run_evaluation import Evaluation, evaluate
+from sitl_bridge.analysis.evaluation.run_record import RunRecord
+from sitl_bridge.analysis.evaluation.verdict import Verdict, flown_limits, verdict_of
 from sitl_bridge.analysis.report.flight_pictures import FlightPicture, flight_pictures
-from sitl_bridge.analysis.report.measures import Limits
-from sitl_bridge.analysis.report.run_evaluation import Evaluation, evaluate
 from sitl_bridge.analysis.report.run_events import TimelineEntry, timeline
-from sitl_bridge.analysis.report.run_record import RunRecord
-from sitl_bridge.analysis.report.verdict import Verdict, flown_limits, verdict_of
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.report.flight_record import MODES, seconds
-from sitl_bridge.analysis.report.run_changes import run_changes, stalls
-from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.evaluation.flight_record import MODES, seconds
+from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 
 LANES = (

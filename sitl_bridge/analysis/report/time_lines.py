@@ -11,12 +11,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.estimator_health import AMBER, RED, VIBRATION_FAIL, VIBRATION_WARN
-from sitl_bridge.analysis.report.flight_record import FlightLog, FlightRecord, columns, seconds
-from sitl_bridge.analysis.report.run_evaluation import fleet_positions
-from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
-from sitl_bridge.analysis.report.signal_analysis import Spectrum
-from sitl_bridge.analysis.report.vehicle_distances import closest_distance
+from sitl_bridge.analysis.evaluation.estimator_health import AMBER, RED, VIBRATION_FAIL, VIBRATION_WARN
+from sitl_bridge.analysis.evaluation.flight_record import FlightLog, FlightRecord, columns, seconds
+from sitl_bridge.analysis.evaluation.run_evaluation import fleet_positions
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum
+from sitl_bridge.analysis.evaluation.vehicle_distances import closest_distance
 from sitl_bridge.base.rotations import euler_arrays
 
 Floats: TypeAlias = NDArray[np.float64]

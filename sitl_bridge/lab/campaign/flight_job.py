@@ -12,17 +12,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.report.measures import KINDS
-from sitl_bridge.analysis.report.run_record import RunRecord
-from sitl_bridge.analysis.report.verdict import Verdict
+from sitl_bridge.analysis.evaluation.measures import KINDS
+from sitl_bridge.analysis.evaluation.run_record import RunRecord
+from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import Keep, Stage
 from sitl_bridge.lab.campaign.plan_flight import PlanFlights, flies_here
 from sitl_bridge.lab.campaign.space import CampaignSpace
-from sitl_bridge.session.fleet_settings import FleetSettings
-from sitl_bridge.session.flight_choices import Choices
-from sitl_bridge.session.session import FleetSession
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 from sitl_bridge.testing.instances import claim_instance
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -167,14 +166,14 @@ def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, *
 def _flown(space: CampaignSpace, job: Job) -> RunRow:
     """Fly and evaluate."""
     begun = time.monotonic()
-    choices = Choices(
+    options = FlightOptions(
         autopilot="builtin" if job.stage == "built_in" else "px4",
         speed=math.inf,
         px4=job.px4 if job.stage == "px4" else None,
         runs=job.work,
         limits=space.limits,
     )
-    settings = space.settings(job.values, job.seed, choices)[1]
+    settings = space.settings(job.values, job.seed, options)[1]
     if job.stage == "built_in" and flies_here(settings):
         plans = [plan for _, plan in settings.check() if plan is not None]
         if job.keep != "all":
@@ -184,11 +183,11 @@ def _flown(space: CampaignSpace, job: Job) -> RunRow:
         # The same flight once more, to the bit, with its files.
         run, verdict = _plan_flights().fly(settings, plans)
     else:
-        run, verdict = _fly_processes(space, job, choices)
+        run, verdict = _fly_processes(space, job, options)
     return _row(space, job, run, verdict, begun, run.path)
 
 
-def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> tuple[RunRecord, Verdict]:
+def _fly_processes(space: CampaignSpace, job: Job, options: FlightOptions) -> tuple[RunRecord, Verdict]:
     """Fly with the processes of ``sitl-bridge fly``, at ports that no other run uses."""
     count = len(space.base.vehicles)
     claims = [claim_instance()]
@@ -200,12 +199,12 @@ def _fly_processes(space: CampaignSpace, job: Job, choices: Choices) -> tuple[Ru
                 for one in claims[:-1]:
                     one.release()
                 claims = claims[-1:]
-        choices = replace(choices, instance=claims[0].number)
-        settings: FleetSettings = space.settings(job.values, job.seed, choices)[1]
-        session = FleetSession(settings)
+        options = replace(options, instance=claims[0].number)
+        settings: FlightSettings = space.settings(job.values, job.seed, options)[1]
+        session = Session(settings)
         with session:
-            session.fly_fleet()
-        outcome = session.conclude_fleet(picture=False)
+            session.fly()
+        outcome = session.conclude(picture=False)
         return outcome.run, outcome.verdict
     finally:
         for one in claims:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.analysis.report.report_page import html_page
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.lab.campaign.flight_job import RunRow

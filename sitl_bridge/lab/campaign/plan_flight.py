@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.flight_record import TOPICS, FlightLog
-from sitl_bridge.analysis.report.object_contacts import object_contacts
-from sitl_bridge.analysis.report.run_record import (
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog
+from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
+from sitl_bridge.analysis.evaluation.run_record import (
     SUMMARY,
     RecordedVehicle,
     RunRecord,
     read_run,
     run_in_memory,
 )
-from sitl_bridge.analysis.report.summary import Outcome, summarise, whole_summary, write_json
-from sitl_bridge.analysis.report.ulog_analysis import results_of
-from sitl_bridge.analysis.report.verdict import Verdict, conclude
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
+from sitl_bridge.analysis.evaluation.verdict import Verdict, conclude
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.modes import flight_modes
@@ -53,8 +53,7 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.session.autopilot_choice import BUILTIN
-from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.settings import BUILTIN, FlightSettings
 
 READY_LIMIT = 120.0
 """s of simulated time to become ready to arm in, as of missions over MAVLink."""
@@ -75,7 +74,7 @@ class _FailedError(Exception):
     """The flight has failed, with the reason."""
 
 
-def flies_here(settings: FleetSettings) -> bool:
+def flies_here(settings: FlightSettings) -> bool:
     """Whether each vehicle has a plan and no event concerns the process of a flight stack."""
     return (
         settings.mission is None
@@ -217,7 +216,7 @@ class PlanFlights:
         self._key: tuple[Any, ...] = ()
         self._fleet: StackFleet | None = None
 
-    def fly(self, settings: FleetSettings, plans: Sequence[Plan]) -> tuple[RunRecord, Verdict]:
+    def fly(self, settings: FlightSettings, plans: Sequence[Plan]) -> tuple[RunRecord, Verdict]:
         """Fly from the ground to the ground.
 
         Args:
@@ -254,7 +253,7 @@ class PlanFlights:
         finally:
             place.close()
 
-    def measure(self, settings: FleetSettings, plans: Sequence[Plan]) -> tuple[RunRecord, Verdict]:
+    def measure(self, settings: FlightSettings, plans: Sequence[Plan]) -> tuple[RunRecord, Verdict]:
         """Fly the same flight without any file.
 
         Args:
@@ -290,7 +289,7 @@ class PlanFlights:
         return run, verdict
 
     def _take(
-        self, settings: FleetSettings, logs: Mapping[str, Path | TopicMemory], tables: Path | None
+        self, settings: FlightSettings, logs: Mapping[str, Path | TopicMemory], tables: Path | None
     ) -> StackFleet:
         """A fleet at the start of its flight."""
         world = with_gusts(settings.world, settings.events)
@@ -326,7 +325,7 @@ class PlanFlights:
 
 
 def _flown(
-    settings: FleetSettings, plans: Sequence[Plan], fleet: StackFleet, say: Callable[[str], None]
+    settings: FlightSettings, plans: Sequence[Plan], fleet: StackFleet, say: Callable[[str], None]
 ) -> tuple[NDArray[np.void], str]:
     """Fly to the end; returns the true motion, (steps * n,) ROW, and the reason of a failure."""
     names = [vehicle.name for vehicle in settings.vehicles]
@@ -352,7 +351,7 @@ def _flown(
     return recording.rows.reshape(-1), reason
 
 
-def _log(settings: FleetSettings, place: RunDirectory, name: str) -> Path:
+def _log(settings: FlightSettings, place: RunDirectory, name: str) -> Path:
     """File of a vehicle's flight log, where ``sitl-bridge fly`` has it."""
     alone = len(settings.vehicles) == 1
     return (place.autopilot if alone else place.path / f"vehicle-{name}") / "flight.ulg"
@@ -399,7 +398,7 @@ def _fly_all(fleet: StackFleet, flown: Sequence[_Flown], limit: float) -> None:
     wait_until(landed, LONGEST, lambda: "the flight has no end")
 
 
-def _describe(settings: FleetSettings, fleet: StackFleet, place: RunDirectory) -> None:
+def _describe(settings: FlightSettings, fleet: StackFleet, place: RunDirectory) -> None:
     airframes = [vehicle.airframe for vehicle in settings.vehicles]
     facts = describe_simulation("fly", fleet.simulation, airframes, settings.proximity)
     for entry, vehicle in zip(facts["vehicles"], settings.vehicles, strict=True):
@@ -410,7 +409,7 @@ def _describe(settings: FleetSettings, fleet: StackFleet, place: RunDirectory) -
 
 
 def _summary(
-    settings: FleetSettings,
+    settings: FlightSettings,
     fleet: StackFleet,
     run: RunRecord,
     reason: str,

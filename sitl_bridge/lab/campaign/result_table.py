@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import EXPORT, missing
 from sitl_bridge.base.output_file import whole_file

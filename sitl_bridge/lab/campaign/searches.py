@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.extras import CAMPAIGN, missing
 from sitl_bridge.lab.campaign.file import RareEvents, Sensitivity, SmallestFailure, WorstCase
 from sitl_bridge.lab.campaign.flight_job import RunRow, margin

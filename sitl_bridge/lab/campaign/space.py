@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.report.measures import KINDS, checked_limits
+from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.lab.campaign.design import runs_of
@@ -21,10 +21,9 @@ from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import CampaignFile, Stage, load_campaign
 from sitl_bridge.lab.campaign.varied_scenario import AirframeShelf, varied_scenario, words_of
 from sitl_bridge.session.event_support import refuse_events
-from sitl_bridge.session.fleet_settings import FleetSettings
-from sitl_bridge.session.flight_choices import Choices
 from sitl_bridge.session.scenario import LoadedScenario, load_scenario
 from sitl_bridge.session.scenario_settings import limits_of, settings_of
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MOST_CORNERS = 512
 """Corners that are checked; of a space with more, the extremes of each value and others at random."""
@@ -96,8 +95,8 @@ class CampaignSpace:
         )
 
     def settings(
-        self, values: Sequence[Value], seed: int, choices: Choices
-    ) -> tuple[LoadedScenario, FleetSettings]:
+        self, values: Sequence[Value], seed: int, options: FlightOptions
+    ) -> tuple[LoadedScenario, FlightSettings]:
         """The scenario with these values, and the settings of its flight.
 
         Raises:
@@ -105,7 +104,7 @@ class CampaignSpace:
         """
         by_path = dict(zip(self.paths, values, strict=True))
         scenario = varied_scenario(self.base, self.campaign.base, by_path, seed, self._shelf)
-        return scenario, settings_of(scenario, self.campaign.base, choices)
+        return scenario, settings_of(scenario, self.campaign.base, options)
 
     def run_id(self, values: Sequence[Value], seed: int, stage: Stage, px4: Path | None) -> str:
         """The name of a run: equal for equal resolved configurations only."""
@@ -132,7 +131,7 @@ class CampaignSpace:
         found: dict[str, list[tuple[Value, ...]]] = {}
         for corner in corners:
             try:
-                self.settings(corner, 0, Choices(autopilot="builtin"))[1].check()
+                self.settings(corner, 0, FlightOptions(autopilot="builtin"))[1].check()
             except UserError as error:
                 for reason in dict.fromkeys(words_of(error)):
                     found.setdefault(reason, []).append(corner)

@@ -28,10 +28,9 @@ from sitl_bridge.lab.environments.spaces import (
 )
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.session.fleet_settings import FleetSettings
 from sitl_bridge.session.link_commands import LinkCommands
 from sitl_bridge.session.ready_session import ReadySession
-from sitl_bridge.session.vehicle_run import SessionVehicle
+from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -93,9 +92,9 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         self._steps = round(period / 0.004)
         if not 1 <= self._steps <= 100 or abs(self._steps * 0.004 - period) > 1e-9:
             raise UserError(f"period: {period:g} s is no multiple of 0.004 s from 0.004 to 0.4 s")
-        self._settings = FleetSettings(
+        self._settings = FlightSettings(
             (
-                SessionVehicle(
+                VehicleSettings(
                     found, name="0", position=(0.0, 0.0, 0.0), instance=instance, autopilot=autopilot
                 ),
             ),

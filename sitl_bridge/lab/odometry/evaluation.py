@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.report.pose_error import (
+from sitl_bridge.analysis.evaluation.pose_error import (
     Alignment,
     Comparison,
     DeltaUnit,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.analysis.report.pose_error import PoseTrajectory
+from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text

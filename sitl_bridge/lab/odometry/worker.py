@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.report.pose_error import PoseTrajectory
+from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
 from sitl_bridge.lab.odometry.sensor_run import pairs, stereo_rig, turns

@@ -52,7 +52,7 @@ late, or does not answer
     changes nothing, or time would wait again and again.
     Out of lockstep, and it stops reading (FROZEN): time waits once 0.25 s of frames lie unread.
     A flight in which time went on without answers has failed, unless a fault that was injected explains it
-    (analysis/report/verdict.py); one in which time waited has not.
+    (analysis/evaluation/verdict.py); one in which time waited has not.
 
     PX4 terminates the flight: its simulated output driver publishes nothing more (pwm_out_sim), and the link
     has no other message that says so (HEARTBEAT comes once, on connecting).  The last commands hold, as in

@@ -22,13 +22,19 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.session.identified_models import identified_model
-from sitl_bridge.session.missions.fleet_connection import connect_fleet
 from sitl_bridge.session.missions.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.session.missions.mission_script import run_coroutine
-from sitl_bridge.session.missions.swarm_flight import finish, in_the_air, until_landed
-from sitl_bridge.session.missions.swarm_script import Place, clear_to_land, parse, swarm_command_line
-from sitl_bridge.session.missions.swarm_vehicle import Say
+from sitl_bridge.session.missions.swarm_flight import (
+    clear_to_land,
+    connect_fleet,
+    finish,
+    in_the_air,
+    parse,
+    swarm_command_line,
+    until_landed,
+)
+from sitl_bridge.session.missions.swarm_vehicle import Place, Say
 from sitl_bridge.session.missions.time_gate import time_gate
 from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded

@@ -8,8 +8,7 @@ from typing import Any
 
 from mavsdk import MavsdkError
 
-from sitl_bridge.session.missions.mavsdk_refusal import reason
-from sitl_bridge.session.missions.mavsdk_vehicle import SILENCE_LIMIT, MissionFailedError
+from sitl_bridge.session.missions.mavsdk_vehicle import SILENCE_LIMIT, MissionFailedError, reason
 from sitl_bridge.session.missions.swarm_vehicle import SwarmVehicle
 
 

@@ -18,13 +18,9 @@ from typing import Any, TypeAlias
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.missions.connection import connect
+from sitl_bridge.session.missions.environment import FLEET_VARIABLE
 from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import (
-    FLEET_VARIABLE,
-    command_line,
-    leave_safely,
-    run_coroutine,
-)
+from sitl_bridge.session.missions.mission_script import command_line, leave_safely, run_coroutine
 
 Position = tuple[float, float, float]
 

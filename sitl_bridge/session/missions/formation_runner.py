@@ -18,16 +18,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sitl_bridge.analysis.report.formation import write_result
+from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
-from sitl_bridge.session.missions.fleet_connection import connect_fleet
 from sitl_bridge.session.missions.mavsdk_fleet import MavsdkFleet
 from sitl_bridge.session.missions.mavsdk_vehicle import SETPOINT_RATE, MissionFailedError
 from sitl_bridge.session.missions.mission_script import run_coroutine
 from sitl_bridge.session.missions.orders_pipe import receive_orders
-from sitl_bridge.session.missions.swarm_flight import finish, in_the_air, until_landed
-from sitl_bridge.session.missions.swarm_script import clear_to_land, parse, swarm_command_line
+from sitl_bridge.session.missions.swarm_flight import (
+    clear_to_land,
+    connect_fleet,
+    finish,
+    in_the_air,
+    parse,
+    swarm_command_line,
+    until_landed,
+)
 from sitl_bridge.session.missions.swarm_vehicle import Place, Say
 from sitl_bridge.session.scenario import load_formation
 from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
-
-MAP_VARIABLE = "SITL_BRIDGE_MAP"
-"""Environment variable of a mission: the file of its vehicle's map, perception/mapping/map_building.py."""
+from sitl_bridge.session.missions.environment import MAP_VARIABLE
 
 
 class LiveMap:

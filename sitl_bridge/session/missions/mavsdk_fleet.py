@@ -7,26 +7,27 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from mavsdk.asyncio import MavsdkError
+from mavsdk.plugins.offboard import AccelerationNed, PositionNedYaw, VelocityNedYaw
 from mavsdk.plugins.telemetry import FlightMode
 from numpy.typing import NDArray
 
-from sitl_bridge.session.missions.climb import Climb, extrapolated
 from sitl_bridge.session.missions.concurrent_work import each, ended_by, named, together, until
+from sitl_bridge.session.missions.environment import paused
 from sitl_bridge.session.missions.log_stamp import stamp
-from sitl_bridge.session.missions.mavsdk_refusal import reason, within
 from sitl_bridge.session.missions.mavsdk_vehicle import (
     SETPOINT_RATE,
     SILENCE_LIMIT,
     STATE_LIMIT,
     MissionFailedError,
+    reason,
+    within,
 )
-from sitl_bridge.session.missions.pause_flag import paused
-from sitl_bridge.session.missions.setpoint import offboard_target
 from sitl_bridge.session.missions.swarm_vehicle import (
     MEAN_WEIGHT,
     SHARED_CLOCK,
@@ -38,6 +39,7 @@ from sitl_bridge.session.missions.swarm_vehicle import (
 )
 from sitl_bridge.session.missions.time_gate import time_gate
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+from sitl_bridge.swarm.formation.trajectory import minimum_jerk, move_time
 from sitl_bridge.swarm.interface import Mask, Setpoints, States, Steered, Watch, fly_async
 
 Array: TypeAlias = NDArray[np.float64]
@@ -492,3 +494,78 @@ class MavsdkFleet:
 
     def _log(self, text: str) -> None:
         self.say(f"{stamp(self.time)} {text}")
+
+
+Target: TypeAlias = Any
+"""Arguments of one of MAVSDK's setters: a tuple, or a single one."""
+
+
+def offboard_target(setpoints: Setpoints, vehicle: int, origin: Array) -> Target:
+    """MAVSDK's setpoint for one vehicle.
+
+    Args:
+        setpoints: of the fleet, from the common origin.
+        vehicle: its row.
+        origin: (3,) m NED of the vehicle's own local origin from the common one.
+
+    Returns:
+        (PositionNedYaw, VelocityNedYaw, AccelerationNed) for set_position_velocity_acceleration_ned; without
+        the last if there is no acceleration; VelocityNedYaw for set_velocity_ned if there is no position;
+        None if there is no velocity either.
+    """
+    position = (setpoints.position[vehicle] - origin).tolist()
+    velocity = setpoints.velocity[vehicle].tolist()
+    acceleration = setpoints.acceleration[vehicle].tolist()
+    yaw = math.degrees(float(setpoints.yaw[vehicle]))
+    if math.isnan(velocity[0]) and math.isnan(position[0]):
+        return None
+    if math.isnan(position[0]):
+        return VelocityNedYaw(*velocity, yaw)
+    feed = VelocityNedYaw(*(0.0 if math.isnan(v) else v for v in velocity), yaw)
+    if math.isnan(acceleration[0]):
+        return PositionNedYaw(*position, yaw), feed
+    return PositionNedYaw(*position, yaw), feed, AccelerationNed(*acceleration)
+
+
+CLIMB_SPEED, CLIMB_ACCELERATION = 1.5, 0.5
+"""m/s and m/s^2 of the climb to the starting positions; the first is PX4's MPC_TKO_SPEED."""
+
+
+@dataclass
+class Climb:
+    """Simultaneous climb from the ground to positions in the air; it begins at ``start`` s, inf at first."""
+
+    begin: States
+    places: Array
+    yaw: float | Array
+    start: float = math.inf
+
+    @property
+    def duration(self) -> float:
+        """s from start to end."""
+        longest = float(np.linalg.norm(self.places - self.begin.position, axis=1).max())
+        return move_time(longest, CLIMB_SPEED, CLIMB_ACCELERATION)
+
+    def at(self, time: float) -> Setpoints:
+        """Setpoints at a time in s of the fleet's clock."""
+        part = 0.0 if time < self.start else min((time - self.start) / self.duration, 1.0)
+        way, rate, change_of_rate = (float(x) for x in minimum_jerk(part))
+        change = self.places - self.begin.position
+        turn = np.remainder(self.yaw - self.begin.yaw + math.pi, 2.0 * math.pi) - math.pi
+        return Setpoints(
+            self.begin.position + way * change,
+            rate / self.duration * change,
+            change_of_rate / self.duration**2 * change,
+            self.begin.yaw + way * turn,
+        )
+
+
+def extrapolated(setpoints: Setpoints, seconds: float) -> Setpoints:
+    """Setpoints extrapolated by some seconds at constant acceleration."""
+    velocity, acceleration = np.nan_to_num(setpoints.velocity), np.nan_to_num(setpoints.acceleration)
+    return Setpoints(
+        setpoints.position + seconds * velocity + 0.5 * seconds**2 * acceleration,
+        setpoints.velocity + seconds * acceleration,
+        setpoints.acceleration,
+        setpoints.yaw,
+    )

@@ -11,7 +11,7 @@ import asyncio
 import json
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, NoReturn
 
@@ -28,9 +28,8 @@ from mavsdk.plugins.telemetry import FlightMode, LandedState, StatusTextType
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
+from sitl_bridge.session.missions.environment import paused
 from sitl_bridge.session.missions.log_stamp import stamp
-from sitl_bridge.session.missions.mavsdk_refusal import reason
-from sitl_bridge.session.missions.pause_flag import paused
 from sitl_bridge.session.missions.time_gate import in_real_time, time_gate
 
 SILENCE_LIMIT = 20.0
@@ -576,3 +575,18 @@ class Vehicle:
             state=lambda: f"landed state {LandedState(self.landed).name}: it disarmed in the air",
         )
         self.say("landed and disarmed")
+
+
+def reason(refusal: MavsdkError) -> str:
+    """Short reason of a refusal by MAVSDK, without the arguments in its messages."""
+    result = getattr(refusal, "result", None)
+    return result.name.lower().replace("_", " ") if result is not None else str(refusal)
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+    """Result of ``work``, or None if it takes longer than ``seconds`` of wall time or MAVSDK refuses."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except (TimeoutError, MavsdkError):
+        return None

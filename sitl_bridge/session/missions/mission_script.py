@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import math
 import os
+import selectors
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor
 from typing import Any, TypeAlias
 
 from mavsdk.asyncio import MavsdkError
@@ -21,21 +23,20 @@ from mavsdk.asyncio import MavsdkError
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.missions.connection import connect
-from sitl_bridge.session.missions.event_loop import TurnLoop
-from sitl_bridge.session.missions.mavsdk_refusal import reason, within
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.time_gate import time_gate
+from sitl_bridge.session.missions.environment import (
+    FAILED,
+    INTERRUPTED,
+    SUCCEEDED,
+    SYSTEM_VARIABLE,
+    URL_VARIABLE,
+)
+from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle, reason, within
+from sitl_bridge.session.missions.time_gate import TimeGate, time_gate
 
 DEFAULT_URL = "udpin://127.0.0.1:14540"
 """Connection URL of the offboard link of PX4's first simulated instance."""
 
-URL_VARIABLE, SYSTEM_VARIABLE = "SITL_BRIDGE_URL", "SITL_BRIDGE_SYSTEM"
-FLEET_VARIABLE = "SITL_BRIDGE_FLEET"
-"""File that describes the vehicles of a fleet to a mission, see fleet_script.py."""
-
 Mission: TypeAlias = Callable[[Vehicle, argparse.Namespace], Awaitable[None]]
-
-SUCCEEDED, FAILED, INTERRUPTED = 0, 1, 130
 
 
 def command_line(description: str | None, url: str = "url") -> argparse.ArgumentParser:
@@ -152,3 +153,41 @@ async def leave_safely(vehicle: Vehicle) -> None:
         print(f"{vehicle.prefix}commanding the vehicle to hold its position", file=sys.stderr, flush=True)
         with contextlib.suppress(asyncio.CancelledError):
             await within(3.0, vehicle.action.hold())
+
+
+class _Selector(selectors.DefaultSelector):
+    """A selector that ends the turn before it waits: the loop lets it wait only if no callback is ready."""
+
+    def __init__(self, gate: TimeGate) -> None:
+        super().__init__()
+        self._gate = gate
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0.0:
+            self._gate.idle()
+        return super().select(timeout)
+
+
+class TurnLoop(asyncio.SelectorEventLoop):
+    """An event loop for a mission that takes turns, to which calls in executors, as all of MAVSDK's, belong.
+
+    Args:
+        gate: of this process.
+    """
+
+    def __init__(self, gate: TimeGate) -> None:
+        super().__init__(_Selector(gate))
+        self._gate = gate
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Hold simulated time until the call has returned."""
+        self._gate.hold()
+        try:
+            future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
+        except BaseException:
+            self._gate.release()
+            raise
+        future.add_done_callback(lambda _: self._gate.release())
+        return future

@@ -36,10 +36,10 @@ from sitl_bridge.plan.plan_upload import (
     rally_rows,
     time_limit,
 )
+from sitl_bridge.session.missions.environment import FAILED
 from sitl_bridge.session.missions.mavlink_request import request
-from sitl_bridge.session.missions.mavsdk_refusal import reason
-from sitl_bridge.session.missions.mavsdk_vehicle import STATE_LIMIT, Vehicle
-from sitl_bridge.session.missions.mission_script import FAILED, command_line, run
+from sitl_bridge.session.missions.mavsdk_vehicle import STATE_LIMIT, Vehicle, reason
+from sitl_bridge.session.missions.mission_script import command_line, run
 
 MISSION, FENCE, RALLY = 0, 1, 2
 """MAV_MISSION_TYPE."""

@@ -25,8 +25,7 @@ from mavsdk.plugins.offboard import (
 )
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.session.missions.mavsdk_refusal import reason
-from sitl_bridge.session.missions.mavsdk_vehicle import STATE_LIMIT, Vehicle
+from sitl_bridge.session.missions.mavsdk_vehicle import STATE_LIMIT, Vehicle, reason
 
 Setpoint: TypeAlias = Any
 """One of MAVSDK's setpoints, or a pair (PositionNedYaw, VelocityNedYaw) of a position with feed-forward."""

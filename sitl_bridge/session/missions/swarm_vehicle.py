@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.session.missions.log_stamp import stamp
-from sitl_bridge.session.missions.mavsdk_refusal import within
-from sitl_bridge.session.missions.mavsdk_vehicle import SETPOINT_RATE, Vehicle
+from sitl_bridge.session.missions.mavsdk_vehicle import SETPOINT_RATE, Vehicle, within
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 
 Array: TypeAlias = NDArray[np.float64]

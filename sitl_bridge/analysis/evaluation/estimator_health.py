@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.flight_record import (
+from sitl_bridge.analysis.evaluation.flight_record import (
     BIASES,
     Estimator,
     FlightLog,

@@ -1,7 +1,6 @@
-"""The summary after a flight: what was flown, how closely, what went wrong, where the logs are.
+"""The summary after a flight, ``summary.json``: what was flown, how closely, what went wrong.
 
-Combines the figures of ``ulog_analysis.py`` with those of the simulation in one table of plain values
-(``summary.json``) and a text for the terminal.  The picture is in ``plot_flight.py``.
+Combines the values of ``ulog_analysis.py`` with those of the simulation.
 """
 
 from __future__ import annotations
@@ -13,14 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
-
-from sitl_bridge.analysis.report.flight_record import Deviation, FlightRecord
-from sitl_bridge.analysis.report.object_contacts import ObjectContact, contact_values
-from sitl_bridge.analysis.report.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN, Verdict
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.object_contacts import ObjectContact, contact_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
@@ -34,9 +27,6 @@ LINK_WAIT = "poll timeout"
 LINK_WAIT_NOTE = (
     " (PX4 waited over a second for the simulation: a busy machine, or a pause; its time stood still)"
 )
-
-FRAME = 8
-"""Characters of a box's title line outside the title, with a margin."""
 
 WAITING = "Preflight Fail"
 """Text that PX4 repeats while its sensors start; the mission reports if that lasts."""
@@ -177,117 +167,3 @@ def plain_values(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-# -------------------------------------------------------------------------- text
-
-
-def headline(what: str, verdict: Text, width: int) -> Text:
-    """Return a box title of ``width`` characters: the flight, shortened in its middle, and the result."""
-    room = width - FRAME - len(": ") - len(verdict.plain)
-    if len(what) > room:
-        end = max(room // 2 - 1, 1)
-        what = f"{what[: max(room - end - 3, 1)]}...{what[-end:]}"
-    return Text.assemble(f"{what}: ", verdict)
-
-
-STYLES = {SUCCEEDED: "green", FAILED: "red", INTERRUPTED: "yellow", UNKNOWN: "yellow"}
-"""Colour of each verdict."""
-
-
-def verdict_text(verdict: Verdict) -> Text:
-    """The word of a verdict in its colour."""
-    return Text(verdict.word, f"bold {STYLES.get(verdict.word, '')}")
-
-
-def verdict_lines(verdict: Verdict, most: int = 1000) -> list[Text]:
-    """Reasons and notes of a verdict under their headings, at most so many of each."""
-    lines = []
-    for heading, texts, colour in (
-        ("What went wrong", verdict.reasons, "red"),
-        ("Notes", verdict.notes, "yellow"),
-    ):
-        if texts:
-            lines += [Text(heading, "bold"), *(Text(f"  {text}", colour) for text in texts[:most])]
-        if len(texts) > most:
-            lines.append(Text(f"  and {len(texts) - most} more, in the summary", colour))
-    return lines
-
-
-def show(
-    console: Console,
-    outcome: Outcome,
-    record: FlightRecord | None,
-    messages: Iterable[VehicleMessage],
-    verdict: Verdict,
-) -> None:
-    """Print the summary."""
-    mission = Path(outcome.mission)
-    flown = mission.name if mission.is_absolute() else mission
-    title = headline(
-        f"{flown} with {outcome.airframe}, {outcome.flight_stack}", verdict_text(verdict), console.width
-    )
-    parts: list[Any] = [_figures(outcome, record), *verdict_lines(verdict)]
-    warnings = warnings_of(record, messages)
-    if warnings:
-        parts.append(Text(f"{outcome.flight_stack[0].upper()}{outcome.flight_stack[1:]} warned", "bold"))
-        parts += [Text(f"  {time:8.1f} s  {level}: {text}", "yellow") for time, level, text in warnings[:12]]
-        if len(warnings) > 12:
-            parts.append(Text(f"  and {len(warnings) - 12} more, in the logs", "yellow"))
-    if outcome.logs:
-        parts.append(Text("Logs", "bold"))
-        parts += [Text(f"  {name}: {path}") for name, path in outcome.logs.items()]
-    console.print(Panel(Group(*parts), title=title, title_align="left", expand=False))
-
-
-def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
-    table.add_column()
-    if record is not None and record.air_time > 0:
-        table.add_row(
-            "Flown",
-            f"{record.air_time:.1f} s in the air, {record.distance:.0f} m, up to {record.max_speed:.1f} m/s "
-            f"and {record.max_height:.1f} m high",
-        )
-        table.add_row("Modes", ", ".join(f"{mode} {seconds:.0f} s" for mode, seconds in record.modes))
-        for name, deviation in record.deviations.items():
-            true = record.true_deviations.get(name)
-            unit = "m/s" if name.endswith("velocity") else "m"
-            table.add_row(f"Off {name}", _deviation_words(deviation, true, unit))
-        if record.estimate_error is not None:
-            error = record.estimate_error
-            table.add_row("Estimate error", f"RMS {error.rms:.2f} m, at most {error.max:.2f} m")
-        table.add_row("Estimator", _estimator_words(record))
-    else:
-        table.add_row("Flown", "it never left the ground")
-    if math.isfinite(outcome.impact_speed):
-        table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
-    if outcome.vortex_ring_seconds > 0.0:
-        table.add_row("Vortex ring state", f"{outcome.vortex_ring_seconds:.1f} s: descend more slowly")
-    if math.isfinite(outcome.battery_used):
-        table.add_row("Battery used", f"{outcome.battery_used:.0%}")
-    if outcome.wall_seconds > 0 and math.isfinite(outcome.simulated_seconds):
-        factor = outcome.simulated_seconds / outcome.wall_seconds
-        table.add_row(
-            "Simulated",
-            f"{outcome.simulated_seconds:.1f} s in {outcome.wall_seconds:.1f} s ({factor:.1f} x real time), "
-            f"seed {outcome.seed}",
-        )
-    return table
-
-
-def _deviation_words(deviation: Deviation, true: Deviation | None, unit: str) -> str:
-    words = f"RMS {deviation.rms:.2f} {unit}, at most {deviation.max:.2f} {unit} in {deviation.seconds:.0f} s"
-    return f"{words} (true: {true.rms:.2f}, {true.max:.2f})" if true else words
-
-
-def _estimator_words(record: FlightRecord) -> str:
-    if not record.estimators:
-        return "no log"
-    failures = sum(len(estimator.failures) for estimator in record.estimators)
-    warnings = sum(len(estimator.warnings) for estimator in record.estimators)
-    worst = max((ratio for e in record.estimators for ratio in e.ratios.values()), default=math.nan)
-    count = f"{len(record.estimators)} instances" if len(record.estimators) > 1 else "1 instance"
-    verdict = "no measurement rejected" if not failures else f"{failures} checks failed"
-    return f"{count}, {verdict}, {warnings} warnings, greatest test ratio {worst:.2f}"

@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from sitl_bridge.analysis.report.estimator_health import VIBRATION_FAIL, VIBRATION_WARN, rejection_in_words
-from sitl_bridge.analysis.report.measures import KINDS, Limits, Measure, checked_limits
-from sitl_bridge.analysis.report.object_contacts import contact_words
-from sitl_bridge.analysis.report.run_changes import run_changes, stalls
-from sitl_bridge.analysis.report.run_evaluation import Evaluation, evaluate
-from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.evaluation.estimator_health import (
+    VIBRATION_FAIL,
+    VIBRATION_WARN,
+    rejection_in_words,
+)
+from sitl_bridge.analysis.evaluation.measures import KINDS, Limits, Measure, checked_limits
+from sitl_bridge.analysis.evaluation.object_contacts import contact_words
+from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
+from sitl_bridge.analysis.evaluation.run_evaluation import Evaluation, evaluate
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.hil.link_errors import fault_texts
 

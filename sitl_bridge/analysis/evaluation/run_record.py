@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.flight_record import TOPICS, FlightLog, FlightRecord
-from sitl_bridge.analysis.report.ulog_analysis import results_of
-from sitl_bridge.analysis.report.ulog_file import Fields
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog, FlightRecord
+from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
+from sitl_bridge.analysis.evaluation.ulog_file import Fields
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan, parse_plan

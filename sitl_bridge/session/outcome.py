@@ -1,4 +1,4 @@
-"""State and outcome of a flight: its vehicles, its verdict, its summary as plain values."""
+"""The outcome of a flight that has ended: its verdict, its summary as plain values, its picture."""
 
 from __future__ import annotations
 
@@ -7,34 +7,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.report.flight_record import FlightRecord
-from sitl_bridge.analysis.report.formation import add_truth
-from sitl_bridge.analysis.report.run_record import RunRecord, read_run
-from sitl_bridge.analysis.report.summary import Outcome, whole_summary, write_json
-from sitl_bridge.analysis.report.vehicle_distances import ClosestPair
-from sitl_bridge.analysis.report.verdict import FAILED, Verdict
-from sitl_bridge.analysis.report.verdict import conclude as judge_at_end
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.formation import add_truth
+from sitl_bridge.analysis.evaluation.run_record import RunRecord, read_run
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair
+from sitl_bridge.analysis.evaluation.verdict import FAILED, Verdict
+from sitl_bridge.analysis.evaluation.verdict import conclude as judge_at_end
 from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.link.hil.link_status import ServerStatus
-from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.session.fleet_settings import FleetSettings
+from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.vehicle_run import VehicleRun
 
 
 @dataclass(frozen=True)
-class FleetProgress:
-    """State of a flight."""
-
-    server: ServerStatus
-    vehicles: tuple[VehicleStatus, ...]
-    lost: tuple[bool, ...]
-    """Vehicles whose flight stack has ended."""
-
-
-@dataclass(frozen=True)
-class FleetOutcome:
+class FlightOutcome:
     """Outcome of a flight.
 
     Attributes:
@@ -73,7 +62,7 @@ class FleetOutcome:
 
 
 def conclude(
-    settings: FleetSettings,
+    settings: FlightSettings,
     facts: Mapping[str, Any],
     simulation: Simulation,
     directory: RunDirectory,
@@ -82,7 +71,7 @@ def conclude(
     errors: ErrorLog,
     *,
     picture: bool,
-) -> FleetOutcome:
+) -> FlightOutcome:
     """Read a flight that has ended, judge it, and write its summary and picture into the run directory.
 
     Args:
@@ -108,13 +97,18 @@ def conclude(
     with errors.guard("comparison of the formation with the truth"):
         formation = add_truth(directory.path / "formation", directory.truth, len(names))
         run.formation |= formation
-    concluded = tuple(
-        vehicle.conclude(outcome, record, files)
-        for (vehicle, outcome), record in zip(vehicles, records, strict=True)
-    )
+    flown: list[Outcome] = []
+    for (vehicle, outcome), record in zip(vehicles, records, strict=True):
+        ulogs = vehicle.flight_stack.ulogs() if vehicle.flight_stack is not None else []
+        if ulogs and record is None:
+            errors.add("reading of the flight log", UserError(f"{ulogs[-1]}: cannot be read"))
+        flown.append(replace(outcome, logs={**files, **({"flight log": ulogs[-1]} if ulogs else {})}))
     summary = whole_summary(
         settings.name,
-        {vehicle.settings.name: vehicle.summary for vehicle, _ in vehicles},
+        {
+            vehicle.settings.name: summarise(outcome, record, vehicle.messages)
+            for (vehicle, _), outcome, record in zip(vehicles, flown, records, strict=True)
+        },
         **facts,
         errors=errors.lines,
         collision_count=int(simulation.proximity[0]["count"]),
@@ -133,12 +127,14 @@ def conclude(
     late = [line for line in errors.lines if line not in summary["errors"]]
     if late:
         verdict = replace(verdict, word=FAILED, reasons=(*verdict.reasons, *late))
-    return FleetOutcome(
+    if len(flown) == 1:
+        flown = [replace(flown[0], succeeded=verdict.succeeded, reason="; ".join(verdict.reasons))]
+    return FlightOutcome(
         settings.name,
         names,
         run,
         verdict,
-        concluded,
+        tuple(zip(flown, records, strict=True)),
         simulation.collisions,
         int(simulation.proximity[0]["count"]),
         closest,
@@ -148,7 +144,7 @@ def conclude(
 
 
 def _draw(
-    settings: FleetSettings, directory: RunDirectory, records: Sequence[FlightRecord | None]
+    settings: FlightSettings, directory: RunDirectory, records: Sequence[FlightRecord | None]
 ) -> dict[str, Path]:
     """Draw the picture of the flight of a single vehicle; returns what was drawn."""
     record, vehicle, path = records[0], settings.vehicles[0], directory.path / "flight.png"

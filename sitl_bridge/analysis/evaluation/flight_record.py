@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.ulog_file import Fields, read_columns
+from sitl_bridge.analysis.evaluation.ulog_file import Fields, read_columns
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.px4.event_catalogue import DEBUG

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from sitl_bridge.analysis.report.flight_record import seconds
-from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.evaluation.flight_record import seconds
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.core.simulation.events import COMMANDED, EVENTS, STALL, WindEvent
 
 INJECT_FAILURE, FLIGHT_TERMINATION = 420, 185

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.report.estimator_health import check_estimator, vibration
-from sitl_bridge.analysis.report.flight_record import (
+from sitl_bridge.analysis.evaluation.estimator_health import check_estimator, vibration
+from sitl_bridge.analysis.evaluation.flight_record import (
     HOLD,
     LEG_MODES,
     MODES,

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.analysis.report.flight_record import OFFBOARD, columns, last_before, seconds
-from sitl_bridge.analysis.report.measures import Limits, Measure, measured, unmeasured
-from sitl_bridge.analysis.report.pose_error import Comparison, PoseTrajectory, compare
-from sitl_bridge.analysis.report.rotors_evaluation import (
+from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, columns, last_before, seconds
+from sitl_bridge.analysis.evaluation.measures import Limits, Measure, measured, unmeasured
+from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseTrajectory, compare
+from sitl_bridge.analysis.evaluation.rotors_evaluation import (
     RMS_TIME,
     START_DELAY,
     ConstantSetpoint,
@@ -25,10 +25,10 @@ from sitl_bridge.analysis.report.rotors_evaluation import (
     hovering,
     waypoint_results,
 )
-from sitl_bridge.analysis.report.run_changes import run_changes, stalls
-from sitl_bridge.analysis.report.run_record import RecordedVehicle, RunRecord
-from sitl_bridge.analysis.report.signal_analysis import Spectrum, StepResponse, spectrum, step_responses
-from sitl_bridge.analysis.report.vehicle_distances import ClosestPair, closest_pair
+from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum, StepResponse, spectrum, step_responses
+from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair, closest_pair
 from sitl_bridge.base.errors import UserError
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -44,7 +44,7 @@ def odometry(
     Each estimator is run in a process of its own.  The results hold its trajectory as a TUM file, a picture
     of the trajectories and one of the errors.
     """
-    from sitl_bridge.analysis.report.pose_error import ALIGNMENTS, DELTA_UNITS
+    from sitl_bridge.analysis.evaluation.pose_error import ALIGNMENTS, DELTA_UNITS
     from sitl_bridge.lab.odometry.evaluation import (
         Yardstick,
         built_in_estimator,

@@ -12,7 +12,7 @@ import typer
 from sitl_bridge.base.errors import UserError
 
 if TYPE_CHECKING:
-    from sitl_bridge.analysis.report.pose_error import Comparison, PoseErrors
+    from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseErrors
 
 UNITS = {"translation": "m", "angle": "deg", "full": ""}
 """Unit of each part of an error."""
@@ -34,7 +34,7 @@ def pose_error(
 
     A TUM file contains one line per pose: time x y z qx qy qz qw.
     """
-    from sitl_bridge.analysis.report.pose_error import ALIGNMENTS, DELTA_UNITS, compare
+    from sitl_bridge.analysis.evaluation.pose_error import ALIGNMENTS, DELTA_UNITS, compare
     from sitl_bridge.lab.odometry.tum_file import read_tum
 
     how = next((name for name in ALIGNMENTS if name == align), None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from sitl_bridge.analysis.report.estimator_health import VIBRATION_FAIL
+from sitl_bridge.analysis.evaluation.estimator_health import VIBRATION_FAIL
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.yaml_file import load
 

@@ -1,6 +1,6 @@
-"""JSON Schemas of the users' files, and the kind of a file by its content.
+"""``sitl-bridge schema``: JSON Schemas of the users' files, and the kind of a file by its content.
 
-``python -m sitl_bridge.cli.file_schema`` writes them into schemas/; the shipped files refer to them for
+``python -m sitl_bridge.cli.schema`` writes them into schemas/; the shipped files refer to them for
 editors: ``# yaml-language-server: $schema=../schemas/scenario.json``.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
+import typer
 from pydantic import BaseModel
 
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.campaign.file import Campaign
-from sitl_bridge.session.old_scenario import OLD_FIELDS
 from sitl_bridge.session.scenario import Scenario
 
 FileKind = Literal["scenario", "airframe", "world", "campaign"]
@@ -29,15 +29,22 @@ DIRECTORY = Path(__file__).resolve().parent.parent.parent / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+def schema(kind: Annotated[FileKind, typer.Argument(help="kind of file")]) -> None:
+    """Print the JSON Schema of a scenario, airframe, world or campaign file.
+
+    Editors complete and check a file whose first line is
+    `# yaml-language-server: $schema=PATH`, with the path of the printed schema.
+    """
+    typer.echo(schema_text(kind), nl=False)
+
+
 def file_kind(data: dict[str, Any]) -> FileKind:
     """Kind of a file: the one that has most of its top-level fields; an airframe if none has any.
 
     Only a campaign varies values.
     """
     known = {kind: set(model.model_fields) for kind, model in MODELS.items()}
-    known["scenario"] |= OLD_FIELDS
-    # A name that several kinds have identifies none; wind belongs to a world rather than to an old scenario.
-    known["scenario"] -= {"name", "wind"}
+    known["scenario"] -= {"name"}  # a name that several kinds have identifies none
     if "vary" in data:
         return "campaign"
     return max(("airframe", "world", "scenario"), key=lambda kind: len(known[kind] & set(data)))
@@ -45,15 +52,15 @@ def file_kind(data: dict[str, Any]) -> FileKind:
 
 def file_schema(kind: FileKind) -> dict[str, Any]:
     """JSON Schema of a kind of file."""
-    schema = MODELS[kind].model_json_schema(by_alias=True)
+    made = MODELS[kind].model_json_schema(by_alias=True)
     if kind == "airframe":
-        schema = _based(schema)
-    return {"$schema": _DIALECT, **schema, "title": f"sitl-bridge {kind}"}
+        made = _based(made)
+    return {"$schema": _DIALECT, **made, "title": f"sitl-bridge {kind}"}
 
 
-def _based(schema: dict[str, Any]) -> dict[str, Any]:
+def _based(made: dict[str, Any]) -> dict[str, Any]:
     """An airframe's schema for files with a base, whose sections may be given in part."""
-    for part in schema.get("$defs", {}).values():
+    for part in made.get("$defs", {}).values():
         if "kind" not in part.get("required", ()):
             part.pop("required", None)
         else:
@@ -61,18 +68,18 @@ def _based(schema: dict[str, Any]) -> dict[str, Any]:
             if "rate" in part["properties"]:
                 description = "remove this sensor of the base"
                 part["properties"]["remove"] = {"const": True, "description": description}
-    needed = schema.pop("required", [])
-    schema["properties"] = {
+    needed = made.pop("required", [])
+    made["properties"] = {
         "base": {"type": "string", "description": "airframe (name or file) whose sections this one changes"},
-        **schema["properties"],
+        **made["properties"],
     }
-    controller = schema["properties"]["controller"]
-    schema["properties"]["controller"] = {
+    controller = made["properties"]["controller"]
+    made["properties"]["controller"] = {
         "anyOf": [{"type": "string", "description": "kind of controller"}, controller],
         "description": "controller of the built-in flight stack",
     }
-    schema["anyOf"] = [{"required": ["base"]}, {"required": needed}]
-    return schema
+    made["anyOf"] = [{"required": ["base"]}, {"required": needed}]
+    return made
 
 
 def schema_text(kind: FileKind) -> str:

@@ -1,0 +1,502 @@
+"""Settings of a run of any number of vehicles, and the options of a user that they are made of.
+
+Everything is checked here before anything starts.  Settings of scenario files are made in
+scenario_settings.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
+from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.simulation.events import EventSpecification, problems
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.controller import BUILT_IN, beside, own_controller
+from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE, Choice
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.link.hil.link_state import OnStall
+from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
+from sitl_bridge.link.px4.find import Px4Build, find_px4
+from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.session.mission_file import check_mission
+
+RUN_DIRECTORY = "{run}"
+"""Placeholder for the run directory in a mission's command."""
+
+ORDERS = "{orders}"
+"""Placeholder for the file descriptor from which a mission reads live orders."""
+
+BUILTIN = "the built-in flight stack"
+
+SPACING = 3.0
+"""m between vehicles in a line."""
+
+
+# --------------------------------------------------------------------------- flight stacks
+
+
+@dataclass(frozen=True)
+class AutopilotChoice:
+    """The flight stack of a vehicle, and the reason for the choice.
+
+    Attributes:
+        kind: of the flight stack; the user starts an external one.
+        px4: the PX4 build; None for other kinds.
+        reason: of the choice, for the user.
+    """
+
+    kind: Literal["px4", "builtin", "external"]
+    px4: Px4Build | None = None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The flight stack, as named in messages."""
+        return {"px4": "PX4", "builtin": BUILTIN, "external": "the flight stack"}[self.kind]
+
+    @property
+    def description(self) -> str:
+        """The flight stack with its version, or with the reason for the choice."""
+        if self.px4 is None:
+            return f"flight stack: {self.name}, not PX4: {self.reason}"
+        return f"flight stack: PX4 {self.px4.version} from {self.px4.root}"
+
+    @property
+    def warning(self) -> str:
+        """Warning about this version of PX4; empty for versions that have been flown."""
+        if self.px4 is None:
+            return ""
+        from sitl_bridge.link.px4.versions import warning
+
+        return warning(self.px4.version)
+
+
+def choose_autopilot(choice: Choice = "auto", px4: Path | None = None) -> AutopilotChoice:
+    """Choose the flight stack.
+
+    Args:
+        choice: ``auto`` uses PX4 if it is found; if a directory was given, PX4 must be there.
+        px4: directory of PX4 that the user gave.
+
+    Raises:
+        UserError: if PX4 is requested and not found, or if both stacks are requested.
+    """
+    if choice == "builtin":
+        if px4 is not None:
+            raise UserError("--px4 and --autopilot builtin contradict each other; leave one of them out")
+        return AutopilotChoice("builtin", reason="requested with --autopilot builtin")
+    named = px4 is not None or bool(os.environ.get("PX4_DIR"))
+    try:
+        return AutopilotChoice("px4", find_px4(px4), "found")
+    except UserError as error:
+        if choice == "px4" or named:
+            raise
+        return AutopilotChoice("builtin", reason=str(error))
+
+
+@dataclass(frozen=True)
+class ExternalStacks:
+    """Flight stacks that the user starts.
+
+    Attributes:
+        host: address on which the simulator links listen.
+        battery: whether PX4 on this host gets the simulated battery, and is monitored.
+        startup: directory for PX4's start-up files; None for none.
+    """
+
+    host: str = "127.0.0.1"
+    battery: bool = False
+    startup: Path | None = None
+
+
+# --------------------------------------------------------------------------- options of a user
+
+
+@dataclass(frozen=True)
+class OutletSettings:
+    """What shows a run, and takes commands to it; None for none.
+
+    Attributes:
+        bus: broker to publish the run on.
+        view: TCP port of the live page.
+        viewer: host to which the states are sent as by PX4's SIH, and the UDP port of instance 0.
+        samples: local socket on which the samples of sensors that see are offered.
+        stream: address and TCP port on which Foxglove connects.
+    """
+
+    bus: BusAddress | None = None
+    view: int | None = None
+    viewer: tuple[str, int] | None = None
+    samples: Path | None = None
+    stream: tuple[str, int] | None = None
+
+    def faults(self) -> list[str]:
+        """What keeps them from starting: missing packages and ports in use."""
+        from sitl_bridge.live.view.page_server import require_foxglove, require_free_port, require_viser
+
+        found = []
+        if self.view is not None:
+            try:
+                require_viser()
+                require_free_port(self.view)
+            except UserError as error:
+                found.append(f"--view: {error}")
+        if self.viewer is not None:
+            try:
+                socket.getaddrinfo(*self.viewer, family=socket.AF_INET, type=socket.SOCK_DGRAM)
+            except OSError as error:
+                found.append(f"--viewer: host {self.viewer[0]!r} is unknown: {error.strerror}")
+        if self.samples is not None:
+            from sitl_bridge.analysis.export.sample_socket import require_socket
+
+            try:
+                require_socket(self.samples)
+            except UserError as error:
+                found.append(f"--samples: {error}")
+        if self.stream is not None:
+            host, port = self.stream
+            try:
+                require_foxglove()
+                require_free_port(port, host, "the stream")
+            except UserError as error:
+                found.append(f"--stream: {error}")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightOptions:
+    """Options of a flight as a user gives them; None means the value of the scenario file, or the default.
+
+    Attributes:
+        airframe: of a vehicle that no scenario describes; the iris by default.
+        controller: of the built-in stack of such a vehicle; the airframe's by default.
+        seed: of all random streams; 0 by default.
+        world: of all vehicles; calm air by default.
+        time_limit: s of simulated time after which the flight fails; none by default.
+        autopilot: of all vehicles; ``auto`` means that of the scenario file, else PX4 if it is found.
+        instance: of the first vehicle's flight stack; sets all ports.  The other vehicles' instances follow.
+        speed: simulated over wall time; inf for as fast as possible.
+        px4: PX4 to fly with; None searches for it.
+        runs: parent of the run directories.
+        arguments: of the script, after those in the scenario file.
+        outlets: what shows the flight.
+        expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
+        python: interpreter of all scripts.
+        limits: of measures of the flight, by name, on top of those in a scenario's file; None removes one.
+    """
+
+    airframe: Airframe | None = None
+    controller: str | None = None
+    seed: int | None = None
+    world: WorldSpecification | None = None
+    time_limit: float | None = None
+    autopilot: Choice = "auto"
+    instance: int = 0
+    speed: float = 1.0
+    px4: Path | None = None
+    runs: Path = Path("runs")
+    arguments: tuple[str, ...] = ()
+    outlets: OutletSettings = field(default_factory=OutletSettings)
+    expose: bool = False
+    python: Path | None = None
+    limits: Mapping[str, float | None] = field(default_factory=dict)
+
+
+# --------------------------------------------------------------------------- settings
+
+
+@dataclass(frozen=True)
+class VehicleSettings:
+    """One vehicle of a run: loaded airframe, position, flight stack, instance and mission.
+
+    A ``vehicle.VehicleSpecification`` is an entry of a scenario file, which may describe several of them.
+
+    Attributes:
+        airframe: loaded.
+        name: of the vehicle; it also seeds its random streams.
+        position: m NED of its starting point on the ground.
+        yaw: rad.
+        instance: of the flight stack; sets all ports.
+        autopilot: choice of the flight stack.
+        controller: of the built-in stack; None for the airframe's.
+        parameters: of the flight stack; they override those computed from the airframe.
+        mission: a plan or a script for this vehicle; None if one program flies all vehicles.
+        arguments: of the script.
+        python: interpreter of the script; None for this program's.
+    """
+
+    airframe: Airframe
+    name: str = "0"
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    yaw: float = 0.0
+    instance: int = 0
+    autopilot: Choice = "auto"
+    controller: str | None = None
+    parameters: Mapping[str, int | float] = field(default_factory=dict)
+    mission: Path | None = None
+    arguments: tuple[str, ...] = ()
+    python: Path | None = None
+
+    @property
+    def offboard_port(self) -> int:
+        """UDP port to which the flight stack sends the offboard link."""
+        return offboard_port(self.instance)
+
+    @property
+    def url(self) -> str:
+        """MAVSDK's connection URL of the vehicle."""
+        return f"udpin://127.0.0.1:{self.offboard_port}"
+
+    def check(
+        self, world: WorldSpecification, px4: Path | None
+    ) -> tuple[AutopilotChoice | None, Plan | None, list[str]]:
+        """Check everything that can be checked before the start.
+
+        Returns:
+            the flight stack (None if it cannot be chosen), the plan if it flies one, and all faults.
+        """
+        faults = []
+        plan: Plan | None = None
+        autopilot: AutopilotChoice | None = None
+        try:
+            if self.mission is not None:
+                plan = check_mission(self.mission, self.arguments, world.origin, self.python)
+        except UserError as error:
+            faults += faults_of(error)
+        try:
+            autopilot = choose_autopilot(self.autopilot, px4)
+        except UserError as error:
+            faults += faults_of(error)
+        if self.controller is None:
+            return autopilot, plan, faults
+        if autopilot is not None and autopilot.px4 is not None:
+            faults.append("--controller: only the built-in stack has controllers; add --autopilot builtin")
+        else:
+            faults += [
+                f"--controller: {fault}" for fault in controller_faults(self.controller, self.airframe)
+            ]
+        return autopilot, plan, faults
+
+
+def controller_faults(law: str, airframe: Airframe) -> list[str]:
+    """Faults of a controller's name; the content of its file is checked when the stack loads it."""
+    own = own_controller(law)
+    if own is not None:
+        return [] if own[0].is_file() else [f"{own[0]}: no such file"]
+    if law not in BUILT_IN:
+        near = did_you_mean(law, BUILT_IN)
+        return [f"there is no {law!r}{near}; give {', '.join(BUILT_IN)} or FILE.py:CLASS"]
+    if law == "rotors" and airframe.controller.rotors is None:
+        return [f"RotorS publishes no gains for {airframe.name}; use lee"]
+    return []
+
+
+@dataclass(frozen=True)
+class FlightSettings:
+    """Vehicles, world, missions and outlets of a run.
+
+    Attributes:
+        vehicles: at least one.
+        name: of the scenario or mission; also of the run directory.
+        world: of all vehicles.
+        seed: of all random streams.
+        speed: simulated over wall time; inf for as fast as possible.
+        px4: PX4 to fly with; None searches for it.
+        external: flight stacks that the user starts; None for those of this program.
+        runs: parent of the run directories.
+        mission: arguments of the interpreter for a program that flies all vehicles, in addition to their own
+            missions; None for none.  The file that $SITL_BRIDGE_FLEET names describes the vehicles.
+            RUN_DIRECTORY and ORDERS are replaced.
+        python: interpreter of that command; None for this program's.
+        mission_prepares: whether the mission reports through its time gate that it has loaded and compiled
+            what it needs; the flight stacks start after that.
+        time_limit: s of simulated time after which the flight fails; inf for none.
+        on_stall: reaction of the link to a flight stack that stops answering.
+        proximity: collisions and downwash between vehicles.
+        events: scheduled faults and changes.
+        outlets: what shows the run.
+        expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
+        limits: of measures by name, with which the flight succeeds; None for no limit.
+    """
+
+    vehicles: tuple[VehicleSettings, ...]
+    name: str
+    world: WorldSpecification = field(default_factory=WorldSpecification)
+    seed: int = 0
+    speed: float = 1.0
+    px4: Path | None = None
+    external: ExternalStacks | None = None
+    runs: Path = Path("runs")
+    mission: tuple[str, ...] | None = None
+    python: Path | None = None
+    mission_prepares: bool = False
+    time_limit: float = math.inf
+    on_stall: OnStall = "leave"
+    proximity: Proximity | None = None
+    events: tuple[EventSpecification, ...] = ()
+    outlets: OutletSettings = field(default_factory=OutletSettings)
+    expose: bool = False
+    limits: Mapping[str, float | None] = field(default_factory=dict)
+
+    @classmethod
+    def from_options(
+        cls, options: FlightOptions, vehicles: tuple[VehicleSettings, ...], name: str, **fields: Any
+    ) -> Self:
+        """The options of a user, with what a mission or a scenario file says.
+
+        Args:
+            options: take precedence over ``fields``, but add to its limits.
+            vehicles: of the run.
+            name: of the run.
+            fields: of this class.
+        """
+        given = {
+            "world": options.world,
+            "seed": options.seed,
+            "time_limit": options.time_limit,
+        }
+        return cls(
+            vehicles,
+            name,
+            speed=options.speed,
+            px4=options.px4,
+            runs=options.runs,
+            outlets=options.outlets,
+            expose=options.expose,
+            limits={**fields.pop("limits", {}), **options.limits},
+            **{**fields, **{key: value for key, value in given.items() if value is not None}},
+        )
+
+    @classmethod
+    def from_mission(cls, mission: Path, options: FlightOptions) -> Self:
+        """A flight of one vehicle by a plan of QGroundControl, or by a Python script that uses MAVSDK."""
+        vehicle = VehicleSettings(
+            options.airframe or load_airframe("iris"),
+            instance=options.instance,
+            autopilot=options.autopilot,
+            controller=options.controller and beside(options.controller, Path.cwd()),
+            mission=mission,
+            arguments=options.arguments,
+            python=options.python,
+        )
+        return cls.from_options(options, (vehicle,), mission.stem, on_stall="continue")
+
+    @classmethod
+    def without_mission(cls, options: FlightOptions, count: int = 1) -> Self:
+        """Vehicles in a line to the east, SPACING apart, that wait for commands."""
+        vehicles = _in_a_line(options, count)
+        if count == 1:
+            return cls.from_options(options, vehicles, "start", on_stall="continue")
+        return cls.from_options(options, vehicles, "start", proximity=Proximity())
+
+    @classmethod
+    def for_external(
+        cls, external: ExternalStacks, options: FlightOptions, count: int = 1, on_stall: OnStall = "continue"
+    ) -> Self:
+        """Vehicles in a line likewise, whose flight stacks the user starts."""
+        vehicles = _in_a_line(options, count)
+        name = f"serve-{vehicles[0].airframe.name}"
+        return cls.from_options(options, vehicles, name, external=external, on_stall=on_stall)
+
+    @property
+    def has_mission(self) -> bool:
+        """Whether a mission flies any of the vehicles; without one, the flight lasts until it is ended."""
+        return self.mission is not None or any(v.mission is not None for v in self.vehicles)
+
+    @property
+    def instances(self) -> list[int]:
+        """Instances of the flight stacks."""
+        return [vehicle.instance for vehicle in self.vehicles]
+
+    @property
+    def ports(self) -> list[int]:
+        """TCP ports of the simulator links."""
+        return [FIRST_PORT + instance for instance in self.instances]
+
+    @property
+    def host(self) -> str:
+        """Address on which the simulator links listen."""
+        return "127.0.0.1" if self.external is None else self.external.host
+
+    def check(self) -> tuple[tuple[AutopilotChoice, Plan | None], ...]:
+        """Check everything that can be checked before the start.
+
+        Returns:
+            flight stack of each vehicle, and its plan if it flies one.
+
+        Raises:
+            ConfigurationError: with all faults.
+        """
+        faults = self.outlets.faults()
+        if not self.speed > 0:
+            faults.append(f"--speed: {self.speed:g} is not above 0")
+        if self.seed < 0:
+            faults.append(f"--seed: {self.seed} is negative")
+        if not self.time_limit > 0:
+            faults.append(f"--time-limit: {self.time_limit:g} s is not above 0")
+        found: list[tuple[AutopilotChoice, Plan | None]] = []
+        for vehicle in self.vehicles:
+            if not 0 <= vehicle.instance <= LAST_INSTANCE:
+                faults.append(f"--instance: {vehicle.instance} is not within 0..{LAST_INSTANCE}")
+            if self.external is not None:
+                found.append((AutopilotChoice("external"), None))
+                continue
+            autopilot, plan, wrong = vehicle.check(self.world, self.px4)
+            faults += [fault for fault in wrong if fault not in faults]
+            if autopilot is not None:
+                found.append((autopilot, plan))
+        names = [vehicle.name for vehicle in self.vehicles]
+        faults += problems(self.events, names, [v.airframe for v in self.vehicles])
+        try:
+            self.world.wind.load_series()
+        except UserError as error:
+            faults += faults_of(error)
+        if faults:
+            raise ConfigurationError("cannot fly" if self.external is None else "cannot serve", faults)
+        return tuple(found)
+
+    def notes(self) -> list[str]:
+        """What the user should know of the world and the vehicles, in sentences."""
+        scene = self.world.scene
+        if scene.objects or not scene.ground:
+            return [*scene.notes]
+        lidars = [
+            vehicle.airframe.name
+            for vehicle in self.vehicles
+            for sensor in vehicle.airframe.seeing_sensors()
+            if isinstance(sensor, LidarSpecification) and sensor.odometry is not None
+        ]
+        return [
+            *scene.notes,
+            *(
+                f"{name} takes its position from lidar odometry, which needs walls or other objects; this"
+                " world has level ground only, and the position may drift by metres: choose another with"
+                " --world"
+                for name in dict.fromkeys(lidars)
+            ),
+        ]
+
+
+def _in_a_line(options: FlightOptions, count: int) -> tuple[VehicleSettings, ...]:
+    airframe = options.airframe or load_airframe("iris")
+    return tuple(
+        VehicleSettings(
+            airframe,
+            name=str(number),
+            position=(0.0, SPACING * number, 0.0),
+            instance=options.instance + number,
+            autopilot=options.autopilot,
+            controller=options.controller and beside(options.controller, Path.cwd()),
+        )
+        for number in range(count)
+    )
