@@ -93,7 +93,7 @@ RECORDER = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from peer import Peer
+from support.peer import Peer
 with Peer(int(sys.argv[2])) as peer:
     while len(peer.times) < 600:
         time.sleep(0.01)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from docs_pages import NAMES, PAGES, command_lines, write_files  # noqa: E402  (of the tests, not a package)
+from support.docs_pages import NAMES, PAGES, command_lines, write_files  # noqa: E402  (of the tests, not a package)
 
 PROGRAM = ROOT / ".venv" / "bin" / "sitl-bridge"
 LIMIT = 1800.0
@@ -45,10 +45,10 @@ SKIPPED = {
     "--host 0.0.0.0": "opens a port to the network",
     "serve --view 9000": "the same as `fly --view`, with a port of its own",
     "0.0.0.0:9000": "opens a port to the network",
-    "udpin://0.0.0.0:14540": "flies the containers (tests/test_docker_engine.py)",
+    "udpin://0.0.0.0:14540": "flies the containers (tests/project/test_docker_engine.py)",
     "--install-completion": "changes the shell's start-up files",
     "mavsdk3": "needs an environment with MAVSDK 3",
-    "esc_status_log.ulg": "needs the log of a real flight (tests/test_real_log.py)",
+    "esc_status_log.ulg": "needs the log of a real flight (tests/lab/test_real_log.py)",
 }
 """Parts of lines that cannot run here, and why."""
 

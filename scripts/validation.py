@@ -184,7 +184,7 @@ def ground_effect() -> Iterator[Figure]:
 
 def inertial_sensor() -> Iterator[Figure]:
     """Noise densities of the ADIS16448 on the `firefly`, from the Allan deviation over 0.1 s."""
-    from sensor_bench import STEP, Bench
+    from support.sensor_bench import STEP, Bench
 
     (sensor,) = (s for s in load_airframe("firefly").sensors if s.kind == "imu")
     samples = Bench(sensor).run(400_000)
@@ -200,7 +200,7 @@ def inertial_sensor() -> Iterator[Figure]:
 
 def hovering_error() -> Iterator[Figure]:
     """RotorS's controller with RotorS's figures, 10 s of hover with the ideal sensor."""
-    from autopilot_bench import Bench, ideally_fed
+    from support.autopilot_bench import Bench, ideally_fed
 
     firefly = ideally_fed(load_airframe("firefly"), mass=1.5 + 6 * 0.005 + 0.015, ground_effect=False)
     bench = Bench([firefly], "rotors")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from link_server import Counted
+from support.link_server import Counted
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup

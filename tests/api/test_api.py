@@ -1,0 +1,423 @@
+"""The public API: one import, commands by meaning, the truth as arrays, refusals with vehicle and reason."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.paths import DOCS, MISSIONS, ROOT
+
+import sitl_bridge as sb
+from sitl_bridge.base.user_file import load_class, place_of
+
+EXAMPLES = MISSIONS / "api"
+
+
+def example(name: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+class Hover(sb.Controller):
+    """Carries the weight and damps; follows nothing."""
+
+    def control(self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float) -> sb.Wrench:
+        del setpoint, dt
+        moment = self.vehicle.inertia @ (-10.0 * estimate["angular_velocity"])
+        return sb.Wrench(self.vehicle.mass * self.vehicle.gravity, moment)
+
+
+class Height(sb.CustomSensor):
+    """Height in truth."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    def sample(self, truth: sb.Truth, random: np.random.Generator) -> dict[str, float]:
+        return {"height": -self.scale * float(truth.position[2]), "noise": float(random.normal())}
+
+
+@pytest.fixture
+def fleet() -> Iterator[sb.Fleet]:
+    with sb.Fleet(["iris", "iris"], names=["a", "b"], spacing=4.0, controller=["lee", None], seed=2) as made:
+        yield made
+
+
+# ---------------------------------------------------------------- the import
+
+
+def test_importing_the_package_loads_neither_numpy_nor_numba() -> None:
+    source = (
+        "import sys, sitl_bridge as sb; dir(sb); print({'numpy', 'numba', 'pydantic'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_public_names_are_those_of_the_documentation() -> None:
+    page = (DOCS / "python-api.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `sb\.(\w+)", page, re.MULTILINE)
+    assert sorted(documented) == sorted(sb.__all__)
+    for name in sb.__all__:
+        assert getattr(sb, name).__doc__
+        assert name in dir(sb)
+    with pytest.raises(AttributeError, match="no attribute 'Flet'"):
+        sb.Flet  # noqa: B018
+    assert (ROOT / "sitl_bridge" / "py.typed").is_file()
+
+
+# ---------------------------------------------------------------- a fleet
+
+
+def test_a_fleet_flies_commands_and_records_every_step(fleet: sb.Fleet, tmp_path: Path) -> None:
+    with fleet.record(tmp_path / "truth.npy") as log:
+        fleet.arm()
+        fleet.takeoff(3.0)
+        up = fleet.time
+        fleet.goto([[3.0, 0.0, -5.0], [3.0, 4.0, -5.0]], yaw=0.5)
+        fleet.run(10.002)
+    assert fleet.time == pytest.approx(up + 10.0, abs=1e-9)  # whole steps of 4 ms, not updates of 48 ms
+    assert log.position.shape == (round(fleet.time / 0.004), 2, 3)
+    np.testing.assert_allclose(np.diff(log.time), 0.004, atol=1e-9)
+    np.testing.assert_array_equal(log.position[-1], fleet.position)
+    assert fleet.arrived(0.5).all()
+    off = np.abs(fleet.position - [[3.0, 0.0, -5.0], [3.0, 4.0, -5.0]])
+    assert off[:, :2].max() < 1.0
+    assert off[:, 2].max() < 3.0  # heights are off by the satellite receiver's error when it was switched on
+    assert fleet.modes == ("Offboard", "Offboard")
+    assert log.armed[-1].all()
+    again = sb.TruthTable.load(tmp_path / "truth.npy", fleet.names)
+    np.testing.assert_array_equal(again.attitude, log.attitude)
+    fleet.land()
+    assert not fleet.armed.any()
+    assert fleet.on_ground.all()
+    assert any(m.vehicle == "b" and "Takeoff detected" in m.text for m in fleet.messages)
+
+
+def test_velocities_and_trajectories_are_followed_and_one_vehicle_alone_can_be_commanded(
+    fleet: sb.Fleet,
+) -> None:
+    fleet.arm()
+    fleet.takeoff(2.0)
+    fleet.set_velocity([1.0, 0.0, 0.0], vehicles="b")
+    fleet.run(4.0)
+    assert fleet.velocity[1] == pytest.approx([1.0, 0.0, 0.0], abs=0.4)
+    assert fleet.modes == ("Hold", "Offboard")
+    begin = fleet.time
+
+    def along(fleet: sb.Fleet) -> None:
+        t = fleet.time - begin
+        fleet.follow([0.5 * t, 0.0, -3.0], velocity=[0.5, 0.0, 0.0], acceleration=[0.0, 0.0, 0.0], vehicles=0)
+
+    fleet.run(4.0, each=along)
+    assert fleet.estimated_position[0] == pytest.approx([2.0, 0.0, -3.0], abs=0.6)
+    fleet.hold("b")
+    fleet.run_until(lambda fleet: np.abs(fleet.velocity[1]) < 0.4, limit=20.0)
+    fleet.return_home(["a"])
+    assert fleet.armed.tolist() == [False, True]
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    def flown(seed: int) -> bytes:
+        world = sb.World(wind="4@270,turbulence=light")
+        with sb.Fleet("iris", world=world, controller=Hover, seed=seed) as fleet, fleet.record() as log:
+            fleet.arm()
+            fleet.run(1.0)
+        return log.rows.tobytes()
+
+    assert flown(1) == flown(1)
+    assert flown(1) != flown(2)
+
+
+def test_what_a_fleet_cannot_do_is_refused_with_vehicle_and_reason(fleet: sb.Fleet) -> None:
+    with pytest.raises(sb.UserError, match=r"vehicle a \(iris\) refuses to goto: it is not armed"):
+        fleet.goto([[0.0, 0.0, -2.0]] * 2)
+    with pytest.raises(sb.UserError, match="there is no vehicle 'c'; there are a, b"):
+        fleet.arm("c")
+    with pytest.raises(sb.UserError, match=r"not ready to arm within 0\.1 s .* vehicle b \(iris\): \w"):
+        fleet.arm("b", limit=0.1)
+    fleet.arm()
+    with pytest.raises(sb.UserError, match=r"goto: position: 2 rows of 3 are needed, not .* \(3, 3\)"):
+        fleet.goto(np.zeros((3, 3)))
+    with pytest.raises(sb.UserError, match=r"the figures for vehicle b \(iris\) are not finite"):
+        fleet.goto([[0.0, 0.0, -2.0], [0.0, np.nan, -2.0]])
+    fleet.takeoff(2.0, "a")
+    with pytest.raises(sb.UserError, match=r"vehicle a \(iris\) refuses to disarm: .* not landed"):
+        fleet.disarm()
+    with pytest.raises(sb.UserError, match=r"condition has not become true within 0\.1 s"):
+        fleet.run_until(lambda _fleet: False, limit=0.1)
+    with pytest.raises(sb.UserError, match="-1 s is not a duration"):
+        fleet.run(-1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seed": -1}, "seed: -1 is not a whole number"),
+        ({"names": ["a", "a"]}, "names: 2 different ones are needed"),
+        ({"positions": [[0.0, 0.0]]}, r"positions: 2 finite rows of north, east"),
+        ({"controller": ["lee"]}, "controller: one or 2 are needed, not 1"),
+        ({"controller": "mpc"}, "no controller is called 'mpc'"),
+        ({"controller": lambda _vehicle: 3.0}, "is no controller: it has no method control"),
+        ({"world": 3}, "neither a World nor a world file"),
+        ({"parameters": {"NO_SUCH": 1}}, "NO_SUCH"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(sb.UserError, match=message):
+        sb.Fleet(["iris", "iris"], **arguments)
+
+
+def test_a_recording_is_thinned_and_there_is_one_at_a_time(tmp_path: Path) -> None:
+    simulation = sb.Simulation("iris")
+    with simulation.record(interval=0.02) as log:
+        simulation.step(simulation.hover_controls, 25)
+        with pytest.raises(sb.UserError, match="a recording is under way"):
+            simulation.record()
+        assert len(log) == 5  # so far
+        simulation.step(simulation.hover_controls, 25)
+    assert log.time.tolist() == pytest.approx([0.02 * k for k in range(1, 11)])
+    with pytest.raises(sb.UserError, match="no multiple of the step"):
+        simulation.record(interval=0.003)
+    (tmp_path / "old.npy").touch()
+    with pytest.raises(sb.UserError, match="File exists"):
+        simulation.record(tmp_path / "old.npy")
+    with simulation.record():  # the refused one has left nothing behind
+        pass
+
+
+def test_tables_for_pandas_and_xarray_or_a_clear_message() -> None:
+    simulation = sb.Simulation(["iris", "iris"], names=["a", "b"])
+    with simulation.record() as log:
+        simulation.step(simulation.hover_controls, 3)
+    for name, method in (("pandas", log.to_pandas), ("xarray", log.to_xarray)):
+        if importlib.util.find_spec(name) is None:
+            with pytest.raises(sb.UserError, match=f"needs {name}, which is not installed"):
+                method()
+    if importlib.util.find_spec("pandas"):
+        table = log.to_pandas()
+        assert table["position_down"].loc[(log.time[1], "b")] == log.position[1, 1, 2]
+    if importlib.util.find_spec("xarray"):
+        data = log.to_xarray()
+        assert float(data.position.sel(vehicle="b", ned="down")[1]) == log.position[1, 1, 2]
+
+
+def test_custom_sensors_are_sampled_in_fleets_and_simulations() -> None:
+    airframe = sb.Airframe.load("iris").with_sensor(Height, rate=50.0, scale=2.0)
+    with sb.Fleet([airframe, "iris"]) as fleet:
+        fleet.run(0.1)
+        samples = fleet.sensor("Height")
+        assert samples["height"][0] == pytest.approx(-2.0 * fleet.position[0, 2], abs=0.02)
+        assert np.isnan(samples["height"][1])
+        assert fleet.sensor("imu")["specific_force"].shape == (2, 3)
+        with pytest.raises(sb.UserError, match=r"carries a sensor 'Hight' 0, did you mean 'Height'"):
+            fleet.sensor("Hight")
+        with pytest.raises(sb.UserError, match="no vehicle carries airspeed 0"):
+            fleet.sensor("airspeed")
+    simulation = sb.Simulation(airframe, seed=1)
+    seen = []
+    for _ in range(2):
+        simulation.step(simulation.hover_controls, 5)
+        seen.append(float(simulation.sensor("Height")["noise"][0]))
+        simulation.reset()
+    assert seen[0] != seen[1]
+    with pytest.raises(sb.UserError, match="Height_0 is there already"):
+        airframe.with_sensor(Height, rate=10.0)
+
+
+# ---------------------------------------------------------------- physics alone
+
+
+def test_a_simulation_follows_commands_and_is_reset_in_parts_or_whole() -> None:
+    simulation = sb.Simulation(["iris"] * 3, spacing=5.0, seed=4)
+    begin = simulation.position
+    assert begin[:, 1].tolist() == [0.0, 5.0, 10.0]
+
+    def flown() -> bytes:
+        with simulation.record() as log:
+            simulation.step(1.2 * simulation.hover_controls, 250)
+        return log.rows.tobytes() + simulation.sensor("imu")["specific_force"].tobytes()
+
+    first = flown()
+    assert (simulation.position[:, 2] < begin[:, 2] - 0.2).all()
+    simulation.reset([False, True, False])
+    assert simulation.time == pytest.approx(1.0)
+    np.testing.assert_array_equal(simulation.position[1], begin[1])
+    assert simulation.position[0, 2] < begin[0, 2] - 0.2
+    simulation.reset()
+    assert simulation.time == 0.0
+    np.testing.assert_array_equal(simulation.position, begin)
+    assert flown() != first  # other noise in every episode
+    simulation.reset(seed=4)
+    assert flown() == first
+    for controls in (np.zeros((2, 4)), np.full(4, np.nan)):
+        with pytest.raises(sb.UserError, match="step: "):
+            simulation.step(controls)
+    for mask, seed in (([True], None), ([1, 2, 3], None), ([True] * 3, 1)):
+        with pytest.raises(sb.UserError, match="reset: "):
+            simulation.reset(mask, seed=seed)
+
+
+def test_vehicles_with_fewer_rotors_ignore_the_rest() -> None:
+    simulation = sb.Simulation(["iris", "typhoon_h480"])
+    assert simulation.hover_controls.shape == (2, 6)
+    assert simulation.hover_controls[0, 4:].tolist() == [0.0, 0.0]
+    simulation.step(np.ones(6))
+    assert simulation.rotor_speed[0, 4:].tolist() == [0.0] * 8
+
+
+# ---------------------------------------------------------------- airframes and worlds
+
+
+def test_a_changed_copy_keeps_the_rest_and_says_where_its_figures_are_from() -> None:
+    iris = sb.Airframe.load("iris")
+    heavy = iris.changed(mass=2.0, motor={"time_constant_up": 0.1})
+    assert (heavy.mass, heavy.motor.time_constant_up) == (2.0, 0.1)  # type: ignore[union-attr]
+    assert heavy.motor.time_constant_down == iris.motor.time_constant_down  # type: ignore[union-attr]
+    assert heavy.source("mass") == "derived: set from Python"
+    assert heavy.source("inertia.xx") == iris.source("inertia.xx")
+    assert iris.mass != 2.0
+    for change, where in (
+        ({"mas": 2.0}, "mas: "),
+        ({"mass": -1.0}, "mass: "),
+        ({"drag": {"forc": 1}}, "forc"),
+    ):
+        with pytest.raises(sb.ConfigurationError, match=where):
+            iris.changed(**change)
+    with pytest.raises(sb.UserError, match="did you mean 'iris'"):
+        sb.Airframe.load("irs")
+
+
+def test_a_world_takes_wind_as_text_or_as_the_velocity_of_the_air() -> None:
+    simulation = sb.Simulation("iris", world=sb.World(wind=(3.0, -4.0, -1.0), origin=(10.0, 20.0, 30.0)))
+    simulation.step(np.zeros(4))
+    assert simulation.wind[0] == pytest.approx([3.0, -4.0, -1.0])
+    with pytest.raises(sb.UserError, match="three figures in m/s NED"):
+        sb.World(wind=(1.0, 2.0))  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigurationError, match=r"World: sea_level_temperature: .*less than 340"):
+        sb.World(sea_level_temperature=1000.0)
+
+
+# ---------------------------------------------------------------- other processes
+
+
+def test_a_controller_s_class_is_found_by_another_process_or_refused(tmp_path: Path) -> None:
+    assert place_of(Hover, "controller") == f"{Path(__file__).resolve()}:Hover"
+
+    class Local(Hover):
+        pass
+
+    with pytest.raises(sb.UserError, match="is not at the top level of the file"):
+        sb.fly(MISSIONS / "square.plan", controller=Local, runs=tmp_path)
+    typed: dict[str, Any] = {"Hover": Hover}
+    exec("class Typed(Hover): pass", typed)  # as in a notebook
+    with pytest.raises(sb.UserError, match="controller Typed is not in a Python file"):
+        sb.fly(MISSIONS / "square.plan", controller=typed["Typed"], runs=tmp_path)
+
+
+@pytest.mark.parametrize("call", ["sb.Fleet('iris')", "sb.fly('x.plan', controller=Mine)", "sb.serve()"])
+def test_a_script_that_names_its_own_class_cannot_run_itself_without_end(tmp_path: Path, call: str) -> None:
+    script = tmp_path / "study.py"
+    script.write_text(f"import sitl_bridge as sb\nclass Mine(sb.Controller):\n    pass\n{call}\n")
+    with pytest.raises(sb.UserError, match=r"study.py: starts a \w+ while .* `if __name__ == \"__main__\":`"):
+        load_class(script, "Mine", sb.Controller, "controller")
+
+
+def test_serve_serves_within_its_block(
+    tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    monkeypatch.setattr("sitl_bridge.session.settings.FIRST_PORT", port)
+    lines: list[str] = []
+    with sb.serve("iris", runs=tmp_path, notify=lines.append) as session:
+        assert session.status.links[0].port == port
+        assert not session.status.links[0].connected
+    assert any("run directory" in line for line in lines)
+    assert not session.server.running
+
+
+def test_a_fleet_is_published_on_the_bus(fleet: sb.Fleet, tmp_path: Path) -> None:
+    with fleet.publish("embedded", speed=np.inf, logs=tmp_path) as url:
+        assert re.fullmatch(r"mqtt://127\.0\.0\.1:\d+", url)
+        fleet.run(0.5)
+    assert fleet.time == pytest.approx(0.5)
+    fleet.run(0.1)
+    assert fleet.time == pytest.approx(0.6)
+
+
+def test_a_compilation_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sitl_bridge.api import compiling
+
+    def announced(notify: Any) -> Any:
+        import contextlib
+
+        notify("compiling")
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(compiling, "announced", announced)
+    with compiling.compilation_shown():
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with compiling.compilation_shown():
+        pass
+    assert capsys.readouterr().err == "compiling\n"
+
+
+# ---------------------------------------------------------------- examples
+
+
+def test_the_example_of_a_controller_flies_four_vehicles_to_their_goals() -> None:
+    module = example("own_controller")
+    truth = module.main()
+    assert truth.position.shape[1:] == (4, 3)
+    assert np.linalg.norm(truth.position[-1] - module.GOALS, axis=1).max() < 1.5
+
+
+def test_the_example_of_a_study_orders_the_lags() -> None:
+    answers = example("parameter_study").main()
+    assert (np.diff(answers) > 0.0).all()
+    assert 0.0 < answers[0] < 0.6
+
+
+def test_the_example_of_a_flight_passes_its_checks(tmp_path: Path) -> None:
+    result = example("checked_plan").main(tmp_path, instance=21)
+    assert result.succeeded
+    assert result.summary["airframe"] == "iris"
+
+
+def test_a_flight_takes_a_controller_s_class_to_its_flight_stack(tmp_path: Path) -> None:
+    module = example("own_controller")
+    result = sb.fly(
+        MISSIONS / "hover.py",
+        controller=module.PositionPid,
+        autopilot="builtin",
+        speed=10.0,
+        instance=21,
+        arguments=["--height", "3", "--seconds", "2"],
+        time_limit=300.0,
+        runs=tmp_path,
+    )
+    result.check()
+    height = -result.truth.position[:, 0, 2]
+    assert 2.0 < height.max() < 4.5
+    assert height[-1] < 0.5
+    (vehicle,) = json.loads((result.directory / "run.json").read_text())["vehicles"]
+    assert vehicle["autopilot"]["controller"] == f"{EXAMPLES / 'own_controller.py'}:PositionPid"

@@ -1,0 +1,99 @@
+"""Scenes that are made in Python."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from support.scene_files import CORNERS, FACES
+
+import sitl_bridge as sb
+from sitl_bridge.api.vehicle_arrays import VehicleArrays
+from sitl_bridge.core.dynamics.contact_log import CONTACT
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS
+from sitl_bridge.live.bus import sampling
+from sitl_bridge.live.bus.client_link import SimulationSnapshot
+from sitl_bridge.live.bus.snapshot import listed_contacts
+
+
+def test_objects_made_in_python_stand_where_they_are_put() -> None:
+    world = sb.World(
+        wind=(1, 0, 0),
+        scene=[
+            sb.Box(
+                (2, 4, 6), position=(10, 0, -3), rotation=(0, 0, math.pi / 2), color=(1, 0, 0), name="wall"
+            ),
+            sb.Sphere(0.5, path=sb.Path3D([[0, 5, -2], [8, 5, -2]], 1.5)),
+            sb.Cylinder(0.5, 4, position=np.array([1.0, 2.0, -2.0])),
+            sb.Mesh(CORNERS, FACES, position=(0, 0, -1)),
+            sb.HeightMap(np.eye(3), 2.0),
+            sb.Voxels(np.ones((2, 3, 4)), 0.5, corner=(0, 0, -2)),
+        ],
+    )
+    scene = world.build().scene
+    shapes = dict(scene.objects())
+    np.testing.assert_allclose(shapes["wall"]["low"], [8.0, -1.0, -6.0])
+    np.testing.assert_allclose(shapes["wall"]["high"], [12.0, 1.0, 0.0])
+    np.testing.assert_allclose(shapes["sphere 1"]["position"], [0.0, 5.0, -2.0])
+    np.testing.assert_allclose(shapes["cylinder 2"]["high"], [1.5, 2.5, 0.0])
+    assert int(shapes["mesh 3"]["kind"]) == MESH
+    assert int(shapes["mesh 3"]["solid"]) == 1
+    np.testing.assert_allclose(shapes["mesh 3"]["low"], [0.0, 0.0, -1.0])
+    assert shapes["height_map 4"]["kind"] == HEIGHT_MAP
+    np.testing.assert_allclose(shapes["height_map 4"]["low"], [0.0, 0.0, -1.0])
+    assert shapes["octree 5"]["kind"] == VOXELS
+    np.testing.assert_allclose(shapes["octree 5"]["high"], [1.0, 1.5, 0.0])
+
+
+def test_the_scene_of_a_file_brings_its_origin_unless_one_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "world.sdf"
+    place = "<spherical_coordinates><latitude_deg>5</latitude_deg></spherical_coordinates>"
+    file.write_text(f"<sdf><world name='w'>{place}<light/><model name='m'/></world></sdf>", encoding="utf-8")
+    world = sb.World(wind="3@90", scene=file)
+    assert (world.specification.origin.latitude, world.specification.wind.steady is not None) == (5.0, True)
+    assert "not read: light w" in world.notes[1]
+    assert sb.World(scene=file, origin=(1, 2, 3)).specification.origin.latitude == 1.0
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: sb.Box((1, 2, -3)), r"Box: size\.2: "),
+        (lambda: sb.Box((1, 2, 3), color=(2, 0, 0)), r"Box: color\.0: "),
+        (lambda: sb.Path3D([[0, 0, 0]], 1.0), "Path3D: points: "),
+        (lambda: sb.Mesh(CORNERS[:, :2], FACES), r"vertices are \(v, 3\) finite figures in m, not \(8, 2\)"),
+        (lambda: sb.Mesh(CORNERS, FACES + 1), "faces have vertices beyond the 8 there are"),
+        (lambda: sb.Mesh(CORNERS, FACES * 1.0), r"faces are \(f, 3\) whole numbers"),
+        (lambda: sb.Mesh(CORNERS, FACES, colors=[1, 0, 0]), r"colors are \(12, 3\), one for each face"),
+        (lambda: sb.HeightMap([1.0, 2.0], 1.0), r"two rows and columns at least .* not \(2,\)"),
+        (lambda: sb.Voxels(np.zeros((2, 2, 2)), 1.0), "one occupied at least"),
+        (lambda: sb.World(scene=["wall"]), "'wall' is not an object of a scene; give sb.Box"),  # type: ignore[list-item]
+        (lambda: sb.World(scene="none.yaml"), "none.yaml: no such world file"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(make: Any, said: str) -> None:
+    with pytest.raises(sb.UserError, match=said) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_contacts_with_objects_are_listed_and_become_events_of_the_bus() -> None:
+    rows = np.zeros(1, CONTACT)
+    rows[0] = (5_250_000, 1, 0, 2, 4.5, (3.0, 1.0, -2.0))
+    core = SimpleNamespace(
+        contacts=rows, start=1_000_000, world=SimpleNamespace(scene=SimpleNamespace(names=("garage",)))
+    )
+    arrays = VehicleArrays()
+    arrays.names, arrays._core = ("a", "b"), cast("Simulation", core)
+    assert arrays.contacts == [(4.25, "b", "garage", "rotor 2", 4.5, (3.0, 1.0, -2.0))]
+    snapshot = SimulationSnapshot(4.3, {}, {}, {}, {}, [], listed_contacts(cast("Simulation", core)))
+    ((vehicle, event),) = sampling.contacts(snapshot, 0)
+    assert vehicle == 1
+    assert (event.kind, event.time, event.object, event.speed) == ("contact", 4.25, "garage", 4.5)
+    assert event.text == "rotor 2 hit garage at 4.5 m/s"
+    assert list(sampling.contacts(snapshot, 1)) == []

@@ -1,0 +1,65 @@
+"""``sitl-bridge simulate`` flies what it is given and refuses what it cannot."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.paths import MISSIONS
+from typer.testing import CliRunner
+
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.cli.main import build
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit code and output."""
+    result = CliRunner().invoke(build(["simulate"]), ["simulate", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def test_a_formation_leaves_tracks_and_summary(tmp_path: Path) -> None:
+    code, output = run(str(MISSIONS / "formation_cube.yaml"), "--runs-dir", str(tmp_path))
+    assert code == 0, output
+    directory = tmp_path / "latest"
+    assert (directory / "tracks.npz").is_file()
+    assert json.loads((directory / "summary.json").read_text())["succeeded"] is True
+
+
+def test_an_avoidance_scenario_leaves_a_table(tmp_path: Path) -> None:
+    missions = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "approach")]
+    code, output = run(*missions, "--runs-dir", str(tmp_path))
+    assert code == 0, output
+    assert "attitude model unless the scenario sets one: iris" in output
+    assert (tmp_path / "latest" / "table.txt").read_text().count("1/1") == 2
+    rows = json.loads((tmp_path / "latest" / "summary.json").read_text())["rows"]
+    assert all(row["cpu_worst"] >= row["cpu_mean"] > 0.0 for row in rows)
+
+
+def test_what_cannot_be_flown_is_refused_before_a_run_directory_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such mission"):
+        run(str(tmp_path / "nothing.yaml"), "--runs-dir", str(tmp_path / "runs"))
+    both = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "formation_cube")]
+    with pytest.raises(UserError, match="one at a time"):
+        run(*both, "--runs-dir", str(tmp_path / "runs"))
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("name: broken\nduration: -1\n")
+    with pytest.raises(ConfigurationError):
+        run(str(broken), "--runs-dir", str(tmp_path / "runs"))
+    assert not (tmp_path / "runs").exists()
+
+
+SWARM = re.compile(r"^(formation|avoidance):", re.MULTILINE)
+SHIPPED = sorted(file.stem for file in MISSIONS.glob("*.yaml") if SWARM.search(file.read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_scenario_is_simulated_with_full_dynamics(name: str, tmp_path: Path) -> None:
+    code, output = run(str(MISSIONS / f"{name}.yaml"), "--on", "full", "--runs-dir", str(tmp_path))
+    assert code == 0, output

@@ -1,0 +1,280 @@
+"""Motors and battery: exact first-order response, hector's DC motor, voltage sag, discharge."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support.dynamics_vehicles import (
+    SEA_LEVEL_DENSITY,
+    STEP,
+    Record,
+    add_rotors,
+    advance,
+    body,
+    environment,
+    fly,
+    hector,
+    iris,
+    start,
+)
+
+from sitl_bridge.core.dynamics.battery import Battery, discharge, open_circuit_voltage, source_voltage
+from sitl_bridge.core.dynamics.motor import dc_current
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+
+
+def bench(vehicles: Record) -> Record:
+    """The same vehicle bolted down, as on a thrust stand."""
+    vehicles["mass"] = 1e9
+    vehicles["inertia"] = np.eye(3) * 1e9
+    vehicles["inertia_inverse"] = np.eye(3) * 1e-9
+    return vehicles
+
+
+@pytest.mark.parametrize(("step", "substeps"), [(0.004, 2), (0.001, 1), (0.025, 3)])
+def test_first_order_response_is_exact_at_every_step_size(step: float, substeps: int) -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 0.1, 0.6, step=step, substeps=substeps)
+    assert state["rotor_speed"][:4] == pytest.approx(700.0 * (1.0 - math.exp(-0.1 / 0.0125)), rel=1e-12)
+    state = fly(vehicles, states, environments, 0.1, 0.2, step=step, substeps=substeps)
+    top = 700.0 * (1.0 - math.exp(-8.0))
+    assert state["rotor_speed"][:4] == pytest.approx(300.0 + (top - 300.0) * math.exp(-4.0), rel=1e-12)
+
+
+def test_motor_stops_when_disarmed_and_idles_when_armed() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    assert fly(vehicles, states, environments, 1.0, 0.0, armed=1)["rotor_speed"][0] == pytest.approx(100.0)
+    assert fly(vehicles, states, environments, 1.0, 0.7, armed=0)["rotor_speed"][0] == pytest.approx(
+        0.0, abs=1e-9
+    )
+
+
+def test_rotor_without_health_stops_and_with_half_gives_half_the_thrust() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    states["rotor_health"][0, :2] = (0.0, 0.5)
+    state = fly(vehicles, states, environments, 1.0, 0.6)
+    assert state["rotor_speed"][0] == 0.0
+    assert state["rotor_thrust"][0] == 0.0
+    assert state["rotor_thrust"][1] == pytest.approx(0.5 * state["rotor_thrust"][2])
+    assert state["rotor_torque"][1] == pytest.approx(0.5 * state["rotor_torque"][2])
+
+
+def test_reversible_motor_turns_backwards_and_pushes_down() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["motor_reversible"] = 1
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.5)
+    state = fly(vehicles, states, environments, 1.0, -0.5)
+    assert state["rotor_speed"][:4] == pytest.approx(-600.0)
+    assert state["rotor_thrust"][:4] == pytest.approx(-5.84e-6 * 600.0**2, rel=2e-3)
+
+
+def reversible_iris(share: float, inflow: str = "momentum") -> Record:
+    """(1,) the iris with motors that reverse, and the thrust of its propellers in reverse."""
+    data = load_airframe("iris").model_dump(exclude_defaults=True, by_alias=True)
+    data["motor"]["reversible"] = True
+    data["rotor_model"] |= {"reverse_thrust": share, "inflow": inflow, "torque_thrust_ratio": 0.016}
+    return Airframe.model_validate(data).vehicle().reshape(1)
+
+
+@pytest.mark.parametrize("inflow", ["none", "momentum"])
+def test_a_propeller_that_turns_backwards_gives_a_share_of_its_thrust(inflow: str) -> None:
+    vehicles, environments = bench(reversible_iris(0.4, inflow)), environment(gravity=0.0)
+    forward = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, 0.5)
+    backward = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, -0.5)
+    assert backward["rotor_speed"][:4] == pytest.approx(-forward["rotor_speed"][:4], rel=1e-3)
+    assert backward["rotor_thrust"][:4] == pytest.approx(-0.4 * forward["rotor_thrust"][:4], rel=0.02)
+    # The profile power of its sections stays, the induced one falls as T^(3/2) (momentum theory).
+    disc = 2.0 * SEA_LEVEL_DENSITY * math.pi * 0.128**2
+    profile = []
+    for state in (forward, backward):
+        shaft = state["rotor_torque"][:4] * state["rotor_speed"][:4]
+        induced = np.abs(state["rotor_thrust"][:4]) ** 1.5 / math.sqrt(disc)
+        assert (shaft > induced).all(), "no more power in the wake than on the shaft"
+        profile.append(shaft - induced)
+    assert profile[1] == pytest.approx(profile[0], rel=0.03)
+
+
+def test_the_air_goes_on_through_a_rotor_that_is_reversed() -> None:
+    vehicles, environments = bench(reversible_iris(0.4)), environment(gravity=0.0)
+    state = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, 0.5)
+    before = state["induced_velocity"][0]
+    assert before == pytest.approx(
+        math.sqrt(state["rotor_thrust"][0] / (2 * 1.225 * math.pi * 0.128**2)), rel=0.02
+    )
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.5)
+    flows = []
+    for _ in range(60):
+        flows.append(float(fly(vehicles, states, environments, STEP, -0.5)["induced_velocity"][0]))
+    assert np.abs(np.diff([before, *flows])).max() < 0.35 * before, (
+        "it changes gradually, also where speed does sign"
+    )
+    assert flows[-1] == pytest.approx(-math.sqrt(0.4) * before, rel=0.05)
+
+
+def test_a_reversible_motor_stands_still_at_command_zero_and_passes_zero_without_a_jump() -> None:
+    vehicles, environments = bench(reversible_iris(0.4)), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.3)
+    assert abs(fly(vehicles, states, environments, 1.0, 0.0)["rotor_speed"][0]) < 1e-6
+    fly(vehicles, states, environments, 1.0, 0.3)
+    speeds = [float(fly(vehicles, states, environments, STEP, -0.3)["rotor_speed"][0]) for _ in range(40)]
+    assert speeds[0] > 0.0 > speeds[-1]
+    # The fastest a first-order lag allows: the whole way over a time constant.
+    assert np.abs(np.diff(speeds)).max() < 800.0 * STEP / 0.0125
+
+
+def test_command_outside_its_range_is_clipped() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    assert fly(vehicles, states, environments, 1.0, 7.0)["rotor_speed"][0] == pytest.approx(1100.0)
+    assert fly(vehicles, states, environments, 1.0, -7.0)["rotor_speed"][0] == pytest.approx(100.0)
+
+
+def test_hector_motor_holds_hover_speed_at_the_published_voltage_and_current() -> None:
+    # 485.3 rad/s, 3.622 N, 7.035 V and 2.973 A a motor, 83.7 W in all; from standstill.
+    vehicles, environments = bench(hector()), environment(gravity=0.0)
+    states = start(vehicles, environments, 0.0)
+    state = fly(vehicles, states, environments, 4.0, 7.035 / 14.8)
+    assert state["rotor_speed"][:4] == pytest.approx(485.3, rel=1e-3)
+    assert state["rotor_thrust"][:4] == pytest.approx(3.622, rel=2e-3)
+    assert dc_current(vehicles[0], 7.035, float(state["rotor_speed"][0])) == pytest.approx(2.973, rel=2e-3)
+    assert state["battery_current"] * 14.8 == pytest.approx(83.7, rel=2e-3)
+
+
+def test_dc_motor_that_is_not_driven_brakes_to_a_stop() -> None:
+    vehicles, environments = bench(hector()), environment(gravity=0.0)
+    states = start(vehicles, environments, 0.0)
+    fly(vehicles, states, environments, 3.0, 0.6)
+    state = fly(vehicles, states, environments, 3.0, 0.0)
+    assert (state["rotor_speed"][:4] >= 0.0).all()
+    assert state["rotor_speed"][:4].max() < 1.0
+
+
+# Kokam SLPB 75106100, Ecker et al., J. Electrochem. Soc. 162 (2015) A1849, in PyBaMM's figures: Ah, V.
+KOKAM = {
+    7.5: ((0.821, 3.981), (1.713, 3.875), (2.596, 3.790), (3.478, 3.725), (4.356, 3.688), (5.262, 3.636),
+          (6.134, 3.510), (6.979, 3.382)),
+    37.5: ((0.862, 3.727), (1.556, 3.655), (2.132, 3.604), (2.888, 3.556), (4.077, 3.491), (4.975, 3.411),
+           (5.980, 3.291), (6.606, 3.176)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("current", "error"), [(7.5, 0.011), (37.5, 0.036)])
+def test_a_cell_discharges_as_measured(current: float, error: float) -> None:
+    battery = Battery(
+        cells=1, capacity=7.754, resistance=7.66e-3, nominal_voltage=3.7, cell_voltage="kokam_slpb75106100"
+    )
+    vehicles = iris()
+    battery.pack(vehicles[0])
+    states = start(vehicles, environment(), 10.0)
+    state = states[0]
+    state["battery_charge"] = vehicles[0]["battery_capacity"]
+    taken, errors = 0.0, []
+    for charge, measured in KOKAM[current]:
+        while taken < charge * 3600.0:
+            discharge(vehicles[0], state, current, 0.1)
+            taken += 0.1 * current
+        voltage = source_voltage(vehicles[0], state) - current * battery.resistance
+        errors.append(voltage - measured)
+    assert np.abs(errors).max() < error
+
+
+def test_an_unknown_cell_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no such cell; known are kokam_slpb75106100"):
+        Battery(cells=1, nominal_voltage=3.7, cell_voltage="kokam")
+
+
+def test_first_order_speed_follows_the_battery_voltage() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 3600.0 * 100.0
+    vehicles["battery_resistance"] = 0.01
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 0.5, 0.6)
+    assert state["battery_voltage"] < 16.8 - 0.1
+    assert state["rotor_speed"][0] == pytest.approx(700.0 * state["battery_voltage"] / 16.0, rel=1e-3)
+
+
+def test_terminal_voltage_is_open_circuit_voltage_less_the_drop_in_the_pack() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 3600.0 * 5.0
+    vehicles["battery_resistance"] = 0.02
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 30.0, 0.5)
+    source = open_circuit_voltage(vehicles[0], float(state["battery_charge"]))
+    current = float(state["battery_current"])
+    shaft = float(np.sum(state["rotor_torque"][:4] * state["rotor_speed"][:4]))
+    assert state["battery_voltage"] == pytest.approx(source - 0.02 * current, rel=1e-3)
+    assert current * state["battery_voltage"] == pytest.approx(shaft / 0.8, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["first order", "dc"])
+def test_voltage_does_not_oscillate_with_the_current_it_drives(kind: str) -> None:
+    # The current of an accelerating motor grows with voltage faster than 1/R here: the loop gain passes 1.
+    vehicles, environments = bench(iris() if kind == "first order" else hector()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 3600.0 * 5.0
+    vehicles["battery_resistance"] = 0.06
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.2)
+    controls = np.full(16, 0.6)
+    voltages = []
+    for _ in range(250):
+        advance(vehicles, states, controls, 1, environments, 0.004, 2, 1)
+        voltages.append(float(states["battery_voltage"][0]))
+    change = np.diff(voltages)
+    turns = np.sum(change[1:] * change[:-1] < 0.0)
+    assert turns <= 2
+
+
+def test_discharge_at_constant_current_takes_capacity_over_current() -> None:
+    vehicles, environments = body(1.0, np.eye(3)), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 40.0
+    vehicles["battery_idle_current"] = 2.0
+    vehicles["battery_resistance"] = 0.05
+    states = start(vehicles, environments)
+    state = fly(vehicles, states, environments, 19.9)
+    assert state["battery_charge"] == pytest.approx(40.0 - 2.0 * 19.9, rel=1e-9)
+    assert state["battery_voltage"] == pytest.approx(4 * (3.3 + 0.9 * 0.005) - 0.1, rel=1e-3)
+    state = fly(vehicles, states, environments, 0.2)
+    assert state["battery_charge"] == 0.0
+    assert state["battery_voltage"] == 0.0
+
+
+def test_empty_battery_stops_the_motors() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 1e5
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 0.5, 0.6)
+    states["battery_charge"] = 0.0
+    state = fly(vehicles, states, environments, 0.5, 0.6)
+    assert state["rotor_speed"][0] < 1.0
+    assert state["battery_current"] == 0.0
+
+
+def test_ideal_source_neither_sags_nor_empties() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_resistance"] = 0.1
+    states = start(vehicles, environments, 10.0)
+    state = fly(vehicles, states, environments, 1.0, 1.0)
+    assert state["battery_voltage"] == 16.0
+    assert math.isinf(state["battery_charge"])
+    assert state["battery_current"] > 10.0
+
+
+def test_overload_never_takes_the_voltage_below_half_the_sources() -> None:
+    vehicles, environments = body(1e9, np.eye(3)), environment(gravity=0.0)
+    add_rotors(vehicles[0], [(0.0, 0.0, 0.0, 1)], 1e-4, 0.1)
+    vehicles["battery_capacity"] = 1e9
+    vehicles["battery_resistance"] = 1.0
+    states = start(vehicles, environments)
+    for _ in range(100):
+        state = fly(vehicles, states, environments, 0.05, 1.0)
+        assert 0.5 * 16.8 * (1 - 1e-6) <= state["battery_voltage"] <= 16.8
+        assert state["battery_current"] <= 0.5 * 16.8 * (1 + 1e-6)

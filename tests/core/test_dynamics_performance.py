@@ -1,0 +1,199 @@
+"""Hover, full thrust, top speed and endurance against published figures, closed forms and the step itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support.dynamics_vehicles import (
+    SEA_LEVEL_DENSITY,
+    add_rotors,
+    advance,
+    body,
+    environment,
+    fly,
+    hector,
+    iris,
+    start,
+)
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.performance import hover, performance
+
+GRAVITY = 9.81
+
+
+def ring(n: int, radius: float) -> list[tuple[float, float, float, int]]:
+    angles = [math.pi / n + 2 * math.pi * i / n for i in range(n)]
+    return [(radius * math.cos(a), radius * math.sin(a), 0.0, 1 - 2 * (i % 2)) for i, a in enumerate(angles)]
+
+
+@pytest.mark.parametrize(
+    ("mass", "rotors", "arm", "k_f", "speed"),
+    [
+        (1.5 + 6 * 0.005, 6, 0.215, 8.54858e-6, 541.0),
+        (0.68 + 4 * 0.009, 4, 0.17, 8.54858e-6, 453.2),
+        (1.0 + 4 * 0.01, 4, 0.21, 9.9865e-6, 505.4),
+        (1.5 + 4 * 0.005, 4, 0.25, 8.54858e-6, 660.4),
+        (3.42 + 6 * 0.005, 6, 0.2895, 1.269e-5, 666.7),
+    ],
+    ids=["firefly", "hummingbird", "pelican", "iris", "neo11"],
+)
+def test_rotors_vehicles_hover_at_their_speeds(
+    mass: float, rotors: int, arm: float, k_f: float, speed: float
+) -> None:
+    vehicle = body(mass, np.eye(3) * 0.02)[0]
+    add_rotors(vehicle, ring(rotors, arm), k_f, 0.016)
+    trim = hover(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+    assert trim is not None
+    assert trim.rotor_speed == pytest.approx(speed, abs=0.1)
+
+
+def test_canted_rotors_hover_faster_by_their_cant() -> None:
+    vehicle = body(3.45, np.eye(3) * 0.1)[0]
+    add_rotors(vehicle, ring(6, 0.2895), 1.269e-5, 0.016754)
+    for k in range(6):
+        x, y, _, direction = ring(6, 0.2895)[k]
+        tangent = np.array([-y, x, 0.0]) / 0.2895
+        axis = direction * math.sin(math.radians(5.0)) * tangent
+        axis[2] = -math.cos(math.radians(5.0))
+        vehicle["rotor_axis"][k] = axis
+    trim = hover(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+    assert trim is not None
+    assert trim.rotor_speed == pytest.approx(666.7 / math.sqrt(math.cos(math.radians(5.0))), abs=0.1)
+
+
+def test_hector_hovers_at_the_published_speed_voltage_current_and_power() -> None:
+    trim = hover(hector()[0], SEA_LEVEL_DENSITY, GRAVITY)
+    assert trim is not None
+    assert trim.rotor_speed == pytest.approx(485.3, abs=0.1)
+    assert trim.rotor_thrust == pytest.approx(3.622, abs=1e-3)
+    assert trim.motor_current == pytest.approx(2.973, abs=2e-3)
+    assert trim.motor_voltage == pytest.approx(7.035, abs=2e-3)
+    assert trim.motor_power == pytest.approx(83.7, abs=0.1)
+    assert trim.throttle == pytest.approx(7.035 / 14.8, abs=2e-4)
+    assert trim.battery_current == pytest.approx(83.7 / 14.8, abs=0.01)
+
+
+def test_asymmetric_rotors_are_trimmed_without_any_moment() -> None:
+    # RotorS's asymmetric_quadrotor: arms of 0.6, 0.2, 0.6 and 0.6 m at 0, 120, 180 and 240 degrees there;
+    # here a shape that has a trim with thrusts of one sign.
+    vehicle = body(1.04, np.eye(3) * 0.02)[0]
+    places = [(0.3, 0.2, 0.0, 1), (-0.2, -0.25, 0.0, 1), (0.25, -0.2, 0.0, -1), (-0.3, 0.2, 0.05, -1)]
+    add_rotors(vehicle, places, 9.9865e-6, 0.016)
+    trim = hover(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+    assert trim is not None
+    x, y, direction = (np.array([place[i] for place in places]) for i in (0, 1, 3))
+    thrust = 9.9865e-6 * trim.rotor_speed**2
+    assert thrust.sum() == pytest.approx(1.04 * GRAVITY)
+    for moment in (-y * thrust, x * thrust, direction * 0.016 * thrust):
+        assert moment.sum() == pytest.approx(0.0, abs=1e-7)
+    assert np.ptp(thrust) > 0.1
+
+
+@pytest.mark.parametrize("capacity", [math.inf, 3600.0 * 5.0])
+@pytest.mark.parametrize("kind", ["iris", "hector"])
+def test_trim_keeps_the_simulated_vehicle_in_place(kind: str, capacity: float) -> None:
+    vehicles, environments = (iris() if kind == "iris" else hector()), environment()
+    vehicles["battery_capacity"] = capacity
+    vehicles["battery_resistance"] = 0.02
+    trim = hover(vehicles[0], SEA_LEVEL_DENSITY, 9.80665)
+    assert trim is not None
+    states = start(vehicles, environments)
+    states["position"][0] = 0.0
+    states["contact_touching"] = 0
+    vehicles["contact_count"], vehicles["contact_radius"] = 0, 0.0
+    states["rotor_speed"][0, :4] = trim.rotor_speed
+    states["rotor_torque"][0, :4] = trim.rotor_torque
+    states["battery_voltage"] = trim.battery_voltage
+    controls = np.zeros(16)
+    controls[:4] = trim.command
+    advance(vehicles, states, controls, 1, environments, 0.004, 2, 125)
+    state = states[0]
+    assert np.abs(state["velocity"]).max() < 5e-3
+    assert np.abs(state["angular_velocity"]).max() < 1e-3
+    assert state["battery_current"] == pytest.approx(trim.battery_current, rel=5e-3)
+    assert state["battery_voltage"] == pytest.approx(trim.battery_voltage, rel=2e-3)
+
+
+def test_full_thrust_and_its_ratio_to_weight() -> None:
+    figures = performance(iris()[0], SEA_LEVEL_DENSITY, GRAVITY)
+    assert figures.full_thrust == pytest.approx(4 * 5.84e-6 * 1100.0**2)
+    assert figures.thrust_to_weight == pytest.approx(4 * 5.84e-6 * 1100.0**2 / (1.55 * GRAVITY))
+    assert figures.hover.throttle == pytest.approx(
+        (math.sqrt(1.55 * GRAVITY / 4 / 5.84e-6) - 100.0) / 1000.0, abs=1e-6
+    )
+
+
+def test_full_speed_of_a_dc_motor_is_the_one_the_simulated_motor_settles_at() -> None:
+    vehicles, environments = hector(), environment(gravity=0.0)
+    figures = performance(vehicles[0], SEA_LEVEL_DENSITY, GRAVITY)
+    vehicles["mass"] = 1e9
+    states = start(vehicles, environments)
+    state = fly(vehicles, states, environments, 4.0, 1.0)
+    assert state["rotor_speed"][:4] == pytest.approx(figures.full_speed, rel=1e-4)
+    assert state["battery_current"] == pytest.approx(figures.full_current, rel=1e-3)
+
+
+def test_top_speed_balances_drag_with_the_thrust_that_weight_leaves() -> None:
+    vehicle = body(1.5, np.eye(3) * 0.02)[0]
+    add_rotors(vehicle, ring(4, 0.25), 8.54858e-6, 0.016)
+    vehicle["drag_force"] = 0.06
+    figures = performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+    thrust, weight = 4 * 8.54858e-6 * 1000.0**2, 1.5 * GRAVITY
+    assert figures.top_speed == pytest.approx(math.sqrt(math.sqrt(thrust**2 - weight**2) / 0.06), rel=1e-6)
+    assert figures.top_speed_tilt == pytest.approx(math.acos(weight / thrust), rel=1e-6)
+
+
+def test_endurance_is_the_time_the_simulated_battery_lasts() -> None:
+    vehicles, environments = iris(), environment(gravity=0.0)
+    vehicles["battery_capacity"] = 3600.0 * 0.2
+    vehicles["battery_resistance"] = 0.005
+    vehicles["battery_idle_current"] = 1.0
+    figures = performance(vehicles[0], SEA_LEVEL_DENSITY, GRAVITY)
+    assert 0.0 < figures.endurance < math.inf
+    # A thrust stand that follows the falling voltage with its command.
+    vehicles["mass"], vehicles["inertia"], vehicles["inertia_inverse"] = (
+        1e9,
+        np.eye(3) * 1e9,
+        np.eye(3) * 1e-9,
+    )
+    states = start(vehicles, environments, 10.0)
+    controls = np.zeros(16)
+    seconds = 0.0
+    while seconds < 2.0 * figures.endurance:
+        ratio = float(states["battery_voltage"][0]) / 16.0
+        controls[:4] = (figures.hover.rotor_speed / max(ratio, 0.1) - 100.0) / 1000.0
+        if controls.max() > 1.0 or states["battery_charge"][0] <= 0.0:
+            break
+        advance(vehicles, states, controls, 1, environments, 0.004, 2, 5)
+        seconds += 0.02
+    assert seconds == pytest.approx(figures.endurance, rel=0.03)
+
+
+def test_endurance_on_an_ideal_source_is_endless() -> None:
+    assert math.isinf(performance(iris()[0], SEA_LEVEL_DENSITY, GRAVITY).endurance)
+
+
+def test_vehicle_that_is_too_heavy_is_named_as_such() -> None:
+    vehicle = iris()[0]
+    vehicle["mass"] = 4.0
+    with pytest.raises(UserError, match=r"cannot hover: it weighs 39\.24 N"):
+        performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+
+
+def test_rotors_that_cannot_balance_the_vehicle_are_named_as_such() -> None:
+    vehicle = body(1.0, np.eye(3))[0]
+    add_rotors(vehicle, [(0.2, 0.0, 0.0, 1), (0.1, 0.0, 0.0, -1)], 1e-5, 0.016)
+    with pytest.raises(UserError, match="moment"):
+        hover(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+    vehicle = body(1.0, np.eye(3))[0]
+    add_rotors(
+        vehicle,
+        [(0.3, 0.2, 0.0, 1), (0.3, -0.2, 0.0, -1), (0.1, 0.2, 0.0, -1), (0.1, -0.2, 0.0, 1)],
+        1e-5,
+        0.016,
+    )
+    with pytest.raises(UserError, match="pull downwards"):
+        hover(vehicle, SEA_LEVEL_DENSITY, GRAVITY)

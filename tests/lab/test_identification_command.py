@@ -1,0 +1,138 @@
+"""The command `identify`: its table, its file and its messages; and a flight of the built-in stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.paths import MISSIONS
+from support.px4_flights import fly
+from support.vehicle_logs import write_flight
+from typer.testing import CliRunner
+
+from sitl_bridge.analysis.export.exported_flight import ExportedFlight
+from sitl_bridge.analysis.export.mcap_file import write_mcap
+from sitl_bridge.cli.main import build
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
+from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.lab.identification.airframe_identification import Identification, identify_airframe
+from sitl_bridge.lab.identification.fitted_parameters import DEFAULT
+from sitl_bridge.lab.identification.flight_source import read_identification_flight
+from sitl_bridge.record.run_reader import RecordedRun
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(build(["identify"]), ["identify", *arguments])
+    return (
+        result.exit_code,
+        result.output if result.exception is None else f"{result.output}{result.exception}",
+    )
+
+
+def test_a_log_is_identified_and_the_airframe_is_written(tmp_path: Path) -> None:
+    log = write_flight(tmp_path / "flight.ulg")
+    file = tmp_path / "mine.yaml"
+    code, output = run(
+        str(log),
+        "--airframe",
+        "iris",
+        "--fit",
+        "thrust,wind",
+        "--fix",
+        "mass=1.705",
+        "--window",
+        "0.5",
+        "-o",
+        str(file),
+    )
+    assert code == 0, output
+    assert "rotor_model.thrust_c2" in output
+    assert "wind" in output
+    assert "held-out" in output
+    frame = load_airframe(file)
+    assert frame.mass == pytest.approx(1.705)
+    # A mass 10 % above the one that flew needs a thrust 10 % above.  The log has no voltage: that of the full
+    # battery, 12.45 V in place of the nominal 11.4 V, goes into the thrust, too.
+    assert "the log has no battery voltage" in output
+    thrust = 1.1 * 5.84e-6 * (12.45 / 11.4) ** 2
+    assert frame.vehicle()["thrust_c2"][0] == pytest.approx(thrust, rel=0.03)
+    assert "known value" in frame.source("mass")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fit", "everything"], "--fit everything: no such group"),
+        (["--fix", "mass"], "write FIELD=VALUE"),
+        (["--fix", "mass=heavy"], "write FIELD=VALUE"),
+        (["--fix", "rotors=4"], "no such parameter"),
+        (["--keep"], "give --model attitude"),
+        (["--model", "attitude", "--fix", "mass=1"], "are for --model airframe"),
+        (["--window", "0.2", "-o", "mine.txt", "--fit", "thrust"], "ends in .yaml"),
+        (["--airframe", "firefly"], "no motor commands of 6 motors"),
+    ],
+)
+def test_a_wrong_option_gives_one_message(tmp_path: Path, arguments: list[str], message: str) -> None:
+    log = write_flight(tmp_path / "flight.ulg")
+    chosen = [] if "--airframe" in arguments else ["--airframe", "iris"]
+    code, output = run(str(log), *chosen, *arguments)
+    assert code != 0
+    assert message in output
+
+
+def test_files_that_are_no_flight_give_one_message(tmp_path: Path) -> None:
+    file = tmp_path / "no.ulg"
+    file.write_bytes(b"nothing")
+    assert "cannot be read as a ULog" in run(str(file), "--airframe", "iris")[1]
+    assert "no such run directory or ULog" in run(str(tmp_path / "none.ulg"))[1]
+    assert "contains no ULog" in run(str(tmp_path), "--airframe", "iris")[1]
+    whole = write_flight(tmp_path / "flight.ulg").read_bytes()
+    file.write_bytes(whole[: len(whole) // 3])
+    assert "the log has no flight of" in run(str(file), "--airframe", "iris")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [([], "cannot be read as an MCAP file"), (["--model", "attitude"], "reads a run directory or a ULog")],
+)
+def test_an_mcap_file_that_cannot_be_used_gives_one_message(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    file = tmp_path / "flight.mcap"
+    file.write_bytes(b"\x89MCAP0\r\n")
+    code, output = run(str(file), *options)
+    assert code != 0
+    assert message in output
+
+
+def exported_fits_alike(path: Path, file: Path, found: Identification, prior: Airframe) -> None:
+    """The fit to a run's MCAP file is that to its recording, to 0.1 % and 0.01 m/s."""
+    write_mcap(RecordedRun(path), file)
+    again = identify_airframe(ExportedFlight(file).log(4), prior, fit=DEFAULT, fix=found.fixed)
+    for estimate, other in zip(found.estimates, again.estimates, strict=True):
+        assert other.value == pytest.approx(estimate.value, rel=1e-3)
+    assert found.wind is not None
+    assert again.wind is not None
+    assert again.wind.mean == pytest.approx(found.wind.mean, abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_run_of_the_built_in_stack_is_identified_from_the_recorder(tmp_path: Path) -> None:
+    world = WorldSpecification(wind=WindSpecification(steady=SteadyWind(speed=6.0, direction=240.0)))
+    outcome, _, session = fly(
+        MISSIONS / "identification.py", tmp_path, world=world, seed=5, autopilot="builtin", time_limit=400.0
+    )
+    assert outcome.succeeded, outcome.reason
+    log = read_identification_flight(session.directory.path, 4)
+    assert log.commands.rate == pytest.approx(250.0, rel=0.01)
+    prior = load_airframe("iris")
+    changed = prior.model_copy(update={"inertia": prior.inertia.model_copy(update={"xx": 0.036})})
+    found = identify_airframe(log, changed, fit=DEFAULT)
+    for estimate in found.estimates:
+        assert estimate.value == pytest.approx(estimate.parameter.value(prior), rel=0.05), estimate
+    assert found.wind is not None
+    assert found.wind.mean == pytest.approx((3.0, 5.196), abs=0.3)
+    exported_fits_alike(session.directory.path, tmp_path / "flight.mcap", found, changed)

@@ -1,0 +1,474 @@
+"""What pages and streams show, without a browser: rows that are followed, shapes, commands, messages."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib import format as npy
+from support.run_directories import make_run
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.main import with_values
+from sitl_bridge.cli.options import parse_viewer
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.geometry import VoxelGrid
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.client_link import PipeEnd, SnapshotRequest, StackReport, StackReports
+from sitl_bridge.live.bus.command_queue import Counts
+from sitl_bridge.live.bus.execution import Execution
+from sitl_bridge.live.bus.messages import Reply
+from sitl_bridge.live.bus.outlet import Outlet
+from sitl_bridge.live.bus.topics import Topics
+from sitl_bridge.live.view.control_panel import ControlPanel
+from sitl_bridge.live.view.live_view import LiveView
+from sitl_bridge.live.view.page_server import open_page
+from sitl_bridge.live.view.picture_clock import RATE, PictureClock
+from sitl_bridge.live.view.pictures import LARGEST, packed, sample_picture, unpacked
+from sitl_bridge.live.view.playback import Playback
+from sitl_bridge.live.view.run_link import RunLink
+from sitl_bridge.live.view.scene_shapes import MOST_CELLS, _cells, drawn_objects
+from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage
+from sitl_bridge.live.view.stream_outlets import Stream
+from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
+from sitl_bridge.live.view.viewed_run import ViewedRun
+from sitl_bridge.record.records import ROW
+from sitl_bridge.record.row_follower import RowFollower
+from sitl_bridge.record.truth_log import TruthLog
+from sitl_bridge.session.settings import OutletSettings
+
+
+def rows_at(seconds: float, vehicles: int = 2) -> np.ndarray[Any, Any]:
+    rows = np.zeros(vehicles, ROW)
+    rows["time"], rows["vehicle"] = round(seconds * 1e6), np.arange(vehicles)
+    return rows
+
+
+def test_rows_are_read_while_they_are_written(tmp_path: Path) -> None:
+    with TruthLog(tmp_path / "truth.npy") as log, RowFollower(tmp_path, 2) as follower:
+        assert len(follower.rows()) == 0
+        log.write(rows_at(0.1))
+        assert follower.rows()["time"].tolist() == [100_000, 100_000]
+        log.write(np.concatenate([rows_at(0.2), rows_at(0.3)[:1]]))
+        assert follower.rows()["time"].tolist()[::2] == [100_000, 200_000]
+
+
+def test_a_file_that_is_no_recording_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read: No such file"):
+        RowFollower(tmp_path, 1)
+    (tmp_path / "truth.npy").write_bytes(b"nothing")
+    with pytest.raises(UserError, match="cannot be read as a table"):
+        RowFollower(tmp_path, 1)
+    with (tmp_path / "truth.npy").open("wb") as file:
+        npy.write_array(file, np.zeros(3, [("time", "i8")]), version=(2, 0))
+    with pytest.raises(UserError, match="another version"):
+        RowFollower(tmp_path, 1)
+
+
+def test_a_vehicle_is_drawn_from_its_rotor_positions() -> None:
+    shape = vehicle_shape(load_airframe("iris"))
+    assert shape.hubs[0] == pytest.approx([0.13, -0.22, 0.023])  # forward, left, up
+    assert shape.directions.tolist() == [1.0, 1.0, -1.0, -1.0]
+    assert shape.radii == pytest.approx([0.128] * 4)
+    assert np.abs(shape.body.vertices).max() < 0.3
+    # Each hub has its motor.
+    for hub in shape.hubs:
+        assert np.linalg.norm(shape.body.vertices - hub, axis=1).min() < 0.05
+    assert shape.nose.vertices[:, 0].min() > 0.0
+
+
+@pytest.mark.parametrize("name", ["office", "hills", "warehouse"])
+def test_everything_in_a_world_is_drawn_where_it_stands(name: str) -> None:
+    scene = Scene(load_world(Path(name)).scene)
+    drawn = list(drawn_objects(scene))
+    assert len(drawn) == len(scene.shapes)
+    assert any(one.moving for one in drawn) == (name == "warehouse")
+    for one in drawn:
+        shape = scene.shapes[one.index]
+        points = np.concatenate([part.vertices for part, _ in one.parts]) @ shape["rotation"].T
+        points += shape["position"]
+        assert (points >= shape["low"] - 1e-3).all()
+        assert (points <= shape["high"] + 1e-3).all()
+
+
+def test_round_objects_have_their_size() -> None:
+    scene = Scene(
+        SceneSpecification.model_validate(
+            {
+                "objects": [
+                    {"kind": "sphere", "radius": 2.0, "position": [0, 0, -5]},
+                    {"kind": "cylinder", "radius": 1.0, "length": 6.0, "position": [9, 0, -3]},
+                ]
+            }
+        )
+    )
+    sizes = {one.name.split()[0]: np.ptp(one.parts[0][0].vertices, axis=0) for one in drawn_objects(scene)}
+    assert sizes["sphere"] == pytest.approx([4.0, 4.0, 4.0], rel=0.02)
+    assert sizes["cylinder"] == pytest.approx([2.0, 2.0, 6.0])
+
+
+def test_a_large_occupancy_map_is_drawn_coarser_and_hollow() -> None:
+    solid = VoxelGrid(np.ones((90, 90, 90), np.bool_), np.zeros(3), 0.1)
+    drawn = _cells(solid)
+    assert len(drawn.vertices) <= 8 * MOST_CELLS
+    assert np.ptp(drawn.vertices, axis=0) == pytest.approx([9.0, 9.0, 9.0], abs=0.21)
+
+
+def test_a_run_without_airframe_and_files_is_shown_as_far_as_it_can_be(tmp_path: Path) -> None:
+    run = ViewedRun(make_run(tmp_path / "run", 2))
+    assert [airframe.name for airframe in run.airframes] == ["iris", "iris"]
+    assert run.notes[0] == "vehicle 0 is drawn as iris: run.json has no airframe"
+    assert len(run.scene.shapes) == 1
+    assert run.at_start()["attitude"][:, 0].tolist() == [1.0, 1.0]
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no run directory"):
+        ViewedRun(tmp_path)
+
+
+class Desk:
+    """A link whose one side is a page's and whose other side executes its commands."""
+
+    def __init__(self, simulation: Simulation, port: int, tmp_path: Path, **handlers: Any) -> None:
+        self.server = LockstepServer(simulation, ports=[port])
+        self.witnessed: list[tuple[str, int | None, Mapping[str, Any], str | None]] = []
+        execution = Execution(self.server, witness=self._note, **handlers)
+        self.outlet = Outlet("a page", "nothing", self.server, execution, directory=tmp_path)
+        here, there = socket.socketpair()
+        self.outlet._link = PipeEnd(here, 1 << 20)
+        self.replies: list[Reply] = []
+        topics = Topics("run", simulation.names)
+        self.link = RunLink(there.detach(), topics, self.replies.extend, on_end=lambda: None)
+
+    def _note(
+        self, _time: int, name: str, vehicle: int | None, data: Mapping[str, Any], refused: str | None
+    ) -> None:
+        self.witnessed.append((name, vehicle, data, refused))
+
+    def close(self) -> None:
+        assert self.outlet._link is not None
+        self.outlet._link.close()
+        self.link._thread.join()
+        self.server.close()
+
+    def serve(self) -> None:
+        """Take one message of the page, and let the simulation act on it."""
+        assert self.outlet._link is not None
+        self.outlet._process(self.outlet._link.receive())
+        self.server._run_due_actions()
+
+
+@pytest.fixture
+def make_desk(
+    make_simulation: Callable[..., Simulation], free_port: Callable[[], int], tmp_path: Path
+) -> Iterator[Callable[..., Desk]]:
+    desks: list[Desk] = []
+
+    def make(**handlers: Any) -> Desk:
+        desks.append(Desk(make_simulation(), free_port(), tmp_path, **handlers))
+        return desks[-1]
+
+    yield make
+    for desk in desks:
+        desk.close()
+
+
+def test_a_button_of_a_page_is_a_command_of_the_bus(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    desk.link.command("pause", None, {})
+    desk.serve()
+    assert desk.server.status().paused
+    name, vehicle, data, refused = desk.witnessed[0]
+    assert (name, vehicle, refused) == ("pause", None, None)
+    assert data["version"] == 1
+
+
+def test_a_command_that_is_wrong_never_reaches_the_simulation(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk()
+    desk.link.command("motor_loss", "0", {"motor": 0})
+    desk.link.command("motor_loss", "nobody", {"motor": 1})
+    assert [reply.accepted for reply in desk.replies] == [False, False]
+    assert "greater than or equal to 1" in desk.replies[0].reason
+    assert "no vehicle 'nobody'" in desk.replies[1].reason
+
+
+def test_arming_goes_to_the_flight_stack_and_is_refused_without_a_link_to_it(
+    make_desk: Callable[..., Desk],
+) -> None:
+    asked: list[tuple[str, Mapping[str, Any], int | None]] = []
+
+    def on_flight(kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+        asked.append((kind, data, vehicle))
+        answer: Future[None] = Future()
+        answer.set_result(None)
+        return answer
+
+    desk = make_desk(on_flight=on_flight)
+    desk.link.command("takeoff", "0", {"height": 4.0})
+    desk.serve()
+    (result,) = desk.outlet._execution.poll()
+    assert result.refused is None
+    assert (asked[0][0], asked[0][1]["height"], asked[0][2]) == ("takeoff", 4.0, 0)
+
+    without = make_desk()
+    without.link.command("arm", "0", {})
+    without.serve()
+    (result,) = without.outlet._execution.poll()
+    assert result.refused == "this run has no link to its flight stacks for commands"
+
+
+def test_the_simulation_records_at_most_one_request_for_rows_at_a_time(
+    make_desk: Callable[..., Desk],
+) -> None:
+    desk = make_desk()
+    for _ in range(5):
+        desk.outlet._request_rows()
+    assert len(desk.server._actions.take_due(0)) == 1
+
+
+def test_an_option_may_stand_without_its_value() -> None:
+    assert with_values(["fly", "--view", "a.plan"]) == ["fly", "--view=8080", "a.plan"]
+    assert with_values(["fly", "a.plan", "--view"]) == ["fly", "a.plan", "--view=8080"]
+    assert with_values(["fly", "a.plan", "--view", "9000"]) == ["fly", "a.plan", "--view", "9000"]
+    assert with_values(["fly", "a.py", "--", "--view"]) == ["fly", "a.py", "--", "--view"]
+
+
+@pytest.mark.parametrize("text", ["", ":19410", "host:", "host:x", "host:99"])
+def test_an_address_of_a_viewer_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="--viewer"):
+        parse_viewer(text)
+    assert parse_viewer("10.0.0.2") == ("10.0.0.2", 19410)
+    assert parse_viewer("localhost:20000") == ("localhost", 20000)
+
+
+def test_without_viser_the_message_has_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
+) -> None:
+    monkeypatch.setitem(sys.modules, "viser", None)
+    (fault,) = OutletSettings(view=free_port()).faults()
+    assert fault.startswith("--view: pages with a 3-D view need the package viser")
+    assert "pip install 'sitl-bridge[view]'" in fault
+
+
+def test_a_port_in_use_is_reported_before_anything_starts() -> None:
+    pytest.importorskip("viser")
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        (fault,) = OutletSettings(view=holder.getsockname()[1]).faults()
+    assert "is in use by" in fault
+
+
+def test_only_the_page_itself_may_connect(free_port: Callable[[], int]) -> None:
+    """Any page of the internet may open a WebSocket to this machine; it must not command a simulation."""
+    pytest.importorskip("viser")
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+    from websockets.typing import Origin, Subprotocol
+
+    port = free_port()
+    server = open_page(port)
+    try:
+        protocol = [Subprotocol("viser-v1")]
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(f"ws://127.0.0.1:{port}", origin=Origin("http://elsewhere.org"), subprotocols=protocol)
+        own = Origin(f"http://127.0.0.1:{port}")
+        connect(f"ws://127.0.0.1:{port}", origin=own, subprotocols=protocol).close()
+        assert server.request_share_url() is None
+    finally:
+        server.stop()
+
+
+def test_pictures_of_all_kinds_are_shown() -> None:
+    grey = sample_picture({"image": np.full((1000, 600), 7, np.uint8)})
+    assert grey is not None
+    assert grey.shape == (334, 200, 3)
+    depth = np.array([[1.0, 10.0], [np.inf, 0.0]], np.float32)
+    shown = sample_picture({"depth": depth})
+    assert shown is not None
+    assert shown[0, 0, 0] > shown[0, 1, 0] > shown[1, 0, 0] == shown[1, 1, 0] == 0
+    assert np.array_equal(unpacked(packed("0", "camera", 1.0, shown)), shown)
+    assert sample_picture({"points": depth}) is None
+
+
+def run_with_camera(tmp_path: Path) -> tuple[ViewedRun, Path]:
+    """A run of an iris with a camera, and the empty directory of its pictures."""
+    run = make_run(tmp_path / "run")
+    described = json.loads((run / "run.json").read_text())
+    described["vehicles"][0]["airframe"] = load_airframe("iris_camera").model_dump(
+        mode="json", exclude_unset=True
+    )
+    (run / "run.json").write_text(json.dumps(described))
+    viewed = ViewedRun(run)
+    folder = run / viewed.cameras()[0].sensor / "mav0" / "cam0" / "data"
+    folder.mkdir(parents=True)
+    return viewed, folder
+
+
+def test_recorded_pictures_are_shown_at_their_times(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    viewed, folder = run_with_camera(tmp_path)
+    for k in range(3):
+        image.fromarray(np.full((600, 960), 80 * k, np.uint8)).save(folder / f"{k * 10**10}.png")
+    playback = Playback(viewed, free_port())
+    try:
+        playback._set_playing(False)
+        for seconds, level in ((5.0, 0), (11.0, 80), (19.0, 80), (21.0, 160)):
+            playback._seconds = seconds
+            playback.advance(0.0)
+            assert playback._picture.image.shape == (LARGEST * 600 // 960, LARGEST, 3)
+            assert playback._picture.image[100, 100].tolist() == [level] * 3
+    finally:
+        playback.close()
+
+
+def test_recorded_pictures_follow_while_the_recording_plays(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    """Each picture of a camera with 10 Hz is shown, at 25 looks a second."""
+    image = pytest.importorskip("PIL.Image")
+    viewed, folder = run_with_camera(tmp_path)
+    for k in range(20):
+        image.fromarray(np.full((60, 96), 10 * k, np.uint8)).save(folder / f"{k * 10**8}.png")
+    playback = Playback(viewed, free_port())
+    shown = set()
+    try:
+        for _ in range(48):
+            playback.advance(1.0 / RATE)
+            shown.add(int(playback._picture.image[0, 0, 0]))
+    finally:
+        playback.close()
+    assert shown == {10 * k for k in range(20)}
+
+
+def test_pictures_are_evenly_spaced_whatever_each_takes() -> None:
+    now = [100.0]
+    clock = PictureClock(0.04, now=lambda: now[0])
+    shown = []
+    for k in range(100):
+        now[0] += clock.remaining()
+        shown.append(now[0])
+        now[0] += 0.03 if k % 2 else 0.001
+    assert np.diff(shown) == pytest.approx(0.04)
+    now[0] += 10.0
+    assert clock.remaining() == 0.0, "late"
+    assert clock.remaining() == pytest.approx(0.04), "what was missed is left out"
+
+
+def test_view_of_nothing_is_one_message(tmp_path: Path) -> None:
+    pytest.importorskip("viser")
+    found = subprocess.run(
+        [sys.executable, "-m", "sitl_bridge.cli.main", "view", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 2
+    assert "is no run directory" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_the_page_s_messages_are_those_that_pymavlink_reads() -> None:
+    from pymavlink.dialects.v20 import common
+
+    from sitl_bridge.live.view.viewer_messages import ViewerMessages
+
+    messages = ViewerMessages(3, 6, (47.4, 8.5, 500.0), 9.8)
+    rows = np.zeros(1, ROW)
+    row = rows[0]
+    row["time"], row["armed"] = 1_500_000, 1
+    row["position"], row["velocity"] = (100.0, -50.0, -20.0), (1.0, -2.5, 0.3)
+    row["attitude"], row["angular_velocity"] = (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)), (0.1, 0.2, 0.3)
+    row["specific_force"], row["control"][:6] = (1.0, 0.0, -9.8), 0.5
+    rows.flags.writeable = False  # as rows of a recording are
+    row = rows[0]
+    parser = common.MAVLink(None)
+    data = messages.heartbeat(row) + messages.controls(row) + messages.state(row)
+    beat, controls, state = parser.parse_buffer(data)
+    assert [beat.get_srcSystem(), beat.get_srcComponent(), beat.get_seq()] == [3, 1, 0]
+    assert (beat.type, beat.autopilot, beat.base_mode) == (
+        common.MAV_TYPE_HEXAROTOR,
+        common.MAV_AUTOPILOT_PX4,
+        common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED | common.MAV_MODE_FLAG_SAFETY_ARMED,
+    )
+    assert controls.controls == [0.5] * 6 + [0.0] * 10
+    assert state.get_seq() == 2
+    assert state.time_usec == 1_500_000
+    assert state.attitude_quaternion == pytest.approx([0.7071, 0.0, 0.0, 0.7071], abs=1e-4)
+    assert (state.vx, state.vy, state.vz) == (100, -250, 30)
+    assert state.alt == 520_000
+    # One metre forward is east here: 1 m/s^2 is 102 thousandths of g.
+    assert (state.xacc, state.yacc, state.zacc) == (0, 102, 0)
+    import pymap3d
+
+    north, east, _ = pymap3d.geodetic2ned(state.lat * 1e-7, state.lon * 1e-7, 520.0, 47.4, 8.5, 500.0)
+    assert (north, east) == pytest.approx((100.0, -50.0), abs=0.02)
+
+
+def test_the_rows_of_a_run_are_described_in_json(tmp_path: Path) -> None:
+    run = ViewedRun(make_run(tmp_path / "run"))
+    assert json.loads((run.path / "run.json").read_text())["seed"] == 7
+    assert run.origin == (47.4, 8.5, 488.0)
+    assert run.gravity == pytest.approx(9.807, abs=0.002)
+
+
+def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first() -> None:
+    panel: Any = object.__new__(ControlPanel)
+    panel._replies, panel._arming = [], deque([False, True])
+    panel._answers = SimpleNamespace(content="")
+    wrong = Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False,
+                  reason="cannot disarm: not landed")  # fmt: skip
+    fine = Reply(version=1, time=4.0, request_id="b", command="arm", vehicle="0", accepted=True)
+    panel.show_replies([wrong, fine])
+    assert panel._answers.content == "- 4.0 s: arm of 0 done\n- 3.0 s: disarm of 0 refused: not landed"
+
+
+def test_the_camera_follows_the_vehicle_from_behind_and_from_above() -> None:
+    stage: Any = object.__new__(Stage)
+    stage._kinds = [(np.zeros(1), vehicle_shape(load_airframe("iris")))]
+    stage.scale, stage._heading = 1.0, 0.0
+    camera = SimpleNamespace(position=None, look_at=None, up_direction=None)
+    client = SimpleNamespace(camera=camera, atomic=contextlib.nullcontext)
+    row = np.zeros(1, ROW)[0]
+    half = 0.25 * math.pi
+    row["position"], row["attitude"] = (3.0, 4.0, -10.0), (math.cos(half), 0.0, 0.0, math.sin(half))
+    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    east, north, up = np.subtract(camera.position, camera.look_at)
+    assert camera.look_at == pytest.approx((4.0, 3.0, 10.0))
+    assert (east, north) == pytest.approx((east, 0.0), abs=0.01)
+    assert east < -3.0, "the vehicle looks east, so the eye is in the west"
+    assert up > 1.0
+    stage.follow(row, ABOVE, 12.0, [client], 0.04)
+    assert camera.position[2] > 15.0
+    assert camera.up_direction == (0.0, 1.0, 0.0)
+    before = camera.position
+    row["position"] = (30.0, 4.0, -10.0)
+    stage.follow(row, FREE, 12.0, [client], 0.04)
+    assert camera.position == before
+
+
+def test_the_page_gets_the_flight_stacks_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    view: Any = object.__new__(LiveView)
+    reports, seen = [StackReport("Hold", [(1.0, 6, "ready")])], list[Any]()
+    monkeypatch.setattr(Stream, "_process", lambda _self, _message: None)
+    monkeypatch.setattr(view, "_send", seen.append)
+    monkeypatch.setattr(view, "_stacks", lambda: reports, raising=False)
+    view._process(SnapshotRequest(Counts()))
+    assert seen == [StackReports(reports)]

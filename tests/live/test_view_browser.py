@@ -1,0 +1,244 @@
+"""Pages in a real headless Chromium: no error, no request to elsewhere, pixels, and buttons."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.spatial.transform import Rotation
+from support.peer import Peer
+from support.run_directories import make_run
+
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.view.live_view import LiveView
+from sitl_bridge.live.view.page_server import page_url
+from sitl_bridge.live.view.playback import Playback
+from sitl_bridge.live.view.viewed_run import ViewedRun
+from sitl_bridge.record.run_description import describe_simulation
+from sitl_bridge.record.run_recorder import RunRecorder
+
+pytest.importorskip("viser", reason="pip install viser")
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+# Chromium draws without a graphics processor: this takes minutes.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+PATIENCE = 240_000
+"""ms for Chromium."""
+SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+KNOWN = ("THREE.Clock",)
+"""Beginnings of warnings of the page's libraries."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        try:
+            found = started.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
+        except playwright.Error as error:
+            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[tuple[Any, list[str]]]:
+    """A page that writes down errors and requests to elsewhere."""
+    page = browser.new_page(viewport={"width": 1000, "height": 460})
+    page.set_default_timeout(PATIENCE)
+    faults: list[str] = []
+
+    def note(message: Any) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith(KNOWN):
+            faults.append(f"{message.type}: {message.text}")
+
+    page.on("console", note)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on(
+        "request",
+        lambda one: (
+            None if one.url.startswith(("http://127.0.0.1:", "data:", "blob:")) else faults.append(one.url)
+        ),
+    )
+    yield page, faults
+    page.close()
+
+
+def picture(page: Any) -> np.ndarray[Any, Any]:
+    """(h, w, 3) of what the page shows."""
+    page.wait_for_timeout(2000)  # the last message is drawn
+    shot = page.screenshot(timeout=PATIENCE)
+    return np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")).astype(int)
+
+
+def around(
+    page: Any, shot: np.ndarray[Any, Any], client: Any, enu: tuple[float, float, float], reach: int = 20
+) -> np.ndarray[Any, Any]:
+    """The pixels around the place where a point is projected."""
+    camera = client.camera
+    w, x, y, z = camera.wxyz
+    right, down, ahead = Rotation.from_quat([x, y, z, w]).inv().apply(np.array(enu) - camera.position)
+    canvas = page.locator("canvas").first.bounding_box()
+    scale = 0.5 * canvas["height"] / math.tan(0.5 * camera.fov)
+    u = round(canvas["x"] + 0.5 * canvas["width"] + scale * right / ahead)
+    v = round(canvas["y"] + 0.5 * canvas["height"] + scale * down / ahead)
+    return shot[max(v - reach, 0) : v + reach, max(u - reach, 0) : u + reach]
+
+
+def orange(pixels: np.ndarray[Any, Any]) -> int:
+    """Number of pixels in the first vehicle's colour."""
+    red, green, blue = pixels[..., 0], pixels[..., 1], pixels[..., 2]
+    return int(((red > green + 15) & (green > blue + 15)).sum())
+
+
+def eventually(page: Any, condition: Callable[[], bool], what: str) -> None:
+    for _ in range(PATIENCE // 200):
+        if condition():
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(f"not within {PATIENCE / 1000:g} s: {what}")
+
+
+def test_a_recording_plays_and_its_vehicle_is_where_it_flew(
+    opened: tuple[Any, list[str]], tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    page, faults = opened
+    run, port = ViewedRun(make_run(tmp_path / "run")), free_port()
+    playback = Playback(run, port)
+    try:
+        playback._stage.scale = 4.0
+        page.goto(page_url(port))
+        eventually(page, lambda: len(playback._server.get_clients()) == 1, "the page connects")
+        (client,) = playback._server.get_clients().values()
+        eye = playback._server.initial_camera.position
+        eventually(page, lambda: np.allclose(client.camera.position, eye, atol=0.01), "the camera is set")
+        playback._set_playing(False)
+        # 3 m north at 20 s, 6 m north at 38 s, 5 m up.
+        early, late = (0.0, 3.0, 5.0), (0.0, 6.0, 5.0)
+        shots = []
+        for seconds in (20.0, 38.0):
+            playback._seconds = seconds
+            playback.advance(0.0)
+            shots.append(picture(page))
+        left, gone = (around(page, shot, client, early) for shot in shots)
+        before, there = (around(page, shot, client, late) for shot in shots)
+        assert (np.abs(left - gone).sum(axis=-1) > 60).sum() > 30, "the vehicle leaves its place"
+        assert orange(there) > 2 * orange(before), "it appears where it flew; the track is thinner"
+        page.get_by_role("button", name="Play").click()
+        eventually(page, lambda: playback._playing, "the button plays on")
+        playback.advance(1.0)
+        assert playback._seconds == pytest.approx(39.0)
+    finally:
+        playback.close()
+    assert [fault for fault in faults if "WebSocket" not in fault] == []
+
+
+@pytest.fixture
+def served(
+    make_simulation: Callable[..., Simulation], free_port: Callable[[], int], tmp_path: Path
+) -> Iterator[LockstepServer]:
+    """Two vehicles in lockstep with obedient peers, recorded in ``tmp_path``."""
+    simulation = make_simulation("iris", "iris")
+    facts = describe_simulation("serve", simulation, [load_airframe("iris")] * 2, None)
+    (tmp_path / "run.json").write_text(json.dumps(facts, default=str))
+    ports = [free_port(), free_port()]
+    recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None))
+    with recorder:
+        server = LockstepServer(simulation, ports=ports, speed=1.0, recorder=recorder)
+        server.prepare()
+        with server:
+            peers = [Peer(port) for port in ports]
+            yield server
+            for peer in peers:
+                peer.close()
+    assert server.failure is None
+
+
+def test_a_button_of_the_live_page_pauses_the_simulation(
+    opened: tuple[Any, list[str]], served: LockstepServer, tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    page, faults = opened
+    notes: list[str] = []
+    errors = ErrorLog(notes.append)
+    with LiveView(served, free_port(), run=tmp_path, notify=notes.append, errors=errors) as view:
+        eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
+        page.goto(view.url)
+        page.get_by_text("x real time").wait_for()
+        for folder in ("Flight", "Failures"):
+            page.get_by_text(folder, exact=True).click()
+        page.get_by_role("button", name="Pause").click()
+        eventually(page, lambda: served.status().paused, "the simulation pauses")
+        page.get_by_role("button", name="Resume").wait_for()
+        page.get_by_text("pause done").wait_for()
+        before = served.status().steps
+        page.get_by_role("button", name="Step", exact=True).click()
+        eventually(page, lambda: served.status().steps == before + 1, "one step is taken")
+        page.get_by_role("button", name="Arm", exact=True).click()
+        page.get_by_text("arm of 0 refused: this run has no link to its flight stacks").wait_for()
+        page.get_by_role("button", name="Resume").click()
+        eventually(page, lambda: not served.status().paused, "the simulation goes on")
+    assert errors.lines == []
+    assert view.failure is None
+    assert [fault for fault in faults if "WebSocket" not in fault] == []
+
+
+def test_the_live_page_shows_the_pictures_of_a_camera(
+    opened: tuple[Any, list[str]],
+    make_simulation: Callable[..., Simulation],
+    free_port: Callable[[], int],
+    tmp_path: Path,
+) -> None:
+    """The left half of each picture is red and the right half green; later, the left half is blue."""
+    page, faults = opened
+    simulation = make_simulation("iris_camera")
+    airframe = load_airframe("iris_camera")
+    sensor = airframe.seeing_sensors()[0].name
+    facts = describe_simulation("serve", simulation, [airframe], None)
+    (tmp_path / "run.json").write_text(json.dumps(facts, default=str))
+    image = np.zeros((120, 160, 3), np.uint8)
+    image[:, :80], image[:, 80:] = (200, 20, 20), (20, 180, 20)
+    asked: list[tuple[str, str]] = []
+
+    def last(vehicle: str, name: str) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
+        asked.append((vehicle, name))
+        return float(len(asked)), {"image": image.copy()}
+
+    def shown(colour: tuple[int, int, int]) -> int:
+        """Pixels of the page about in a colour."""
+        shot = np.asarray(Image.open(io.BytesIO(page.screenshot(timeout=PATIENCE))).convert("RGB"))
+        return int((np.abs(shot.astype(int) - colour).max(axis=-1) < 30).sum())
+
+    recorder = RunRecorder(tmp_path, ErrorLog(lambda _line: None))
+    notes: list[str] = []
+    port = free_port()
+    with recorder:
+        server = LockstepServer(simulation, ports=[port], speed=1.0, recorder=recorder)
+        server.prepare()
+        with server:
+            peer = Peer(port)
+            with LiveView(server, free_port(), run=tmp_path, last_sample=last, notify=notes.append) as view:
+                eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
+                page.set_viewport_size({"width": 1000, "height": 1400})
+                page.goto(view.url)
+                eventually(page, lambda: bool(asked), "a picture is asked for")
+                eventually(page, lambda: shown((200, 20, 20)) > 2000, "red appears")
+                assert shown((20, 180, 20)) > 2000
+                image[:, :80] = (20, 20, 220)
+                eventually(page, lambda: shown((20, 20, 220)) > 2000, "the next picture replaces it")
+                assert shown((200, 20, 20)) < 200
+            peer.close()
+    assert set(asked) == {("0", sensor)}
+    # Chromium reports one resource as missing while pictures are replaced; they are shown all the same.
+    known = ("WebSocket", "ERR_FILE_NOT_FOUND")
+    assert [fault for fault in faults if not any(text in fault for text in known)] == []

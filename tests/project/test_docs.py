@@ -1,0 +1,159 @@
+"""What the documentation shows works: its files are valid, its programs run, its command lines exist."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import create_autospec
+
+import numpy as np
+import pytest
+import typer
+from support.autopilot_bench import Bench, fly
+from support.docs_pages import NAMES, PAGES, blocks, run_commands, shown_commands, write_files
+from support.paths import DOCS, MISSIONS, ROOT
+from typer.testing import CliRunner
+
+import sitl_bridge as sb
+from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.autopilot.records import TRAJECTORY
+from sitl_bridge.cli.main import COMMANDS, build, with_values
+from sitl_bridge.lab.environments.stack import StackEnvironment
+from sitl_bridge.session.session import Session
+
+NAMED = list(zip(NAMES, PAGES, strict=True))
+FLIGHT_TESTS = DOCS / "how-to" / "flight-tests.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_files_that_a_page_links_to_are_in_the_checkout(page: Path) -> None:
+    text = re.sub(r"`[^`]*`", "", page.read_text(encoding="utf-8"))
+    targets = [found.partition("#")[0] for found in re.findall(r"\]\(([^)\s]+)\)", text)]
+    inside = [target for target in targets if target and "://" not in target]
+    assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+def test_the_pages_of_the_reference_are_what_the_code_says() -> None:
+    script = ROOT / "scripts" / "docs_reference.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def fly_the_flight_tests_of_the_page(tmp_path: Path, *options: str) -> None:
+    """Run every test that the page shows, each in a file of its own, without the page's conftest.py."""
+    tests = [b.text for b in blocks(FLIGHT_TESTS) if b.language == "python" and "def test_" in b.text]
+    assert len(tests) == 3
+    for i, text in enumerate(tests):
+        (tmp_path / f"test_{i}.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "sitl_bridge.testing.pytest_plugin",
+            "-q",
+            *options,
+            str(tmp_path),
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "5 passed" in done.stdout
+
+
+def test_the_flight_tests_of_the_page_pass_on_the_built_in_stack(tmp_path: Path) -> None:
+    fly_the_flight_tests_of_the_page(tmp_path)
+
+
+@pytest.mark.px4
+def test_the_flight_tests_of_the_page_pass_on_px4(tmp_path: Path) -> None:
+    fly_the_flight_tests_of_the_page(tmp_path, "--sitl-autopilot", "px4")
+
+
+@pytest.mark.parametrize(("name", "page"), [p for p in NAMED if run_commands(p[1])])
+def test_a_pages_files_pass_the_commands_that_it_gives(
+    name: str, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(page, tmp_path)
+    shutil.copytree(MISSIONS, tmp_path / "missions", dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    for words in run_commands(page):
+        result = CliRunner().invoke(build(words), words)
+        assert result.exit_code == 0, (name, words, result.output, result.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "page"), [p for p in NAMED if any(b.language == "python" for b in blocks(p[1]))]
+)
+def test_a_pages_programs_run(name: str, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    for flight in ("fly", "serve"):
+        monkeypatch.setattr(sb, flight, _stand_in(getattr(sb, flight), tmp_path))
+    monkeypatch.setattr(sb, "StackEnvironment", _stack_environment)
+    for block in blocks(page):
+        if block.language == "python":
+            exec(compile(block.text, block.title or name, "exec"), vars(module))
+
+
+def _stack_environment(*arguments: Any, **options: Any) -> Any:
+    """Takes the arguments of ``sb.StackEnvironment`` without a flight stack."""
+    inspect.signature(StackEnvironment).bind(*arguments, **options)
+    stand_in = create_autospec(StackEnvironment, instance=True)
+    stand_in.reset.return_value = (None, {})
+    return stand_in
+
+
+def _stand_in(function: Callable[..., Any], directory: Path) -> Callable[..., Any]:
+    """Takes the arguments of ``sb.fly`` or ``sb.serve`` without a flight; the truth is the page's own."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        inspect.signature(function).bind(*arguments, **options)
+        if function.__name__ == "serve":
+            return contextlib.nullcontext(create_autospec(Session, instance=True))
+        assert (ROOT / str(arguments[0])).is_file()
+        return sb.FlightResult(True, "", ("a", "b", "c", "d"), directory, {})
+
+    return call
+
+
+@pytest.mark.parametrize(("name", "page"), [p for p in NAMED if shown_commands(p[1])])
+def test_commands_and_options_that_a_page_shows_exist(name: str, page: Path) -> None:
+    for words in shown_commands(page):
+        if words[0].startswith("-"):
+            continue
+        assert words[0] in COMMANDS, (name, words)
+        command: Any = typer.main.get_command(build(words[:1])).commands[words[0]]  # type: ignore[attr-defined]
+        if not command.ignore_unknown_options:
+            command.make_context(words[0], with_values(words[1:]))  # fails for an option that does not exist
+
+
+def test_the_controller_of_the_page_flies_to_its_setpoint(tmp_path: Path) -> None:
+    page = DOCS / "how-to" / "controller.md"
+    (file,) = (path for path in write_files(page, tmp_path) if path.suffix == ".py")
+    choice = f"{file}:MyController"
+    bench = Bench(["iris"], choice)
+    host = user_controller(bench.airframes[0], bench.world, choice)
+    assert host is not None
+    bench.setpoints["level"], bench.setpoints["yaw"] = TRAJECTORY, 0.0
+    bench.setpoints["position"] = bench.home - np.array([-3.0, -4.0, 5.0])
+    fly(bench, host, 12.0)
+    away = bench.states["position"][0] - bench.setpoints["position"][0]
+    assert np.linalg.norm(away) < 0.6
+    assert np.linalg.norm(bench.states["velocity"][0]) < 0.1

@@ -1,0 +1,155 @@
+"""The wheel: what it holds, that it needs no compiler, and that it flies where only it is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+from support.paths import DOCS, ROOT
+
+SOURCES = ("sitl_bridge", "airframes", "missions", "pyproject.toml", "README.md", "LICENSE")
+BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree, built from a copy, so that the tree stays clean."""
+    source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run(
+        [sys.executable, "-c", BUILD, str(made)],
+        cwd=source, env=environment, check=True, capture_output=True, timeout=200,
+    )  # fmt: skip
+    (built,) = made.glob("*.whl")
+    return built
+
+
+def installed_name(path: Path) -> str:
+    """Where a file of the tree lies in the wheel."""
+    relative = path.relative_to(ROOT)
+    return relative.as_posix() if relative.parts[0] == "sitl_bridge" else f"sitl_bridge/{relative.as_posix()}"
+
+
+def test_the_wheel_holds_every_source_airframe_mission_and_world_and_nothing_else(wheel: Path) -> None:
+    wanted = {
+        installed_name(path)
+        for folder in ("sitl_bridge", "airframes", "missions")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert found == wanted
+    assert {
+        "sitl_bridge/py.typed",
+        "sitl_bridge/airframes/iris.yaml",
+        "sitl_bridge/missions/square.plan",
+        "sitl_bridge/missions/worlds/hills.npz",
+    } <= found
+
+
+def test_the_wheel_is_pure_python_with_a_command_a_plugin_and_documented_extras(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        info = next(name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name)
+        metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
+        entries = archive.read(f"{info}/entry_points.txt").decode()
+    assert "sitl-bridge = sitl_bridge.__main__:main" in entries
+    assert "[pytest11]" in entries
+    page = (DOCS / "install.md").read_text("utf-8")
+    for extra in metadata.get_all("Provides-Extra", []):
+        assert f"`{extra}`" in page, f"docs/install.md does not describe the extra {extra}"
+
+
+@pytest.fixture(scope="module")
+def empty_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new virtual environment with the wheel alone, its dependencies from wheels only."""
+    directory = tmp_path_factory.mktemp("empty") / "env"
+    subprocess.run([sys.executable, "-m", "venv", directory], check=True, timeout=200)
+    subprocess.run(
+        [directory / "bin" / "pip", "install", "--quiet", "--only-binary", ":all:", str(wheel)],
+        check=True, timeout=280,
+    )  # fmt: skip
+    return directory
+
+
+def clean(environment: Path, home: Path) -> dict[str, str]:
+    """The variables of a new user: no compiler on PATH, an empty home, nothing of this test run."""
+    return {"PATH": f"{environment / 'bin'}", "HOME": str(home), "LANG": "C.UTF-8"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_demo_flies_where_only_the_wheel_is_installed(empty_environment: Path, tmp_path: Path) -> None:
+    flown = subprocess.run(
+        [empty_environment / "bin" / "sitl-bridge", "demo"],
+        cwd=tmp_path, env=clean(empty_environment, tmp_path), capture_output=True, text=True,
+        timeout=800, check=False,
+    )  # fmt: skip
+    assert flown.returncode == 0, flown.stdout + flown.stderr
+    assert "mission succeeded" in flown.stdout
+    assert (tmp_path / "runs" / "latest" / "flight.png").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "x500"),
+        ("check", "square.plan"),
+        ("check", "formation_cube.yaml"),
+        ("check", "warehouse"),
+        ("simulate", "crossing_pair.yaml"),
+    ],
+)
+def test_shipped_files_are_found_by_name_where_only_the_wheel_is_installed(
+    empty_environment: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    found = subprocess.run(
+        [empty_environment / "bin" / "sitl-bridge", *words],
+        cwd=tmp_path, env=clean(empty_environment, tmp_path), capture_output=True, text=True,
+        timeout=800, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tmp_path: Path) -> None:
+    """pip is a program that prints its arguments; one environment serves both."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nshift 5\necho pip install $*\n", encoding="utf-8")
+    python.chmod(0o755)
+    (tmp_path / "scripts").mkdir()
+    for name in ("scripts/environment.sh", "pyproject.toml"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+
+    def install(*extras: str) -> list[str]:
+        command = ["bash", "-c", '. scripts/environment.sh; make_environment "$@"', "bash", *extras]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return [line for line in done.stdout.splitlines() if line.startswith("pip")]
+
+    assert install() == ["pip install -e ."]
+    assert install() == []
+    assert install("[dev,docs]") == ["pip install -e .[dev,docs]"]
+    assert install("[dev,docs]") == []
+    assert install() == []
+
+
+def test_the_workflow_names_files_that_exist() -> None:
+    text = (ROOT / ".github" / "workflows" / "checks.yml").read_text(encoding="utf-8")
+    named = re.findall(r"(?:tests|docker|scripts)/[\w./-]+", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert named

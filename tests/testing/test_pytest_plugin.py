@@ -1,0 +1,286 @@
+"""The pytest plug-in: what its fixtures fly, what a failing test prints, what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from support.paths import DOCS, ROOT
+
+import sitl_bridge as sb
+import sitl_bridge.testing.flight_desk
+from sitl_bridge.testing.instances import claim_instance
+
+PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> None:
+    """Loads what flies: pytester forgets modules that are first imported within it, numba's among them."""
+    with sb.Fleet(["iris", "hector"]) as fleet:
+        fleet.run(0.1)
+
+
+def test_one_vehicle_flies_within_the_test_and_statements_read_as_a_flight(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.wind("3@270")
+        @pytest.mark.seed(4)
+        def test_square(sitl):
+            sitl.arm()
+            sitl.takeoff(4)
+            sitl.goto((8, 0, -5))
+            sitl.run(3)
+            assert sitl.armed and sitl.mode == "OFFBOARD" or sitl.mode == "Offboard"
+            assert sitl.reached((8, 0, -5), within=1.0)
+            assert sitl.within(1.5, of=(8, 0, -5))
+            assert not sitl.reached((18, 0, -5), within=1.0)
+            assert sitl.stayed_inside(north=(-2, 10), height=(-0.5, 6.5), speed=(0, 9))
+            assert sitl.said("takeoff detected")
+            assert sitl.url
+        """
+    )
+    result = pytester.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*UserError: url: this flight of the built-in stack has begun within*"])
+
+
+def test_goto_returns_when_the_vehicle_has_stopped_or_at_a_fly_by_earlier(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import numpy as np
+
+        def test_legs(sitl):
+            sitl.arm()
+            sitl.takeoff(4)
+            sitl.goto((12, 0, -4), within=2.0, fly_by=True)
+            assert np.linalg.norm(sitl.velocity) > 1.0
+            sitl.goto((0, 0, -4))
+            assert np.linalg.norm(sitl.velocity) < 0.5
+            sitl.land()
+            assert sitl.landed_within(1.5)
+        """
+    )
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+
+
+def test_a_failing_test_names_run_directory_summary_and_messages(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_far(sitl):
+            sitl.arm()
+            sitl.takeoff(3)
+            assert sitl.reached((50, 0, -5), within=1.0)
+
+        def test_fine(sitl):
+            sitl.run(1)
+            assert sitl.stayed_inside(height=(-1, 1))
+        """
+    )
+    result = pytester.runpytest_inprocess(*PLUGIN, "--basetemp", str(pytester.path / "temp"))
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*<NO: came within * m of (50.00, 0.00, -5.00) at * s*",
+            "*run directory: *",
+            "*summary: *summary.json",
+            "*report: *report.html",
+            "*verdict: failed: *",
+            "*flown by the built-in flight stack, not PX4, seed 1",
+            "*Takeoff detected",
+        ]
+    )
+    kept = [path.parent.name for path in (pytester.path / "temp").rglob("summary.json")]
+    assert [name.endswith("test_far") for name in kept] == [True]
+    runs = [path for path in (pytester.path / "temp" / "sitl0").iterdir() if path.name != "latest"]
+    assert len(runs) == 1
+
+
+def test_a_fleet_keeps_apart_and_lands(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.airframe("iris", "hector", "iris")
+        def test_three(fleet):
+            fleet.arm()
+            fleet.takeoff(3)
+            fleet.goto([[4, 0, -3], [4, 5, -3], [4, 10, -3]])
+            fleet.land()
+            assert fleet.position.shape == (3, 3)
+            assert fleet.kept_apart(3)
+            assert not fleet.kept_apart(30)
+            assert fleet.landed_within(1.5, of=[[4, 0], [4, 5], [4, 10]])
+            assert not fleet.landed_within(1.0, vehicle="1")
+
+        @pytest.mark.airframe("iris", "iris")
+        def test_two(sitl):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*sitl is one vehicle, not 2; take the fixture fleet*"])
+
+
+def test_faults_happen_in_the_tests_own_time_and_do_not_reach_the_next_test(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.faults({"at": 12.0, "kind": "motor_loss", "motor": 1})
+        def test_motor(sitl):
+            sitl.arm()
+            sitl.takeoff(10)
+            assert sitl.time < 12.0
+            sitl.run(8.0)
+            assert sitl.position[2] > -8.0
+
+        def test_next(sitl):
+            sitl.arm()
+            sitl.takeoff(10)
+            sitl.run(8.0)
+            assert sitl.within(2.0, of=(0, 0, -10))
+
+        @pytest.mark.faults({"at": 1.0, "kind": "motor_los", "motor": 1})
+        def test_typing_error(sitl):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*faults*motor_loss*"])
+
+
+def test_an_overridden_world_and_the_marker_wind_go_together(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        import sitl_bridge as sb
+
+        @pytest.fixture
+        def world():
+            return sb.World(origin=(47.0, 8.0, 300.0))
+
+        @pytest.mark.wind((0.0, 3.0, 0.0))
+        def test_windy(sitl):
+            sitl.run(1.0)
+            assert sitl.choice.world.origin.altitude == 300.0
+            assert abs(sitl.track.wind[-1, 0, 1] - 3.0) < 2.0
+        """
+    )
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+
+
+def test_px4_that_is_not_there_skips_with_the_reason(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PX4_DIR", str(pytester.path / "nowhere"))
+    pytester.makepyfile("def test_fly(sitl):\n    sitl.arm()\n")
+    result = pytester.runpytest_inprocess(*PLUGIN, "--sitl-autopilot", "px4", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*needs PX4: *nowhere (PX4_DIR) does not exist*"])
+
+
+@pytest.mark.timeout(900)
+def test_the_template_flies(tmp_path: Path) -> None:
+    """The example of docs, as a user starts it: statements, faults, seeds, a MAVSDK program."""
+    place = tmp_path / "flight-tests"
+    shutil.copytree(DOCS / "examples" / "flight-tests", place)
+    command = [sys.executable, "-m", "pytest", *PLUGIN, "--basetemp", str(tmp_path / "temp")]
+    root = Path(sb.__file__).parent.parent
+    run = subprocess.run(
+        command,
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "5 passed" in run.stdout
+
+
+def test_ctrl_c_ends_the_processes_of_the_flight(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_interrupted(sitl):
+            assert sitl.url.startswith("udpin://127.0.0.1:")
+            raise KeyboardInterrupt
+        """
+    )
+    before = set(psutil.Process().children(recursive=True))
+    result = pytester.runpytest_inprocess(*PLUGIN, no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert [p.pid for p in left if p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.mark.slow
+def test_workers_of_xdist_fly_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "test_side_by_side.py").write_text(
+        "import pytest\n\n\n"
+        "@pytest.mark.parametrize('height', [3, 4, 5, 6])\n"
+        "def test_climb(sitl, height):\n"
+        "    assert sitl.url\n    sitl.arm()\n    sitl.takeoff(height)\n"
+        "    assert sitl.within(1.5, of=(0, 0, -height))\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pytest", *PLUGIN, "-n", "2", "--sitl-runs", str(tmp_path / "runs")]
+    environment = os.environ | {"PYTHONPATH": str(Path(sb.__file__).parent.parent)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "4 passed" in run.stdout, run.stdout + run.stderr
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["gw0", "gw1"]
+    assert len(list((tmp_path / "runs").glob("gw?/*/summary.json"))) == 4
+
+
+def test_a_compilation_is_reported_on_the_terminal_while_the_test_runs(tmp_path: Path) -> None:
+    (tmp_path / "test_compiles.py").write_text(
+        "import time\nfrom numba.core import event\n\n\n"
+        "def test_compiles(sitl):\n"
+        "    with event.trigger_event('numba:compile'):\n        time.sleep(2.0)\n",
+        encoding="utf-8",
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(sb.__file__).parent.parent)}
+    command = [sys.executable, "-m", "pytest", *PLUGIN]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "1 passed" in run.stdout, run.stdout + run.stderr
+    assert "\nsitl-bridge: compiling the simulation of flight tests, once for this version; " in run.stderr
+    assert "\nsitl-bridge: compiled the simulation of flight tests: 1 kernels in 2 s\n" in run.stderr
+
+
+def test_instances_differ_while_they_are_claimed() -> None:
+    first, second = claim_instance(2), claim_instance(2)
+    assert first.number != second.number
+    first.release()
+    third = claim_instance(2)
+    assert third.number == first.number
+    second.release()
+    third.release()
+
+
+def test_projects_that_do_not_fly_pay_nothing(pytester: pytest.Pytester) -> None:
+    """Loading the plug-in loads no other module of the package, and neither numpy nor numba."""
+    program = (
+        "import sys, pytest; before = set(sys.modules); import sitl_bridge.testing.pytest_plugin;"
+        "print(sorted(m for m in set(sys.modules) - before))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == str(["sitl_bridge", "sitl_bridge.testing.pytest_plugin"])
+    del pytester
+
+
+def test_the_plug_in_is_announced_to_pytest() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"sitl_bridge.testing.pytest_plugin" = "sitl_bridge.testing.pytest_plugin"' in text
