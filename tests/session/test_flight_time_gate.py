@@ -347,17 +347,18 @@ def test_with_real_vehicles_a_plugin_stays_as_it_is() -> None:
 
 
 class Busy:
-    """A plug-in whose vehicle answers only after some time-outs."""
+    """A plug-in whose vehicle answers only after some failures; the last of ``results`` repeats."""
 
-    def __init__(self, time_outs: int, result: str = "TIMEOUT") -> None:
-        self.left, self.result, self.calls = time_outs, result, 0
+    def __init__(self, failures: int, *results: str) -> None:
+        self.left, self.results, self.calls = failures, list(results or ("TIMEOUT",)), 0
 
     async def upload(self) -> str:
         self.calls += 1
         self.left -= 1
         if self.left >= 0:
             error = RuntimeError("retries exceeded")
-            error.result = SimpleNamespace(name=self.result)  # type: ignore[attr-defined]
+            result = self.results.pop(0) if len(self.results) > 1 else self.results[0]
+            error.result = SimpleNamespace(name=result)  # type: ignore[attr-defined]
             raise error
         return "uploaded"
 
@@ -375,7 +376,23 @@ def test_a_request_that_times_out_on_a_busy_machine_is_made_again(
 
     asyncio.run(mission())
     assert (slow.calls, dead.calls, refused.calls) == (ATTEMPTS, ATTEMPTS, 1)
-    assert f"no answer to upload: attempt {ATTEMPTS} of {ATTEMPTS}" in capsys.readouterr().err
+    assert f"upload: no answer: attempt {ATTEMPTS} of {ATTEMPTS}" in capsys.readouterr().err
+
+
+def test_a_repeated_request_waits_for_the_end_of_the_one_before(
+    pair: Pair, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sitl_bridge.session.missions.time_gate.TRANSFER_LIMIT", 0.0)
+    busy = Busy(2, "TIMEOUT", "PROTOCOL_ERROR")
+
+    async def mission() -> None:
+        assert await in_real_time(busy, pair.mission).upload() == "uploaded"
+        with pytest.raises(RuntimeError, match="retries exceeded"):
+            await in_real_time(Busy(1, "PROTOCOL_ERROR"), pair.mission).upload()
+
+    asyncio.run(mission())
+    assert busy.calls == 3
+    assert "upload: still at the one before: attempt 3 of " in capsys.readouterr().err
 
 
 def test_a_request_that_is_cancelled_ends_before_its_connection_is_closed(pair: Pair) -> None:

@@ -63,6 +63,11 @@ START_PATIENCE = 30.0
 ATTEMPTS = 5
 """Times that a request is made until it is answered, as many as MAVSDK sends one message.  Without them,
 1 of 2 uploads timed out on a machine with 20 runnable programs for two processors."""
+TRANSFER_LIMIT = 5.0
+"""s after which PX4 ends a transfer of a plan that its partner left
+(MAVLINK_MISSION_PROTOCOL_TIMEOUT_DEFAULT); until then it refuses another."""
+UNFINISHED = ("BUSY", "PROTOCOL_ERROR")
+"""Results by which a repeated request learns that the flight stack is still at the one before."""
 
 Plugin = TypeVar("Plugin")
 
@@ -246,7 +251,8 @@ def in_real_time(plugin: Plugin, gate: TimeGate, names: Collection[str] | None =
     """A MAVSDK plug-in whose coroutines limit simulated time to real time: each is a request to the vehicle.
 
     A request that times out is made again, up to ATTEMPTS times: MAVSDK's time-outs run in wall time, which
-    passes for a flight stack that waits for a processor, too.
+    passes for a flight stack that waits for a processor, too.  So is a repeated request that the flight stack
+    refuses because it is still at the one before.
 
     Args:
         plugin: of ``mavsdk.asyncio``.
@@ -271,11 +277,14 @@ class _InRealTime:
                     try:
                         return await _finished(found(*arguments, **named))
                     except Exception as error:
-                        if not _timed_out(error):
+                        result = getattr(getattr(error, "result", None), "name", "")
+                        again = attempt > 2 and result in UNFINISHED
+                        if result != "TIMEOUT" and not again:
                             raise
-                    print(
-                        f"no answer to {name}: attempt {attempt} of {ATTEMPTS}", file=sys.stderr, flush=True
-                    )
+                    reason = "still at the one before" if again else "no answer"
+                    print(f"{name}: {reason}: attempt {attempt} of {ATTEMPTS}", file=sys.stderr, flush=True)
+                    if again:
+                        await asyncio.sleep(TRANSFER_LIMIT)
                 return await _finished(found(*arguments, **named))
 
         return request
@@ -292,11 +301,6 @@ async def _finished(call: Coroutine[Any, Any, Any]) -> Any:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-def _timed_out(error: Exception) -> bool:
-    """Whether one of MAVSDK's errors says that the vehicle did not answer."""
-    return getattr(getattr(error, "result", None), "name", "") == "TIMEOUT"
 
 
 class GateLimits(Protocol):
