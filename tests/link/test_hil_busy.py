@@ -111,7 +111,12 @@ def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(
 ) -> None:
     notes: list[str] = []
     server = serve(notes=notes, patience=PATIENCE)
-    peer, answers, asked = Peer(server.ports[0]), threading.Event(), threading.Event()
+    peer, answers, asked, over = (
+        Peer(server.ports[0]),
+        threading.Event(),
+        threading.Event(),
+        threading.Event(),
+    )
     answers.set()
 
     def late(_peer: Peer) -> bytes:
@@ -122,7 +127,7 @@ def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(
         """The answer comes during the search, and the flight stack sleeps after it."""
         asked.set()
         answers.set()
-        while not server._links.sockets.readable(vehicle):
+        while not (server._links.sockets.readable(vehicle) or over.is_set()):
             time.sleep(0.001)
         return False
 
@@ -138,6 +143,7 @@ def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(
         assert not [note for note in notes if "does not answer" in note]
     finally:
         answers.set()
+        over.set()
         peer.close()
 
 

@@ -47,6 +47,8 @@ def truth(mission: Path, runs: Path, seed: int, arguments: tuple[str, ...] = ())
     )
     with Session(FlightSettings.from_mission(mission, options)) as session:
         assert session.fly(), session.conclude().reason
+    console = (session.directory.path / "console.log").read_text(encoding="utf-8")
+    assert "has not let simulated time go on" not in console
     return hashlib.sha256(session.directory.truth.read_bytes()).hexdigest()
 
 

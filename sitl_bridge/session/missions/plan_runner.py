@@ -86,7 +86,8 @@ def _item(sequence: int, kind: int, row: UploadRow) -> MissionItem:
 
 SETTLING = 1.0
 """s, at real time, in which PX4 loads the uploaded plan before it is armed: its mission storage works in wall
-time, and PX4 reports a fence that is still being loaded as invalid."""
+time, and PX4 reports a fence that is still being loaded as invalid.  Not with turns, which the built-in stack
+alone takes: time stands still during requests."""
 
 
 async def upload(vehicle: Vehicle, plan: Plan) -> None:
@@ -115,7 +116,8 @@ async def upload(vehicle: Vehicle, plan: Plan) -> None:
                     f"the autopilot refused the plan's {name} ({len(sent)} items): {reason(refusal)}"
                 )
             vehicle.say(f"{name}: {len(sent)} items uploaded" if sent else f"{name}: none, cleared")
-        await vehicle.sleep(SETTLING)
+        if not vehicle.gate.turn:
+            await vehicle.sleep(SETTLING)
 
 
 async def _clear(vehicle: Vehicle, kind: int) -> None:
