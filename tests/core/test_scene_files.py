@@ -279,7 +279,7 @@ def test_a_geotiff_lies_where_its_coordinates_put_it(tmp_path: Path) -> None:
     assert gradient[0].mean() == pytest.approx(0.1, abs=0.005)
     assert gradient[1].mean() == pytest.approx(0.2, abs=0.005)
     assert grid.heights[20, 30] == pytest.approx(500.0 - 20.0 + 60.0 - 488.0, abs=2.0)
-    with pytest.raises(UserError, match=r"lies \d+ km from the world's origin .*set the world's `origin`"):
+    with pytest.raises(UserError, match=r"is \d+ km from the world's origin .*set the world's `origin`"):
         load_heights(path, None, None, (10.0, 10.0, 0.0))
 
 
