@@ -219,8 +219,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
 from support.paths import MISSIONS
 
-INSTANCE = 21
+INSTANCE = 21 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" else 140
+"""Several files of tests fly here, perhaps side by side."""
 """Two digits: its offboard link is the one that all from 10 on share."""
 SPEED = 10.0
 WALL = 30.0

@@ -170,21 +170,6 @@ def test_a_formation_flies_on_when_vehicles_leave_it_or_fall_silent(tmp_path: Pa
         load_formation(scenario(tmp_path, ("seed: 3\n", EVENTS.replace(*other))))
 
 
-def test_events_in_the_section_of_old_are_refused_with_what_to_write(tmp_path: Path) -> None:
-    old = (
-        "  heading: 0\n"
-        "  events: [{at: 5, lose: 0}, {at: 7, abort: 2, action: hold}, {at: 3, stall: 3, seconds: 2}]"
-    )
-    with pytest.raises(ConfigurationError) as caught:
-        load_formation(scenario(tmp_path, ("  heading: 0", old)))
-    assert caught.value.faults == (
-        "line 10: formation.events: is now at the top level; write events: ["
-        "{at: 5, kind: vehicle_lost, vehicles: [0]}, "
-        "{at: 7, kind: leave_formation, vehicles: [2], action: hold}, "
-        "{at: 3, kind: vehicle_stalled, vehicles: [3], lasts: 2}]",
-    )
-
-
 def test_patience_with_silence_follows_from_the_graph(tmp_path: Path) -> None:
     def timeout(graph: str) -> float:
         file = scenario(tmp_path, ("seed: 3", f"seed: 3\nradio: {graph}"))

@@ -277,7 +277,7 @@ def test_projects_that_do_not_fly_pay_nothing(pytester: pytest.Pytester) -> None
         "print(sorted(m for m in set(sys.modules) - before))"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == str(["sitl_bridge", "sitl_bridge.testing.pytest_plugin"])
+    assert found.strip() == str(["sitl_bridge", "sitl_bridge.testing", "sitl_bridge.testing.pytest_plugin"])
     del pytester
 
 
