@@ -10,7 +10,7 @@ from typing import Any
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import is_file
-from sitl_bridge.base.shipped_files import find_shipped, shipped_directories
+from sitl_bridge.base.shipped_files import find_shipped
 from sitl_bridge.base.yaml_file import Document, Fault, read, validate
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.sensors.custom import CustomSpecification
@@ -20,11 +20,6 @@ from sitl_bridge.core.vehicle.figure_sources import figure_paths, useless_source
 from sitl_bridge.core.vehicle.propellers import with_propeller
 
 _FOLDER = "airframes"
-
-
-def airframe_directories() -> list[Path]:
-    """Directories that are searched for bare airframe names."""
-    return shipped_directories(_FOLDER)
 
 
 def find_airframe(name: str) -> Path:
