@@ -27,6 +27,9 @@ from sitl_bridge.record.truth_log import StepRecorder
 # the same in every run.
 settings.register_profile("patient", deadline=None, derandomize=True)
 settings.load_profile("patient")
+# Where it is set, each of the hundreds of processes that tests start compiles all of its modules again, which
+# more than doubles the time until it runs.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def px4_directories() -> list[Path | None]:
@@ -38,10 +41,13 @@ def px4_directories() -> list[Path | None]:
 FLIGHTS = (
     "test_autopilot_flight.py",
     "test_flight_fleet.py",
+    "test_start.py",
     "test_formation_mavsdk.py",
-    "test_airframes.py",
+    "test_flight_repeat.py",
     "test_avoidance_flights.py",
-    "test_autopilot_commander_dynamics.py",
+    "test_airframes.py",
+    "test_autopilot_control.py",
+    "test_flight_scene.py",
 )
 """Files that take longest.  They go first, so that no worker begins a long file when the others are done."""
 

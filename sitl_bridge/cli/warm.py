@@ -9,7 +9,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
@@ -41,15 +42,23 @@ class Part:
         return is_cached(self.file, self.kernel)
 
 
-def _prepare_server() -> None:
-    """Prepare a lockstep server that nobody connects to."""
+def _simulate() -> None:
+    """Take a step of all that simulates without flight stacks; what they have in common is compiled once."""
     from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.core.world.world import World
     from sitl_bridge.link.hil.server import LockstepServer
 
+    if find_spec("gymnasium") is not None:
+        from sitl_bridge.lab.environments.vector import VectorEnvironment
+
+        environments = VectorEnvironment(2, actions="motors")
+        environments.reset(seed=0)
+        environments.step(environments.action_space.sample())
     frame = load_airframe("iris")
     setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
+    for setups in ([setup], [setup, replace(setup, name="1")]):
+        Simulation(World(), setups).advance(1)
     server = LockstepServer(Simulation(World(), [setup]), ports=[0], speed=math.inf)
     try:
         server.prepare()
@@ -77,10 +86,12 @@ def _prepare_stack() -> None:
 
 
 def _fly_in_process() -> None:
-    """Let two vehicles of one process stand for a moment, with logs."""
+    """Let vehicles of one process stand for a moment: one alone, and two with logs."""
     from sitl_bridge.api.fleet import Fleet
     from sitl_bridge.core.dynamics.proximity import Proximity
 
+    with Fleet("iris") as fleet:
+        fleet.run(1.0)
     pair = ["iris", "iris"]
     with tempfile.TemporaryDirectory() as place, Fleet(pair, proximity=Proximity(), logs=place) as fleet:
         fleet.record()
@@ -89,12 +100,17 @@ def _fly_in_process() -> None:
 
 PARTS = (
     Part(
+        "the simulation, its link and environments",
+        PACKAGE / "link" / "hil" / "loop.py",
+        "run",
+        _simulate,
+    ),
+    Part(
         "flights within one process (flight tests, campaigns, fleets)",
         PACKAGE / "autopilot" / "stack_fleet_step.py",
         "advance",
         _fly_in_process,
     ),
-    Part("the simulation and its link", PACKAGE / "link" / "hil" / "loop.py", "run", _prepare_server),
     Part("the built-in flight stack", PACKAGE / "autopilot" / "lockstep_client.py", "serve", _prepare_stack),
 )
 """What flights compile, the longest first."""

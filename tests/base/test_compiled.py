@@ -317,6 +317,7 @@ def _run_kernel(root: Path, limit: int) -> tuple[str, str]:
         "from sitl_bridge.flight import fly; print(fly(2.0), fly(3.0))"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(root / "cache"), "PYTHONPATH": str(root)}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python cannot read what it wrote within the limit either
     ran = subprocess.run(
         [sys.executable, "-c", program],
         cwd=root,

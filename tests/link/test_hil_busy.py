@@ -106,6 +106,27 @@ def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
     assert not [note for note in notes if "machine is busy" in note]
 
 
+def test_time_stands_still_with_a_flight_stack_that_is_stopped_between_frame_and_answer(
+    serve: Callable[..., LockstepServer], wait_for: Wait
+) -> None:
+    notes: list[str] = []
+    server = serve(notes=notes, patience=PATIENCE)
+    with flying_peer(server, wait_for) as peer:
+        peer.send_signal(signal.SIGUSR1)
+        wait_for(lambda: server._links.sockets.unread(0) == 0 and is_busy(peer.pid), "a frame to be read")
+        time.sleep(0.1)
+        steps = server.status().steps
+        peer.send_signal(signal.SIGSTOP)
+        wait_for(lambda: any("does not read its link" in note for note in notes), "the stall to be told")
+        time.sleep(2 * PATIENCE)
+        assert server.status().steps == steps, "time stands still"
+        peer.send_signal(signal.SIGUSR1)
+        peer.send_signal(signal.SIGCONT)
+        wait_for(lambda: server.status().steps > steps + 100, "the run to go on")
+        assert server.status().links[0].lockstep
+    assert not [note for note in notes if "real time" in note]
+
+
 def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(
     serve: Callable[..., LockstepServer], wait_for: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:

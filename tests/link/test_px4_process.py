@@ -117,7 +117,7 @@ def test_px4_that_shuts_down_by_itself_is_not_killed(tmp_path: Path) -> None:
     build = stand_in(
         tmp_path / "build",
         """
-        signal.signal(signal.SIGTERM, lambda *_: (print("PX4 Exiting...", flush=True), sys.exit(0)))
+        signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"PX4 Exiting...\\n"), sys.exit(0)))
         print("up", flush=True)
         time.sleep(60)
         """,

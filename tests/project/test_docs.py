@@ -92,6 +92,8 @@ def test_a_pages_files_pass_the_commands_that_it_gives(
     shutil.copytree(MISSIONS, tmp_path / "missions", dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     for words in run_commands(page):
+        if words[0] == "fly" and "--speed" not in words:
+            words += ["--speed", "max"]
         result = CliRunner().invoke(build(words), words)
         assert result.exit_code == 0, (name, words, result.output, result.exception)
 

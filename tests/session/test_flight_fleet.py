@@ -37,7 +37,7 @@ def scenario(directory: Path, arguments: str, events: str = "", count: int = 3) 
 
 
 def choices(directory: Path) -> FlightOptions:
-    return FlightOptions(instance=INSTANCE, speed=8.0, runs=directory / "runs")
+    return FlightOptions(instance=INSTANCE, speed=math.inf, runs=directory / "runs")
 
 
 def test_three_vehicles_take_off_hold_and_land_and_one_that_dies_stops_nobody(tmp_path: Path) -> None:

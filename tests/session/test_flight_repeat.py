@@ -55,14 +55,14 @@ def truth(mission: Path, runs: Path, seed: int, arguments: tuple[str, ...] = ())
 def test_a_plan_is_flown_to_the_same_bytes_beside_busy_programs(tmp_path: Path) -> None:
     plan = MISSIONS / "campaigns" / "hop.plan"
     alone = truth(plan, tmp_path / "alone", seed=5)
-    with busy(4):
+    with busy(2):
         assert truth(plan, tmp_path / "beside", seed=5) == alone
 
 
 def test_setpoints_and_commands_of_a_script_repeat_too(tmp_path: Path) -> None:
     script, short = MISSIONS / "offboard_square.py", ("--side", "4")
     alone = truth(script, tmp_path / "alone", 3, short)
-    with busy(4):
+    with busy(2):
         assert truth(script, tmp_path / "beside", 3, short) == alone
 
 

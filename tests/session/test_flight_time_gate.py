@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import tempfile
@@ -412,3 +413,26 @@ def test_a_request_that_is_cancelled_ends_before_its_connection_is_closed(pair: 
         assert ended == ["hold"]
 
     asyncio.run(mission())
+
+
+def test_a_request_that_fails_after_its_task_was_cancelled_prints_nothing(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = asyncio.Event()
+
+    class Deaf:
+        async def hold(self) -> None:
+            begun.set()
+            await asyncio.sleep(0.05)
+            raise OSError("no answer")
+
+    async def cancel_a_request(gate: TimeGate) -> None:
+        request = asyncio.create_task(in_real_time(Deaf(), gate).hold())
+        await begun.wait()
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+    asyncio.run(cancel_a_request(pair.mission))
+    gc.collect()
+    assert caplog.messages == []

@@ -19,6 +19,8 @@ from sitl_bridge.base.system.port_holder import holder_of
 
 _ACTIVE = ("R", "D")
 """States of a thread that runs, waits for a processor, or waits for a disk (proc_pid_stat(5))."""
+_STOPPED = ("T", "t")
+"""States of a thread that was stopped by a signal, or by a debugger."""
 
 
 def unread_by_peer(connection: socket.socket) -> int | None:
@@ -48,20 +50,29 @@ def process_of_peer(connection: socket.socket) -> int | None:
     return None
 
 
+def _thread_states(process: int) -> set[str]:
+    """States of another process's threads (proc_pid_stat(5)); none of this one's.  Linux."""
+    found = set()
+    if process != os.getpid():
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{process}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    text = (thread / "stat").read_text(encoding="utf-8", errors="replace")
+                    found.add(text.rpartition(")")[2].split()[0])
+    return found
+
+
 def is_busy(process: int) -> bool:
-    """Whether a thread of another process runs, or waits for a processor or a disk.  Linux.
+    """Whether a thread of another process runs, or waits for a processor or a disk.
 
     A flight stack without anything to do sleeps.  False for this process itself.
     """
-    if process == os.getpid():
-        return False
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            with contextlib.suppress(OSError):
-                text = (thread / "stat").read_text(encoding="utf-8", errors="replace")
-                if text.rpartition(")")[2].split()[0] in _ACTIVE:
-                    return True
-    return False
+    return not _thread_states(process).isdisjoint(_ACTIVE)
+
+
+def is_stopped(process: int) -> bool:
+    """Whether another process has been stopped by a signal or a debugger."""
+    return not _thread_states(process).isdisjoint(_STOPPED)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -154,13 +165,21 @@ class LinkSockets:
 
     def busy(self, vehicle: int) -> bool:
         """Whether the flight stack computes or waits for a processor, as far as this host can see."""
+        process = self._process(vehicle)
+        return process is not None and is_busy(process)
+
+    def stopped(self, vehicle: int) -> bool:
+        """Whether the flight stack's process has been stopped, as far as this host can see."""
+        process = self._process(vehicle)
+        return process is not None and is_stopped(process)
+
+    def _process(self, vehicle: int) -> int | None:
         connection = self.connections[vehicle]
         if connection is None:
-            return False
+            return None
         if vehicle not in self._processes:
             self._processes[vehicle] = process_of_peer(connection)
-        process = self._processes[vehicle]
-        return process is not None and is_busy(process)
+        return self._processes[vehicle]
 
     def unread(self, vehicle: int) -> int:
         """Bytes sent that the flight stack has not read, as far as this host can see.

@@ -186,7 +186,9 @@ class Links:
             if self._on_stall == "abort":
                 raise UserError(f"port {self.ports[i]}: no answer for {seconds:g} s (--on-stall abort)")
             link["wait_start"] = now
-            reads = self.sockets.unread(i) == 0 and link["out_end"] == 0
+            # One that was stopped after it read a frame, and before it answered, reads no more.
+            stopped = self.sockets.stopped(i)
+            reads = not stopped and self.sockets.unread(i) == 0 and link["out_end"] == 0
             link["state"] = state = when_overdue(link, self._on_stall, self._others_fly(i), reads)
             if state is LinkState.LEFT_BEHIND:
                 link["streak"], link["answer"] = 0, Answer.NOT_AWAITED

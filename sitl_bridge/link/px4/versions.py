@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-from sitl_bridge.core.vehicle.control_effectiveness import Parameters
+if TYPE_CHECKING:  # else missions, which read the names of parameters, load the compiler and SciPy
+    from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 
 PARAMETER_INTERVAL = 1.2
 """s of the vehicle's time after which a changed parameter is in effect.  PX4's modules read changed

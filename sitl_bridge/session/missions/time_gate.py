@@ -300,6 +300,8 @@ async def _finished(call: Coroutine[Any, Any, Any]) -> Any:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # looked at, else asyncio prints its traceback
         raise
 
 
