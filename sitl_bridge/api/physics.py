@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +62,7 @@ class Simulation(VehicleArrays):
     ) -> None:
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         self.airframes, self.names = tuple(found), tuple(called)
+        self._numbers = list(range(len(found)))
         setups = [
             VehicleSetup.from_airframe(a, (p[0], p[1], p[2]), float(h), name)
             for a, p, h, name in zip(found, places, headings, called, strict=True)
@@ -69,14 +71,14 @@ class Simulation(VehicleArrays):
         if period < 1:
             raise UserError(f"step: {step:g} s is not above 0")
         with compilation_shown():
-            self._core = Core(
+            self._physics = Core(
                 world_of(world).build(), setups, seed=checked_seed(seed), step=period, proximity=proximity
             )
         self._stepped = False
         self._episodes = np.zeros(len(found), np.int64)
         self._custom = self._custom_hosts()
         self._row = np.zeros(len(found), ROW)
-        self._recorder: Recording | None = None
+        self._recording: Recording | None = None
 
     def _custom_hosts(self) -> list[list[SensorHost]]:
         return [self._hosts_of(i) for i in range(len(self))]
@@ -94,11 +96,12 @@ class Simulation(VehicleArrays):
         return [*own, *seeing]
 
     @property
+    def _core(self) -> Core:
+        return self._physics
+
+    @property
     def _hosts(self) -> tuple[SensorHost, ...]:
         return tuple(host for hosts in self._custom for host in hosts)
-
-    def _set_recorder(self, recorder: Recording | None) -> None:
-        self._recorder = recorder
 
     @property
     def hover_controls(self) -> NDArray[np.float64]:
@@ -155,7 +158,7 @@ class Simulation(VehicleArrays):
 
     def _advance(self, count: int) -> None:
         core = self._core
-        if self._recorder is None and not self._hosts:
+        if self._recording is None and not self._hosts:
             core.advance(count)
             return
         for _ in range(count):
@@ -163,9 +166,36 @@ class Simulation(VehicleArrays):
             for host in self._hosts:
                 if host.due <= core.time:
                     host.run(core.states[host.vehicle], core.time)
-            if self._recorder is not None:
+            if self._recording is not None:
                 write_rows(self._row, core.time, core.armed, core.states, core.controls)
-                self._recorder.write(self._row)
+                self._recording.write(self._row)
+
+    def record(self, file: str | Path | None = None, *, interval: float = 0.0) -> Recording:
+        """Record the truth of every step from now on, until the ``with`` block ends.
+
+        Args:
+            file: new ``.npy`` file, which is whole after every write; None keeps the table in memory.
+            interval: s between the steps that are kept, a multiple of the step; 0 keeps every step.
+
+        Raises:
+            UserError: while another recording is under way, and for a file that is there already.
+        """
+        if self._recording is not None:
+            raise UserError("a recording is under way; end its `with` block first")
+        every = round(interval * 1e6)
+        if interval < 0.0 or every % self._core.step:
+            raise UserError(
+                f"record: interval {interval:g} s is no multiple of the step, {self.step_size:g} s"
+            )
+
+        def end() -> None:
+            if self._recording is recording:
+                self._recording = None
+
+        path = None if file is None else Path(file)
+        recording = Recording(self.names, self._core.start, every, path, end)
+        self._recording = recording
+        return recording
 
     def reset(self, mask: ArrayLike | None = None, *, seed: int | None = None) -> None:
         """Put vehicles back on the ground where they stood, with new random numbers.

@@ -43,12 +43,36 @@ class TruthTable:
         rows: (steps * n,) ROW, all vehicles of a step together.
         names: of the vehicles.
         start: us of simulated time from which ``time`` counts.
+        alone: whether the arrays of a single vehicle are without the vehicle axis.
     """
 
-    def __init__(self, rows: NDArray[np.void], names: Sequence[str], start: int = 0) -> None:
+    def __init__(
+        self, rows: NDArray[np.void], names: Sequence[str], start: int = 0, *, alone: bool = False
+    ) -> None:
         self.names = tuple(names)
         self._start = start
         self._rows = rows
+        self._alone = alone
+
+    def chosen(self, numbers: Sequence[int], names: Sequence[str], *, alone: bool = False) -> TruthTable:
+        """The rows of some of the vehicles.
+
+        Args:
+            numbers: of the vehicles.
+            names: of the vehicles.
+            alone: whether the arrays of a single vehicle are without the vehicle axis.
+        """
+        return TruthTable(self.rows[:, list(numbers)].reshape(-1), names, self._start, alone=alone)
+
+    def __getitem__(self, name: str) -> Any:
+        """A column by name, as the property of that name: ``truth["position"]``.
+
+        Raises:
+            UserError: for a column that the table does not have.
+        """
+        if name not in (ROW.names or ()):
+            raise UserError(f"there is no column {name!r}; there are {', '.join(ROW.names or ())}")
+        return getattr(self, name)
 
     @classmethod
     def load(cls, file: str | Path, names: Sequence[str] | None = None) -> Self:
@@ -76,12 +100,13 @@ class TruthTable:
         return len(self.rows)
 
     def _column(self, name: str) -> Any:
-        return np.asarray(self.rows[name])
+        rows = np.asarray(self.rows[name])
+        return rows[:, 0] if self._alone else rows
 
     @property
     def time(self) -> Array:
         """(steps,) s of simulated time since the start, at the end of each step."""
-        stamps: Array = (self._column("time")[:, 0] - self._start) * 1e-6
+        stamps: Array = (self.rows["time"][:, 0] - self._start) * 1e-6
         return stamps
 
     @property
@@ -164,7 +189,7 @@ class TruthTable:
         for name in ROW.names or ():
             if name not in _KEYS:
                 axis = [_AXES[name]] if name in _AXES else []
-                variables[name] = ((*_KEYS, *axis), self._column(name))
+                variables[name] = ((*_KEYS, *axis), self.rows[name])
         return xr.Dataset(variables, coords={"time": self.time, "vehicle": list(self.names), **_LABELS})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
-from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -54,8 +52,12 @@ class VehicleArrays:
 
     airframes: tuple[Airframe, ...]
     names: tuple[str, ...]
-    _core: Core
-    _recording: Recording | None = None
+    _numbers: list[int]
+    """Of the vehicles in their simulation."""
+
+    @property
+    def _core(self) -> Core:
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.names)
@@ -65,14 +67,14 @@ class VehicleArrays:
         """What runs the sensors that are sampled between steps."""
         raise NotImplementedError
 
-    def _set_recorder(self, recorder: Recording | None) -> None:
-        """Hand the truth of every step from now on to a recorder; None ends that."""
-        raise NotImplementedError
-
     # ------------------------------------------------------------------ the truth
 
+    def _pick(self, rows: Any) -> Any:
+        """The rows of these vehicles among those of the simulation, copied."""
+        return rows.copy()
+
     def _state(self, name: str) -> Any:
-        return self._core.states[name].copy()
+        return self._pick(self._core.states[name])
 
     @property
     def step_size(self) -> float:
@@ -117,8 +119,7 @@ class VehicleArrays:
     @property
     def on_ground(self) -> NDArray[np.bool_]:
         """(n,) whether a vehicle touches the ground."""
-        touching: NDArray[np.bool_] = self._core.states["in_contact"] > 0
-        return touching
+        return self._pick(self._core.states["in_contact"] > 0)  # type: ignore[no-any-return]
 
     @property
     def contacts(self) -> list[VehicleContact]:
@@ -127,13 +128,14 @@ class VehicleArrays:
         return [
             VehicleContact(
                 (int(row["time"]) - start) * 1e-6,
-                self.names[int(row["vehicle"])],
+                self._core.names[int(row["vehicle"])],
                 names[int(row["object"])],
                 part_name(int(row["part"])),
                 float(row["speed"]),
                 (float(row["position"][0]), float(row["position"][1]), float(row["position"][2])),
             )
             for row in self._core.contacts
+            if int(row["vehicle"]) in self._numbers
         ]
 
     def map(self, vehicle: int = 0) -> OccupancyMap:
@@ -145,8 +147,9 @@ class VehicleArrays:
         Raises:
             UserError: if the vehicle's sensors build none.
         """
+        number = self._numbers[vehicle]
         for host in self._hosts:
-            mapper = host.mapper if isinstance(host, SensorRunner) and host.vehicle == vehicle else None
+            mapper = host.mapper if isinstance(host, SensorRunner) and host.vehicle == number else None
             if isinstance(mapper, MapBuilder):
                 return mapper.read()
         raise UserError(f"vehicle {vehicle} builds no map; give one of its ranging sensors a map_cell")
@@ -164,36 +167,8 @@ class VehicleArrays:
         Raises:
             UserError: if no vehicle carries the sensor.
         """
-        return samples(self._core, self._hosts, sensor, instance)
-
-    def record(self, file: str | Path | None = None, *, interval: float = 0.0) -> Recording:
-        """Record the truth of every step from now on, until the ``with`` block ends.
-
-        Args:
-            file: new ``.npy`` file, which is whole after every write; None keeps the table in memory.
-            interval: s between the steps that are kept, a multiple of the step; 0 keeps every step.
-
-        Raises:
-            UserError: while another recording is under way, and for a file that is there already.
-        """
-        if self._recording is not None:
-            raise UserError("a recording is under way; end its `with` block first")
-        every = round(interval * 1e6)
-        if interval < 0.0 or every % self._core.step:
-            raise UserError(
-                f"record: interval {interval:g} s is no multiple of the step, {self.step_size:g} s"
-            )
-
-        def end() -> None:
-            if self._recording is recording:
-                self._recording = None
-                self._set_recorder(None)
-
-        path = None if file is None else Path(file)
-        recording = Recording(self.names, self._core.start, every, path, end)
-        self._recording = recording
-        self._set_recorder(recording)
-        return recording
+        found = samples(self._core, self._hosts, sensor, instance)
+        return {name: self._pick(rows) for name, rows in found.items()}
 
 
 def checked_seed(seed: int) -> int:

@@ -170,6 +170,8 @@ class Monitor:
         self._components: PayloadLink | None = None
         self._unwanted = UNWANTED
         self._rates = RATES
+        self._kept: set[int] = set()
+        self._last: dict[int, bytes] = {}
         self._ping = 0
         """Number of the last PING sent."""
         self._pong = 0
@@ -289,6 +291,16 @@ class Monitor:
             self._unwanted = UNWANTED - COMPONENT_RATES.keys()
         return self._components
 
+    def keep(self, *numbers: int) -> None:
+        """Keep the last message of these ids for :meth:`take` from now on."""
+        self._kept.update(numbers)
+        self._unwanted = self._unwanted - self._kept
+
+    def take(self, number: int, *, forget: bool = True) -> Any:
+        """The last message of an id that :meth:`keep` names; None if there is none since it was forgotten."""
+        frame = self._last.pop(number, None) if forget else self._last.get(number)
+        return None if frame is None else Decoder().message(frame)
+
     def send_as(self, sender: mavlink.MAVLink, messages: Sequence[Any]) -> None:
         """Send messages of a component; from any thread."""
         with self._lock:
@@ -333,6 +345,8 @@ class Monitor:
                 if system == self.system_id and number == HEARTBEAT:
                     self._take_companion(frame, component)
                 continue
+            if number in self._kept:
+                self._last[number] = frame
             if number in READERS:
                 received.latest[number] = frame
             elif number in TEXTS:

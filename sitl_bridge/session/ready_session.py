@@ -1,6 +1,6 @@
 """A flight without missions that stands ready: started, settled, and its simulated time passes on demand.
 
-Tests fly it by commands (link_commands.py) or by programs of their own, which reach it over MAVLink.
+``api/linked.py`` flies it by commands; programs of the user's reach it over MAVLink.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ReadySession(Session):
         """Let events happen, at their times from now on."""
         begun = self.server.status().time
         for seconds, action in actions(
-            events, self.simulation, self.say, self._fail_stack, on_event=self._note_event
+            events, self.simulation, self.say, self._fail_stack, on_event=self.note_event
         ):
             self.server.at(begun + seconds, action)
 
@@ -154,17 +154,30 @@ class ReadySession(Session):
             limit.at_most(math.inf if armed else UNANNOUNCED_SPEED)
         limit.release()
 
-    def refresh_log(self) -> None:
-        """Write the truth so far to its file."""
-        done = threading.Event()
+    def call(self, action: Callable[[], object]) -> None:
+        """Run an action between two steps, and wait until it has run.
 
-        def flush() -> None:
-            self.server.flush_log()
+        Raises:
+            UserError: that the action raises, and when the simulation has failed.
+        """
+        done, faults = threading.Event(), list[UserError]()
+
+        def run() -> None:
+            try:
+                action()
+            except UserError as error:
+                faults.append(error)
             done.set()
 
-        self.server.call(flush)
+        self.server.call(run)
         while not done.wait(LOOK):
             self.refuse_trouble()
+        if faults:
+            raise faults[0]
+
+    def refresh_log(self) -> None:
+        """Write the truth so far to its file."""
+        self.call(self.server.flush_log)
 
     def refuse_trouble(self) -> None:
         """Raise what makes going on pointless.

@@ -300,11 +300,12 @@ class Session:
         self.server.on_restart = lambda vehicle: self.recorder.restart(self.simulation.time, vehicle)
         self.server.prepare()
         for seconds, action in events.actions(
-            settings.events, self.simulation, self.say, self._fail_stack, on_event=self._note_event
+            settings.events, self.simulation, self.say, self._fail_stack, on_event=self.note_event
         ):
             self.server.at(seconds, action)
 
-    def _note_event(self, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
+    def note_event(self, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
+        """Note an event that begins or ends in the recording, between two steps."""
         self.recorder.scheduled(self.simulation.time, event, begins, vehicles)
 
     def _fail_stack(self, event: StackEvent, vehicle: int) -> None:

@@ -13,7 +13,7 @@ from sitl_bridge.session.ready_session import ReadySession
 from sitl_bridge.session.warm_pool import WarmPool
 from sitl_bridge.testing.built_in_flight import BuiltInFlight, BuiltInFlights
 from sitl_bridge.testing.flight_choice import FlightChoice
-from sitl_bridge.testing.instances import Instance, claim_instance
+from sitl_bridge.session.instances import Instance, claim_instance
 from sitl_bridge.testing.linked_flight import LinkedFlight, session_settings
 from sitl_bridge.testing.sitl_flight import SitlFlight
 

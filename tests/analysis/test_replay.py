@@ -21,10 +21,10 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
-    JammingEvent,
-    MotorEvent,
+    GpsJamming,
+    MotorLoss,
     ScheduledEvent,
-    SensorEvent,
+    SensorFault,
     Timeline,
     actions,
 )
@@ -79,9 +79,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
             recorder.scheduled(simulation.time, event, begins, vehicles)
 
         events: list[ScheduledEvent] = [
-            MotorEvent(at=1.0, kind="motor_loss", motor=2, thrust=0.8, vehicles=("iris",), lasts=0.5),
-            SensorEvent(at=1.2, kind="sensor_fault", sensor="barometer", lasts=1.0),
-            JammingEvent(at=1.3, kind="gps_jamming", level=0.7),
+            MotorLoss(at=1.0, kind="motor_loss", motor=2, thrust=0.8, vehicles=("iris",), lasts=0.5),
+            SensorFault(at=1.2, kind="sensor_fault", sensor="barometer", lasts=1.0),
+            GpsJamming(at=1.3, kind="gps_jamming", level=0.7),
         ]
         for seconds, action in actions(events, simulation, lambda _line: None, on_event=on_event):
             server.at(seconds, action)
@@ -119,7 +119,7 @@ def test_a_fleet_in_one_process_is_repeated_to_the_bit(tmp_path: Path) -> None:
         directory.describe(**facts)
         with RunRecorder(directory.path, fleet.errors) as recorder:
             fleet.record(recorder)
-            event = MotorEvent(at=1.0, kind="motor_loss", motor=2, thrust=0.0, vehicles=(1,))
+            event = MotorLoss(at=1.0, kind="motor_loss", motor=2, thrust=0.0, vehicles=(1,))
             due = actions(
                 [event],
                 fleet.simulation,

@@ -11,9 +11,9 @@ import sitl_bridge as sb
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
-    JammingEvent,
-    MotorEvent,
-    PayloadEvent,
+    GpsJamming,
+    MotorLoss,
+    PayloadDrop,
     Timeline,
     WindEvent,
     actions,
@@ -80,9 +80,9 @@ def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
     loaded = carrier.model_copy(update={"payload": cargo, "sources": sources}).loaded()
     airframes = [loaded, load_airframe("iris")]
     events = [
-        MotorEvent(at=1.0, kind="motor_loss", motor=2, vehicles=(1,)),
-        PayloadEvent(at=1.0, kind="payload_drop", vehicles=(0,)),
-        JammingEvent(at=1.0, kind="gps_jamming"),
+        MotorLoss(at=1.0, kind="motor_loss", motor=2, vehicles=(1,)),
+        PayloadDrop(at=1.0, kind="payload_drop", vehicles=(0,)),
+        GpsJamming(at=1.0, kind="gps_jamming"),
         WindEvent(at=1.0, kind="wind_change", wind=parse_wind("9@0")),
     ]
 

@@ -14,7 +14,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.core.dynamics.vibration import Vibration, damage, vibration
 from sitl_bridge.core.sensors.records import IMU
-from sitl_bridge.core.simulation.events import PropellerEvent
+from sitl_bridge.core.simulation.events import PropellerDamage
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -124,11 +124,11 @@ def test_vibration_grows_with_damage_and_ends_with_it() -> None:
     levels = []
     for lost in (0.0, 0.05, 0.1):
         s = simulation(shaking())
-        PropellerEvent(kind="propeller_damage", at=0.0, motor=1, lost=lost).begin(s, 0)
+        PropellerDamage(kind="propeller_damage", at=0.0, motor=1, lost=lost).begin(s, 0)
         levels.append(np.std(imu_samples(s, 500)[:, :2]))
     assert levels[0] < 0.5 * levels[1] < 0.5 * levels[2]
     s = simulation(load_airframe("iris"))
-    event = PropellerEvent(kind="propeller_damage", at=0.0, motor=3, lost=0.2)
+    event = PropellerDamage(kind="propeller_damage", at=0.0, motor=3, lost=0.2)
     event.begin(s, 0)
     assert s.states[0]["rotor_health"][2] == pytest.approx((1.0 + 0.8**3) / 2.0)
     assert s.states[0]["vibrating"] == 1
@@ -144,7 +144,7 @@ def test_an_unbalanced_rotor_beyond_the_range_clips() -> None:
         s.model_copy(update={"accelerometer_range": 15.0}) if s.kind == "imu" else s for s in airframe.sensors
     )
     s = simulation(airframe.model_copy(update={"sensors": narrow}))
-    PropellerEvent(kind="propeller_damage", at=0.0, motor=1, lost=0.4).begin(s, 0)
+    PropellerDamage(kind="propeller_damage", at=0.0, motor=1, lost=0.4).begin(s, 0)
     samples = np.abs(imu_samples(s, 300)[:, :3])
     assert samples.max() == 15.0
     assert np.mean(samples == 15.0) > 0.02

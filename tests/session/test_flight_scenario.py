@@ -130,8 +130,8 @@ def test_events_begin_and_pass(iris: Airframe) -> None:
     s = simulation_of(iris, iris)
     said: list[str] = []
     happening = (
-        events.MotorEvent(kind="motor_loss", at=1.0, vehicles=("1",), motor=2, thrust=0.25, lasts=2.0),
-        events.SensorEvent(kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)),
+        events.MotorLoss(kind="motor_loss", at=1.0, vehicles=("1",), motor=2, thrust=0.25, lasts=2.0),
+        events.SensorFault(kind="sensor_fault", at=2.0, sensor="gps", fault="off", vehicles=(0,)),
     )
     found = events.actions(happening, s, said.append)
     assert [at for at, _ in found] == [1.0, 3.0, 2.0]
@@ -156,7 +156,7 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
     state["angular_velocity"] = (0.0, 0.0, 2.0)
     state["velocity"] = (3.0, 0.0, 0.0)
     hub = state["position"] + np.array(loaded.rotors[0].position)
-    event = events.PayloadEvent(kind="payload_drop", at=0.0)
+    event = events.PayloadDrop(kind="payload_drop", at=0.0)
     assert event.problem(loaded) == ""
     events.actions((event,), s, lambda _line: None)[0][1]()
     assert s.vehicles[0]["mass"] == pytest.approx(iris.mass)

@@ -63,11 +63,11 @@ def test_jamming_takes_satellites_and_accuracy_then_the_fix_and_passes(iris: Air
     s = flying(iris)
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [3.0, 10.0]
-    act(s, events.JammingEvent(kind="gps_jamming", at=0.0, level=0.65))
+    act(s, events.GpsJamming(kind="gps_jamming", at=0.0, level=0.65))
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [2.0, 3.0]
     assert fix(s)[6] > 3.0, "beyond EKF2_REQ_EPH"
-    act(s, events.JammingEvent(kind="gps_jamming", at=0.0, level=1.0, lasts=1.0))
+    act(s, events.GpsJamming(kind="gps_jamming", at=0.0, level=1.0, lasts=1.0))
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [3.0, 10.0]
 
@@ -77,7 +77,7 @@ def test_of_rtk_jamming_leaves_an_ordinary_fix_at_first() -> None:
     s = flying(airframe)
     seconds(s, 1.0)
     assert fix(s)[6:9].tolist() == [0.01, 0.01, 6.0]
-    act(s, events.JammingEvent(kind="gps_jamming", at=0.0, level=0.1))
+    act(s, events.GpsJamming(kind="gps_jamming", at=0.0, level=0.1))
     seconds(s, 1.0)
     assert fix(s)[8] == 3.0
     assert fix(s)[6] == pytest.approx(0.029)
@@ -85,7 +85,7 @@ def test_of_rtk_jamming_leaves_an_ordinary_fix_at_first() -> None:
 
 def test_spoofing_walks_the_fix_away_and_not_the_vehicle(iris: Airframe) -> None:
     honest, fooled = flying(iris), flying(iris)
-    event = events.SpoofingEvent(kind="gps_spoofing", at=1.0, velocity=(2.0, 0.0, 0.0), lasts=10.0)
+    event = events.GpsSpoofing(kind="gps_spoofing", at=1.0, velocity=(2.0, 0.0, 0.0), lasts=10.0)
     begin, end = (action for _, action in events.actions((event,), fooled, lambda _line: None))
     for s in (honest, fooled):
         seconds(s, 1.0)
@@ -125,7 +125,7 @@ def test_another_wind_pushes_with_the_drag_it_makes(iris: Airframe) -> None:
 
 def test_a_lost_motor_tips_the_vehicle_over_its_corner_and_lets_it_sink(iris: Airframe) -> None:
     whole, lame = flying(iris), flying(iris)
-    act(lame, events.MotorEvent(kind="motor_loss", at=0.0, motor=1, thrust=0.0))
+    act(lame, events.MotorLoss(kind="motor_loss", at=0.0, motor=1, thrust=0.0))
     seconds(whole, 0.1)
     seconds(lame, 0.1)
     assert np.abs(whole.states["angular_velocity"][0]).max() < 0.1
@@ -145,7 +145,7 @@ def test_a_lost_motor_tips_the_vehicle_over_its_corner_and_lets_it_sink(iris: Ai
 
 def test_a_motor_that_is_mended_pulls_again(iris: Airframe) -> None:
     s = flying(iris)
-    act(s, events.MotorEvent(kind="motor_loss", at=0.0, motor=2, thrust=0.5, lasts=0.1))
+    act(s, events.MotorLoss(kind="motor_loss", at=0.0, motor=2, thrust=0.5, lasts=0.1))
     assert np.all(s.states["rotor_health"][0, :4] == 1.0)
     s.states["angular_velocity"][0] = 0.0
     seconds(s, 0.05)
@@ -159,7 +159,7 @@ def test_without_its_payload_the_same_thrust_lifts_the_vehicle_by_what_it_weighe
     s = flying(loaded)
     heavy = seconds(s, 0.1)[2]
     s.states["velocity"][0] = 0.0
-    act(s, events.PayloadEvent(kind="payload_drop", at=0.0))
+    act(s, events.PayloadDrop(kind="payload_drop", at=0.0))
     light = seconds(s, 0.1)[2]
     # m a = m g - T, with one thrust T for both.
     thrust = loaded.mass * (GRAVITY - heavy)

@@ -16,7 +16,7 @@ from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
-from sitl_bridge.core.simulation.events import AnyEvent, GustEvent, MotorEvent, Timeline, WindEvent, actions
+from sitl_bridge.core.simulation.events import AnyEvent, GustEvent, MotorLoss, Timeline, WindEvent, actions
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -207,7 +207,7 @@ def flown_plant(airframe: Airframe, *events: Any) -> DynamicsPlant:
 
 def test_vehicles_that_avoid_each_other_meet_the_events_of_their_scenario(iris: Airframe) -> None:
     calm = flown_plant(iris).state()[0]
-    failed = flown_plant(iris, MotorEvent(kind="motor_loss", at=0.5, vehicles=("a",))).state()[0]
+    failed = flown_plant(iris, MotorLoss(kind="motor_loss", at=0.5, vehicles=("a",))).state()[0]
     assert np.abs(calm[6:8]).max() < 0.02
     assert np.abs(failed[6:8]).max() > 0.5, "it tumbles"
     for event in (

@@ -14,7 +14,7 @@ from support.paths import DOCS, ROOT
 
 import sitl_bridge as sb
 import sitl_bridge.testing.flight_desk
-from sitl_bridge.testing.instances import claim_instance
+from sitl_bridge.session.instances import claim_instance
 
 PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
 

@@ -52,6 +52,15 @@ class Verdict:
         """Whether the run has succeeded."""
         return self.word == SUCCEEDED
 
+    def check(self) -> None:
+        """Raise what went wrong.
+
+        Raises:
+            UserError: where the run has not succeeded.
+        """
+        if not self.succeeded:
+            raise UserError("; ".join(self.reasons) or f"the verdict on the flight is: {self.word}")
+
     def as_data(self) -> dict[str, Any]:
         """For summary.json."""
         return {

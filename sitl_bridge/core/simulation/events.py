@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import kinds
@@ -38,15 +39,26 @@ STALL = 1.0
 """s of simulated time for which a flight stack may stop to answer after a signal to its process."""
 
 
+def _required(schema: dict[str, Any]) -> None:
+    """A file names time and kind of an event; a program that lets it happen at once need not."""
+    schema["required"] = ["at", "kind", *(n for n in schema.get("required", ()) if n not in ("at", "kind"))]
+
+
+def _timed(event: ScheduledEvent) -> ScheduledEvent:
+    if "at" not in event.model_fields_set:
+        raise PydanticCustomError("missing", "Field required: at, s of simulated time since the start")
+    return event
+
+
 class ScheduledEvent(BaseModel):
     """An event at a time."""
 
-    model_config = STRICT
+    model_config = STRICT | ConfigDict(json_schema_extra=_required)
     needs: ClassVar[Need] = "dynamics"
     is_fault: ClassVar[bool] = True
     """Whether something breaks: not for what a sound vehicle copes with."""
 
-    at: Seconds = Field(description="s of simulated time since the start")
+    at: Seconds = Field(0.0, description="s of simulated time since the start")
 
     def problem(self, _airframe: Airframe) -> str:
         """Why it cannot happen to a vehicle; empty if it can."""
@@ -106,10 +118,10 @@ class _OneMotor(PassingEvent):
         return self.motor - 1
 
 
-class MotorEvent(_OneMotor):
+class MotorLoss(_OneMotor):
     """A rotor loses thrust and torque; with no share left, its motor stops."""
 
-    kind: Literal["motor_loss"] = Field(description="kind of event")
+    kind: Literal["motor_loss"] = Field("motor_loss", description="kind of event")
     thrust: Share = Field(0.0, description="remaining share")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
@@ -121,10 +133,10 @@ class MotorEvent(_OneMotor):
         simulation.states[vehicle]["rotor_health"][self._rotor(simulation, vehicle)] = 1.0
 
 
-class PropellerEvent(_OneMotor):
+class PropellerDamage(_OneMotor):
     """A propeller loses the tip of one blade: less thrust and torque, and vibration by its imbalance."""
 
-    kind: Literal["propeller_damage"] = Field(description="kind of event")
+    kind: Literal["propeller_damage"] = Field("propeller_damage", description="kind of event")
     lost: Share = Field(0.1, description="share of the blade's length")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
@@ -140,12 +152,12 @@ class PropellerEvent(_OneMotor):
         damage_propeller(simulation.vehicles[vehicle], simulation.states[vehicle], rotor, lost)
 
 
-class SensorEvent(PassingEvent):
+class SensorFault(PassingEvent):
     """A sensor stops or repeats its last sample; sensor gps with fault off is the loss of GPS."""
 
     needs = "sensors"
 
-    kind: Literal["sensor_fault"] = Field(description="kind of event")
+    kind: Literal["sensor_fault"] = Field("sensor_fault", description="kind of event")
     sensor: str = Field(description="kind, as in airframe files", examples=list(KIND_NAMES.values()))
     instance: int = Field(0, ge=0, description="number among the sensors of the kind, from 0")
     fault: Literal["off", "stuck"] = Field("off", description="no samples, or repetition of the last one")
@@ -183,10 +195,10 @@ class _GpsEvent(PassingEvent):
         return "" if "gps" in there else f"{airframe.name} has no satellite receiver"
 
 
-class JammingEvent(_GpsEvent):
+class GpsJamming(_GpsEvent):
     """Satellite signals are jammed."""
 
-    kind: Literal["gps_jamming"] = Field(description="kind of event")
+    kind: Literal["gps_jamming"] = Field("gps_jamming", description="kind of event")
     level: Share = Field(1.0, description="1 = no signal")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
@@ -198,10 +210,10 @@ class JammingEvent(_GpsEvent):
         jam(simulation.sensors[vehicle], simulation.sensor_states[vehicle], 0.0)
 
 
-class SpoofingEvent(_GpsEvent):
+class GpsSpoofing(_GpsEvent):
     """Satellite signals are spoofed: the fix moves away."""
 
-    kind: Literal["gps_spoofing"] = Field(description="kind of event")
+    kind: Literal["gps_spoofing"] = Field("gps_spoofing", description="kind of event")
     velocity: Vector = Field(description="of the fix, m/s north, east, down")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
@@ -213,12 +225,12 @@ class SpoofingEvent(_GpsEvent):
         end_spoofing(simulation.sensors[vehicle], simulation.sensor_states[vehicle])
 
 
-class PayloadEvent(VehicleEvent):
+class PayloadDrop(VehicleEvent):
     """The payload is dropped: mass, inertia and the centre of gravity change at once."""
 
     is_fault = False
 
-    kind: Literal["payload_drop"] = Field(description="kind of event")
+    kind: Literal["payload_drop"] = Field("payload_drop", description="kind of event")
 
     def problem(self, airframe: Airframe) -> str:
         """Why it cannot happen to the vehicle."""
@@ -257,7 +269,7 @@ class GustEvent(ScheduledEvent):
 
     is_fault = False
 
-    kind: Literal["gust"] = Field(description="kind of event")
+    kind: Literal["gust"] = Field("gust", description="kind of event")
     speed: Annotated[Speed, Field(gt=0.0)] = Field(description="m/s")
     direction: Degrees = Field(0.0, description="deg from which it comes")
     upward: Upward = Field(0.0, description="m/s")
@@ -276,7 +288,7 @@ class WindEvent(ScheduledEvent):
 
     is_fault = False
 
-    kind: Literal["wind_change"] = Field(description="kind of event")
+    kind: Literal["wind_change"] = Field("wind_change", description="kind of event")
     wind: WindSpecification = Field(description="new wind")
 
     def problem(self, _airframe: Airframe) -> str:
@@ -297,7 +309,7 @@ class TeleportEvent(VehicleEvent):
     A command of the message bus; scenarios have none, because no other vehicle may be there by then.
     """
 
-    kind: Literal["teleport"] = Field(description="kind of event")
+    kind: Literal["teleport"] = Field("teleport", description="kind of event")
     position: tuple[_Horizontal, _Horizontal, Annotated[float, Field(ge=-20_000.0, le=0.0)]] = Field(
         description="m NED, lowest point of the vehicle"
     )
@@ -334,17 +346,18 @@ class TeleportEvent(VehicleEvent):
 
 
 AnyEvent = (
-    MotorEvent
-    | PropellerEvent
-    | SensorEvent
-    | JammingEvent
-    | SpoofingEvent
-    | PayloadEvent
+    MotorLoss
+    | PropellerDamage
+    | SensorFault
+    | GpsJamming
+    | GpsSpoofing
+    | PayloadDrop
     | StackEvent
     | GustEvent
     | WindEvent
 )
-EventSpecification = Annotated[AnyEvent, Field(discriminator="kind")]
+EventSpecification = Annotated[AnyEvent, Field(discriminator="kind"), AfterValidator(_timed)]
+"""An event of a file."""
 EVENTS: dict[str, type[ScheduledEvent]] = {kind: made for made in get_args(AnyEvent) for kind in kinds(made)}
 """The class of each kind that a scenario may have."""
 COMMANDED: dict[str, type[VehicleEvent]] = {
@@ -549,8 +562,13 @@ class Timeline:
     """
 
     def __init__(self, start: int, actions: Iterable[tuple[float, Action]] = ()) -> None:
-        timed = [(start + round(1e6 * seconds), action) for seconds, action in actions]
-        self._pending = sorted(timed, key=lambda pair: pair[0])
+        self._pending: list[tuple[int, Action]] = []
+        self.add(start, actions)
+
+    def add(self, start: int, actions: Iterable[tuple[float, Action]]) -> None:
+        """Add actions, whose times are counted from ``start`` us."""
+        self._pending += [(start + round(1e6 * seconds), action) for seconds, action in actions]
+        self._pending.sort(key=lambda pair: pair[0])
 
     def run_due(self, now: int) -> None:
         """Run the actions that are due at ``now`` (us), in order; before the step that begins then."""

@@ -22,7 +22,7 @@ from sitl_bridge.lab.campaign.plan_flight import PlanFlights, flies_here
 from sitl_bridge.lab.campaign.space import CampaignSpace
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
-from sitl_bridge.testing.instances import claim_instance
+from sitl_bridge.session.instances import claim_instance
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Of a disk that is full, which may have room again."""

@@ -24,6 +24,10 @@ AUTO_MODES = {
     9: "Precision land",
 }
 """px4_custom_mode.h: main mode in the third byte of custom_mode, sub-mode of mode 4 (auto) in the fourth."""
+MODE_NUMBERS = {name: (main, 0) for main, name in MAIN_MODES.items()} | {
+    name: (4, sub) for sub, name in AUTO_MODES.items()
+}
+"""Main mode and sub-mode, by PX4's name of a mode."""
 
 LANDED_STATES = {0: "unknown", 1: "on ground", 2: "in air", 3: "taking off", 4: "landing"}
 

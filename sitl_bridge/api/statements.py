@@ -9,21 +9,39 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sitl_bridge.api.stacks import Message
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.testing.flight_check import FlightCheck
 
 Array: TypeAlias = NDArray[np.float64]
 Range: TypeAlias = tuple[float, float] | None
 """Least and greatest value; None for no limit."""
-Which: TypeAlias = int | str | None
-"""A vehicle by number or name; None for all."""
 
 
-class FlightAssertions:
+class FlightCheck:
+    """Whether a statement about a flight holds, and the figures that decide.
+
+    pytest prints it where an ``assert`` fails, so that the message needs no words of the test's own.
+
+    Attributes:
+        holds: whether it does.
+        text: the figures.
+    """
+
+    def __init__(self, holds: bool, text: str) -> None:
+        self.holds, self.text = bool(holds), text
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __repr__(self) -> str:
+        return f"<{'yes' if self.holds else 'NO'}: {self.text}>"
+
+
+class Statements:
     """Statements about the motion so far; positions are NED in m from the world's origin.
 
-    With several vehicles a statement holds when it does for each, or for the one that ``vehicle`` names.
+    With several vehicles a statement holds when it does for each.
 
     Attributes:
         names: of the vehicles.
@@ -32,8 +50,8 @@ class FlightAssertions:
     names: tuple[str, ...]
 
     @property
-    def track(self) -> TruthTable:
-        """The true motion since the test took over the flight."""
+    def _track(self) -> TruthTable:
+        """The true motion since the vehicles were ready, with the vehicle axis."""
         raise NotImplementedError
 
     @property
@@ -42,49 +60,47 @@ class FlightAssertions:
         raise NotImplementedError
 
     @property
-    def says(self) -> Sequence[str]:
-        """Texts of the flight stacks so far, oldest first."""
+    def messages(self) -> Sequence[Message]:
+        """Status texts of the flight stacks so far, oldest first."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ statements
 
-    def reached(self, position: ArrayLike, within: float, vehicle: Which = None) -> FlightCheck:
+    def reached(self, position: ArrayLike, within: float) -> FlightCheck:
         """Whether a vehicle has come within a distance of a place at any time.
 
         Args:
             position: m NED; (n, 3) gives each vehicle its own.
             within: m.
-            vehicle: the only one that counts.
         """
         time, places = self._motion()
         targets = self._places(position)
         verdicts = []
-        for i in self._numbers(vehicle):
+        for i in range(len(self.names)):
             distance = np.linalg.norm(places[:, i] - targets[i], axis=1)
             k = int(np.argmin(distance))
             verdicts.append(
                 (
                     bool(distance[k] <= within),
-                    f"{self._name(i)}came within {distance[k]:.2f} m of {_point(targets[i])} at"
+                    f"{self._who(i)}came within {distance[k]:.2f} m of {_point(targets[i])} at"
                     f" {time[k]:.1f} s, at {_point(places[k, i])}; {within:g} m were to be reached",
                 )
             )
         return _all(verdicts)
 
-    def within(self, distance: float, of: ArrayLike, vehicle: Which = None) -> FlightCheck:
+    def within(self, distance: float, of: ArrayLike) -> FlightCheck:
         """Whether a vehicle is within a distance of a place now.
 
         Args:
             distance: m.
             of: m NED.
-            vehicle: the only one that counts.
         """
         _, places = self._motion()
         targets = self._places(of)
         verdicts = []
-        for i in self._numbers(vehicle):
+        for i in range(len(self.names)):
             away = float(np.linalg.norm(places[-1, i] - targets[i]))
-            text = f"{self._name(i)}is {away:.2f} m from {_point(targets[i])}, at {_point(places[-1, i])}"
+            text = f"{self._who(i)}is {away:.2f} m from {_point(targets[i])}, at {_point(places[-1, i])}"
             verdicts.append((away <= distance, f"{text}; {distance:g} m are allowed"))
         return _all(verdicts)
 
@@ -96,7 +112,6 @@ class FlightAssertions:
         height: Range = None,
         radius: float | None = None,
         speed: Range = None,
-        vehicle: Which = None,
     ) -> FlightCheck:
         """Whether a vehicle has always been inside limits.
 
@@ -106,7 +121,6 @@ class FlightAssertions:
             height: m over the world's origin.
             radius: m horizontally from the world's origin.
             speed: m/s.
-            vehicle: the only one that counts.
         """
         time, places = self._motion()
         quantities: list[tuple[str, str, Array, Range]] = [
@@ -121,33 +135,32 @@ class FlightAssertions:
             ),
         ]
         if speed is not None:
-            quantities.append(("speed", "m/s", np.linalg.norm(self.track.velocity, axis=2), speed))
+            quantities.append(("speed", "m/s", np.linalg.norm(self._track.velocity, axis=2), speed))
         verdicts = []
-        for i in self._numbers(vehicle):
+        for i in range(len(self.names)):
             for name, unit, values, limits in quantities:
                 if limits is not None:
-                    verdicts.append(_inside(f"{self._name(i)}{name}", unit, time, values[:, i], limits))
+                    verdicts.append(_inside(f"{self._who(i)}{name}", unit, time, values[:, i], limits))
         if not verdicts:
             raise UserError("stayed_inside: give a limit: north, east, height, radius or speed")
         return _all(verdicts)
 
     def landed_within(
-        self, distance: float, of: ArrayLike | None = None, vehicle: Which = None
+        self, distance: float, of: ArrayLike | None = None
     ) -> FlightCheck:
         """Whether a vehicle has flown, and stands disarmed within a horizontal distance of a place.
 
         Args:
             distance: m.
             of: m north and east, or NED; None for where it stood at the start.
-            vehicle: the only one that counts.
         """
         _, places = self._motion()
         verdicts = []
-        for i in self._numbers(vehicle):
+        for i in range(len(self.names)):
             target = places[0, i] if of is None else self._places(of, 2)[i]
             away = float(np.hypot(*(places[-1, i, :2] - target[:2])))
             climbed = float((places[0, i, 2] - places[:, i, 2]).max())
-            who = self._name(i)
+            who = self._who(i)
             if climbed < 0.3:
                 verdicts.append((False, f"{who}has not left the ground"))
             elif self._armed[i]:
@@ -178,8 +191,9 @@ class FlightAssertions:
 
     def said(self, text: str) -> FlightCheck:
         """Whether a flight stack has sent a status text that contains ``text``, in any case."""
-        found = [line for line in self.says if text.lower() in line.lower()]
-        last = "; ".join(self.says[-5:]) or "nothing"
+        said = [str(message) for message in self.messages]
+        found = [line for line in said if text.lower() in line.lower()]
+        last = "; ".join(said[-5:]) or "nothing"
         return FlightCheck(
             bool(found), found[-1] if found else f"{text!r} was not said; the last was: {last}"
         )
@@ -192,21 +206,12 @@ class FlightAssertions:
         Raises:
             UserError: before any time has passed.
         """
-        track = self.track
+        track = self._track
         if not len(track):
             raise UserError("no simulated time has passed in this flight yet; call run() or fly first")
         return track.time, track.position
 
-    def _numbers(self, vehicle: Which) -> list[int]:
-        if vehicle is None:
-            return list(range(len(self.names)))
-        if isinstance(vehicle, str) and vehicle in self.names:
-            return [self.names.index(vehicle)]
-        if isinstance(vehicle, int) and 0 <= vehicle < len(self.names):
-            return [vehicle]
-        raise UserError(f"there is no vehicle {vehicle!r}; there are {', '.join(self.names)}")
-
-    def _name(self, i: int) -> str:
+    def _who(self, i: int) -> str:
         return f"vehicle {self.names[i]}: " if len(self.names) > 1 else ""
 
     def _places(self, given: ArrayLike, least: int = 3) -> Array:

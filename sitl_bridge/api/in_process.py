@@ -1,0 +1,555 @@
+"""Vehicles flown by the built-in stack within this process: hundreds of times faster than real time.
+
+A flight is a function of its seed and of the calls: the same bytes each time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog
+from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
+from sitl_bridge.analysis.evaluation.run_record import (
+    SUMMARY,
+    RecordedVehicle,
+    RunRecord,
+    read_run,
+    run_in_memory,
+)
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
+from sitl_bridge.analysis.evaluation.verdict import conclude
+from sitl_bridge.api.stacks import READY_LIMIT, ROUND, Flown, Message, MissionProgress, Stacks
+from sitl_bridge.api.truth_table import Recording, TruthTable
+from sitl_bridge.autopilot.commander import Commander
+from sitl_bridge.autopilot.commander_data import (
+    ACCEPTED,
+    DENIED,
+    FAILED,
+    NAN3,
+    TEMPORARILY_REJECTED,
+    UNSUPPORTED,
+    WARNING,
+    OffboardTarget,
+)
+from sitl_bridge.autopilot.control.gains import ControllerChoice
+from sitl_bridge.autopilot.modes.mission_items import FENCE, MISSION, RALLY, MissionItem
+from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.topic_log import formats
+from sitl_bridge.base.error_log import ErrorLog, print_error
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.events import (
+    EventSpecification,
+    PassingEvent,
+    ScheduledEvent,
+    Timeline,
+    actions,
+    apply_event,
+    with_gusts,
+)
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.world.world import World
+from sitl_bridge.live.bus.run_source import FleetRun
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan_upload import UploadRow, fence_rows, mission_rows, rally_rows
+from sitl_bridge.record.records import ROW, flat
+from sitl_bridge.record.run_description import describe_simulation
+from sitl_bridge.record.run_directory import RunDirectory
+from sitl_bridge.record.topic_memory import TopicMemory
+from sitl_bridge.session.settings import BUILTIN, FlightSettings
+
+KEPT = 4
+"""Fleets that are kept to be reset for the next flight of the same vehicles in the same world."""
+RESULTS = {
+    TEMPORARILY_REJECTED: "temporarily rejected",
+    DENIED: "denied",
+    UNSUPPORTED: "unsupported",
+    FAILED: "failed",
+}
+
+
+class FleetPool:
+    """Makes fleets, and resets those whose flight is over instead of building new ones."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[tuple[Any, ...], StackFleet]] = []
+
+    def take(
+        self, settings: FlightSettings, members: Sequence[StackVehicle]
+    ) -> tuple[tuple[Any, ...], StackFleet]:
+        """A fleet at the start of its flight, and the key under which it is given back.
+
+        Raises:
+            UserError: for vehicles that cannot be built.
+        """
+        world = with_gusts(settings.world, settings.events)
+        proximity = settings.proximity if len(members) > 1 else None
+        key = (
+            world,
+            proximity,
+            [(m.airframe, m.name, m.position, m.yaw, m.controller, m.parameters) for m in members],
+        )
+        for one in self._idle:
+            if one[0] == key:
+                self._idle.remove(one)
+                one[1].restart(members, settings.seed)
+                return one
+        return key, StackFleet(World(world), members, seed=settings.seed, proximity=proximity)
+
+    def give_back(self, key: tuple[Any, ...], fleet: StackFleet) -> None:
+        """Keep a fleet for the next flight."""
+        self._idle.append((key, fleet))
+        del self._idle[:-KEPT]
+
+
+class InProcessStacks(Stacks):
+    """A flight of the built-in stack in this process.
+
+    Args:
+        settings: of the flight.
+        controllers: of the vehicles; None for the settings' and the airframes'.
+        pool: that makes the fleet.
+        files: whether the run directory of ``sitl-bridge fly`` is written; else truth and log are kept in
+            memory.
+        record: whether anything is kept at all.
+
+    Raises:
+        UserError: for vehicles that cannot be built, and those that do not become ready to arm.
+    """
+
+    def __init__(
+        self,
+        settings: FlightSettings,
+        controllers: Sequence[ControllerChoice] | None = None,
+        pool: FleetPool | None = None,
+        *,
+        files: bool = True,
+        record: bool = True,
+    ) -> None:
+        super().__init__(settings)
+        self._begun = time.monotonic()
+        self._pool = pool or FleetPool()
+        self._place = RunDirectory(settings.runs, settings.name) if files and record else None
+        self._errors = ErrorLog(print_error)
+        self._closed = False
+        self._flown: Flown | None = None
+        self._texts: list[tuple[int, int, int, str]] = []
+        """us, number of the vehicle, level and text."""
+        self._running: dict[int, int] = {}
+        """Place among the events of the run, by the identity of an event that began by hand."""
+        self.logs = {vehicle.name: self._log(vehicle.name, record) for vehicle in settings.vehicles}
+        members = [
+            StackVehicle(
+                v.airframe,
+                v.name,
+                v.position,
+                v.yaw,
+                v.controller if controllers is None else controllers[i],
+                dict(v.parameters),
+                self.logs[v.name],
+                None if self._place is None else self._place.path,
+            )
+            for i, v in enumerate(settings.vehicles)
+        ]
+        self._facts: dict[str, Any] = {
+            "events": [event.model_dump(mode="json") for event in settings.events],
+            "limits": dict(settings.limits),
+        }
+        try:
+            self._key, self._fleet = self._pool.take(settings, members)
+            self._run = FleetRun(self._fleet)
+            self._recording = self._record() if record else None
+            due = actions(settings.events, self.simulation, self._say, names=self.names)
+            self._fleet.timeline = Timeline(self._fleet.time, due)
+            self._settle()
+        except BaseException:
+            if self._place is not None:
+                self._place.close()
+            raise
+
+    def _log(self, name: str, record: bool) -> Path | TopicMemory | None:
+        """Where a vehicle's flight log goes: where ``sitl-bridge fly`` has it, or into memory."""
+        if not record:
+            return None
+        if self._place is None:
+            return TopicMemory(formats(), list(TOPICS))
+        alone = len(self.names) == 1
+        log = (self._place.autopilot if alone else self._place.path / f"vehicle-{name}") / "flight.ulg"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log
+
+    def _record(self) -> Recording:
+        if self._place is not None:
+            facts = describe_simulation("fly", self.simulation, self.airframes, self.settings.proximity)
+            for entry, vehicle in zip(facts["vehicles"], self.settings.vehicles, strict=True):
+                entry["flight_stack"] = BUILTIN
+                if vehicle.mission is not None:
+                    entry["mission"] = str(vehicle.mission)
+            self._facts = {"speed": "inf", **facts, **self._facts}
+            self._place.describe(**self._facts)
+        file = None if self._place is None else self._place.truth
+        start = self.simulation.start
+        recording = Recording(self.names, start, 0, file, lambda: self._fleet.record(None))
+        self._fleet.record(recording)
+        return recording
+
+    def _settle(self) -> None:
+        """Let the estimators settle, up to the next multiple of ROUND at which all can arm."""
+        fleet, start = self._fleet, self.simulation.start
+        while any(self.problems(i) for i in range(len(self.names))) or (fleet.time - start) % ROUND:
+            if (fleet.time - start) * 1e-6 > READY_LIMIT:
+                told = "; ".join(
+                    f"{self._name(i)}: {', '.join(found)}"
+                    for i in range(len(self.names))
+                    if (found := self.problems(i))
+                )
+                raise UserError(f"not ready to arm within {READY_LIMIT:.0f} s of simulated time: {told}")
+            left = -((fleet.time - start) % ROUND - ROUND) // self.simulation.step
+            fleet.advance_steps(min(fleet.steps_to_update, left))
+        self.ready_at = fleet.time
+
+    def _say(self, line: str) -> None:
+        if self._place is not None:
+            self._place.say(line)
+
+    # ------------------------------------------------------------------ the simulation
+
+    @property
+    def flown_by(self) -> str:
+        """The flight stack, in words."""
+        return f"{BUILTIN}, not PX4"
+
+    @property
+    def directory(self) -> Path:
+        """Run directory."""
+        if self._place is None:
+            raise UserError("this flight writes no run directory; give runs=")
+        return self._place.path
+
+    @property
+    def simulation(self) -> Simulation:
+        """Of the vehicles."""
+        return self._fleet.simulation
+
+    @property
+    def fleet(self) -> StackFleet:
+        """The simulation and the flight stacks, for programs that extend them."""
+        return self._fleet
+
+    @property
+    def hosts(self) -> tuple[SensorHost, ...]:
+        """What runs the sensors that are sampled between steps."""
+        return self._fleet.hosts
+
+    @property
+    def source(self) -> FleetRun:
+        """The run as outlets see it."""
+        return self._run
+
+    @property
+    def now(self) -> int:
+        """us of simulated time."""
+        return self._fleet.time
+
+    @property
+    def track(self) -> TruthTable:
+        """The true motion since the vehicles were ready."""
+        if self._recording is None:
+            raise UserError("this flight keeps no record; give record=True")
+        rows = self._recording.rows
+        return TruthTable(
+            rows[rows["time"][:, 0] > self.ready_at].reshape(-1), self.names, self.ready_at
+        )
+
+    @property
+    def steps_to_look(self) -> int:
+        """Steps to the next update of the commanders."""
+        return self._fleet.steps_to_update
+
+    def advance(self, steps: int) -> None:
+        """Let time pass, with the targets in force."""
+        while steps > 0:
+            for i in range(len(self.names)):
+                self._steer(i)
+            count = min(steps, self._fleet.steps_to_update)
+            self._run.advance_steps(count)
+            steps -= count
+            self._collect()
+
+    def _steer(self, vehicle: int) -> None:
+        """Hand the sticks and the target to the flight stack."""
+        commander, target, sticks = self._commander(vehicle), self.targets[vehicle], self.sticks[vehicle]
+        if sticks is not None:
+            commander.manual_control(*sticks, self.now)
+        if target is None:
+            return
+        place: tuple[float, float, float] = NAN3
+        if target.position is not None:
+            origin = self.settings.vehicles[vehicle].position
+            place = (
+                target.position[0] - origin[0],
+                target.position[1] - origin[1],
+                target.position[2] - origin[2],
+            )
+        commander.offboard(
+            OffboardTarget(
+                place,
+                target.velocity or NAN3,
+                target.acceleration or NAN3,
+                target.yaw,
+                attitude=target.attitude,
+                angular_velocity=target.rates,
+                thrust=target.thrust,
+                body_frame=target.body,
+            ),
+            self.now,
+        )
+
+    def _collect(self) -> None:
+        """Take over the vehicles' status texts."""
+        for i, pilot in enumerate(self._fleet.pilots):
+            texts = pilot.commander.texts
+            while texts:
+                self._texts.append((self.now, i, *texts.popleft()))
+
+    # ------------------------------------------------------------------ the flight stacks
+
+    def _commander(self, vehicle: int) -> Commander:
+        return self._fleet.pilots[vehicle].commander
+
+    def _name(self, vehicle: int) -> str:
+        return f"vehicle {self.names[vehicle]} ({self.airframes[vehicle].name})"
+
+    @property
+    def messages(self) -> list[Message]:
+        """Status texts so far, oldest first."""
+        self._collect()
+        return [
+            Message((at - self.ready_at) * 1e-6, self.names[i], level, text)
+            for at, i, level, text in self._texts
+        ]
+
+    @property
+    def armed(self) -> NDArray[np.bool_]:
+        """(n,) whether the motors may turn."""
+        return np.array([pilot.commander.armed for pilot in self._fleet.pilots])
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Flight modes, by PX4's names."""
+        return tuple(pilot.commander.mode.name for pilot in self._fleet.pilots)
+
+    @property
+    def estimates(self) -> NDArray[np.float64]:
+        """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
+        found: NDArray[np.float64] = self._fleet.stacks.estimates["position"] + self.origins
+        return found
+
+    @property
+    def batteries(self) -> NDArray[np.float64]:
+        """(n,) share of the charge."""
+        return np.array([pilot.commander.battery_state.remaining for pilot in self._fleet.pilots])
+
+    def problems(self, vehicle: int) -> Sequence[str]:
+        """Why a vehicle cannot arm; empty if it can."""
+        return self._commander(vehicle).arming_problems
+
+    def command(self, vehicle: int, what: str, number: int, params: Sequence[float]) -> None:
+        """Give a vehicle a MAV_CMD."""
+        self._steer(vehicle)  # before the switch to a mode that follows it
+        self._collect()
+        before = len(self._texts)
+        result = self._commander(vehicle).command(number, list(params), self.now)
+        self._collect()
+        if result != ACCEPTED:
+            told = [text for _, _, level, text in self._texts[before:] if level <= WARNING]
+            why = "; ".join(told) or RESULTS.get(result, f"result {result}")
+            raise UserError(f"{self._name(vehicle)} refuses to {what}: {why}")
+
+    def parameter(self, vehicle: int, name: str) -> float:
+        """A parameter."""
+        parameters = self._fleet.pilots[vehicle].parameters
+        if name not in parameters:
+            raise UserError(f"{self._name(vehicle)} has no parameter {name}")
+        return float(parameters.get(name))
+
+    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
+        """Set a parameter."""
+        self._fleet.pilots[vehicle].parameters.set(name, value)
+
+    def upload(self, vehicle: int, plan: Plan) -> None:
+        """Give a vehicle a plan's fence, rally points and mission."""
+        commander = self._commander(vehicle)
+        for name, give, kind, rows in (
+            ("geofence", commander.set_fence, FENCE, fence_rows(plan)),
+            ("rally points", commander.set_rally, RALLY, rally_rows(plan)),
+            ("mission", commander.set_mission, MISSION, mission_rows(plan)),
+        ):
+            fault = give([_item(i, kind, row) for i, row in enumerate(rows)])
+            if fault is not None:
+                raise UserError(f"{self._name(vehicle)} refuses the plan's {name}: {fault.reason}")
+
+    def mission(self, vehicle: int) -> MissionProgress:
+        """How far a vehicle is in its mission."""
+        commander = self._commander(vehicle)
+        return MissionProgress(commander.mission_current, commander.mission_finished)
+
+    def send(self, vehicle: int, message: Any) -> None:
+        """None: there is no MAVLink within this process."""
+        raise self._no_mavlink("send")
+
+    def received(self, vehicle: int, number: int) -> Any:
+        """None: there is no MAVLink within this process."""
+        raise self._no_mavlink("received")
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """None: there is no MAVLink within this process."""
+        raise self._no_mavlink("url")
+
+    @staticmethod
+    def _no_mavlink(what: str) -> UserError:
+        return UserError(
+            f"{what}: this flight of the built-in stack is within this process, where there is no MAVLink; give"
+            " sb.Sitl mavlink=True (of a pytest fixture: take the url before the first command)"
+        )
+
+    # ------------------------------------------------------------------ faults and the end
+
+    def schedule(self, events: Sequence[EventSpecification]) -> None:
+        """Let events happen, at their times from now on."""
+        for event in events:
+            self._note(event, event.at)
+        due = actions(events, self.simulation, self._say, names=self.names)
+        self._fleet.timeline.add(self.now, due)
+
+    def happen(self, event: ScheduledEvent, *, begins: bool) -> None:
+        """Let an event begin or end now."""
+        if event.needs == "processes":
+            raise UserError("this flight stack is no process; give sb.Sitl mavlink=True")
+        apply_event(event, begins, self.simulation, self.affected(event))
+        if begins:
+            self._note(event, 0.0)
+        elif isinstance(event, PassingEvent) and id(event) in self._running:
+            noted = self._facts["events"][self._running.pop(id(event))]
+            noted["lasts"] = (self.now - self.simulation.start) * 1e-6 - noted["at"]
+
+    def _note(self, event: ScheduledEvent, seconds: float) -> None:
+        """Note an event for the report, ``seconds`` from now."""
+        at = (self.now - self.simulation.start) * 1e-6 + seconds
+        self._running[id(event)] = len(self._facts["events"])
+        self._facts["events"].append(event.model_dump(mode="json") | {"at": at})
+
+    def finish(self, reason: str) -> Flown:
+        """End and judge the flight, and write its summary where there are files."""
+        if self._flown is not None:
+            return self._flown
+        if self._recording is None:
+            raise UserError("this flight keeps no record by which it could be judged; give record=True")
+        for message in self.messages:
+            alone = len(self.names) == 1
+            self._say(str(message) if alone else f"{message.vehicle}: {message}")
+        simulation, ended = self.simulation, self.now
+        self.close(give_back=False)
+        place = self._place
+        if place is None:
+            run = self._run_in_memory()
+        else:
+            place.describe(**self._facts)
+            run = RunRecord(place.path, self.settings.name)
+            with self._errors.guard("reading of the recording"):
+                run = read_run(place.path)
+        records = {vehicle.name: vehicle.record for vehicle in run.vehicles}
+        summaries = {}
+        for i, vehicle in enumerate(self.settings.vehicles):
+            files = {"flight log": self.logs[vehicle.name], "ground truth": place.truth} if place else {}
+            outcome = Outcome(
+                self.settings.name if vehicle.mission is None else str(vehicle.mission),
+                vehicle.airframe.name,
+                not reason,
+                reason,
+                flight_stack=BUILTIN,
+                seed=self.settings.seed,
+                simulated_seconds=(ended - simulation.start) * 1e-6,
+                wall_seconds=time.monotonic() - self._begun,
+                impact_speed=float(simulation.states[i]["impact_speed"]),
+                vortex_ring_seconds=float(simulation.states[i]["vortex_ring_time"]),
+                battery_used=1.0 - float(self.batteries[i]),
+                logs=files,  # type: ignore[arg-type]  (paths, where there are files)
+                contacts=object_contacts(simulation.contacts, i, simulation.world.scene.names),
+            )
+            summaries[vehicle.name] = summarise(outcome, records.get(vehicle.name), [])
+        summary = whole_summary(
+            self.settings.name,
+            summaries,
+            reason=reason,
+            errors=self._errors.lines,
+            collision_count=int(simulation.proximity[0]["count"]),
+        )
+        verdict, _ = conclude(run, summary)
+        self._flown = Flown(run, verdict)
+        if place is not None:
+            write_json(summary, place.path / SUMMARY)
+            self._flown.files += [("run directory", place.path), ("summary", place.path / SUMMARY)]
+        self._pool.give_back(self._key, self._fleet)
+        return self._flown
+
+    def _run_in_memory(self) -> RunRecord:
+        """The run as ``read_run`` reads it, with the topics that measures need."""
+        assert self._recording is not None
+        table = self._recording.rows.view(flat(ROW))
+        vehicles = []
+        for i, (vehicle, memory) in enumerate(zip(self.settings.vehicles, self.logs.values(), strict=True)):
+            assert isinstance(memory, TopicMemory)
+            log = FlightLog.of_memory(memory)
+            name, airframe = vehicle.name, vehicle.airframe
+            record = results_of(Path(), log)
+            mission, rotors = str(vehicle.mission), len(airframe.rotors)
+            vehicles.append(
+                RecordedVehicle(name, airframe.name, mission, rotors, table[:, i], log, record)
+            )
+        return run_in_memory(self._facts, vehicles, self.settings.name)
+
+    def close(self, *, give_back: bool = True) -> None:
+        """End the flight without judging it."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._recording is not None:
+            with suppress(UserError):
+                self._recording.close()
+        self._fleet.close()
+        if self._place is not None:
+            self._place.close()
+        if give_back:
+            self._pool.give_back(self._key, self._fleet)
+
+
+def _item(sequence: int, kind: int, row: UploadRow) -> MissionItem:
+    """A row of a plan as the stack takes it."""
+    p1, p2, p3, p4, x, y, z = row.params
+    return MissionItem(
+        seq=sequence,
+        frame=row.frame,
+        command=row.command,
+        current=sequence == 0,
+        autocontinue=row.auto_continue,
+        param1=p1,
+        param2=p2,
+        param3=p3,
+        param4=p4,
+        x=x,
+        y=y,
+        z=0.0 if np.isnan(z) else z,
+        mission_type=kind,
+    )
+
+

@@ -1,0 +1,699 @@
+"""Vehicles that a program flies by commands: the same verbs for PX4 and the built-in stack, in simulated time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sitl_bridge.api.plan_flight import PlanFlight
+from sitl_bridge.api.stacks import Message, Stacks, Target
+from sitl_bridge.api.statements import Statements
+from sitl_bridge.api.truth_table import TruthTable
+from sitl_bridge.api.vehicle_arrays import Array, VehicleArrays
+from sitl_bridge.base.errors import UserError, did_you_mean
+from sitl_bridge.base.rotations import quaternion_from_euler
+from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.px4.vehicle_status import MODE_NUMBERS
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan_file import load_plan
+
+Which: TypeAlias = int | str | slice | Sequence[int | str] | NDArray[Any]
+"""Vehicles: a number or a name; a slice, several of them, or (n,) True and False."""
+
+FORCE = 21196.0
+"""Second parameter of ARM_DISARM that skips the checks."""
+CUSTOM = 1.0
+"""MAV_MODE_FLAG_CUSTOM_MODE_ENABLED."""
+WARNING: int = mavlink.MAV_SEVERITY_WARNING
+ARMING = 5.0
+"""s of simulated time in which the motors start after the flight stack has agreed."""
+SETTLED = 0.2
+"""m/s of climb below which a take-off counts as finished, once the flight stack holds."""
+SLOW = 0.5
+"""m/s below which a vehicle counts as having come to a halt; from there PX4 stops within 0.05 m
+(MPC_ACC_HOR, 3 m/s^2)."""
+CENTRED = (0.0, 0.0, 0.5, 0.0)
+"""Sticks that nobody holds."""
+UNSET = math.nan
+
+
+class Vehicles(VehicleArrays, Statements):
+    """One or several of the vehicles of a ``Sitl``; commands go to all of them.
+
+    ``sitl`` itself is all vehicles, ``sitl.vehicle`` the only one, ``sitl["a"]`` one by name or number,
+    ``sitl[["a", "c"]]`` and ``sitl[2:]`` several.  One vehicle's states are without a vehicle axis, those of
+    several have it first.  Positions are NED in m from the world's origin.  Simulated time passes only in calls that
+    wait, and stands still in between.  A refusal is a ``UserError`` with the vehicle and what its flight
+    stack said.
+    """
+
+    def __init__(self, flight: list[Stacks], numbers: Sequence[int], alone: bool) -> None:
+        self._flight, self._numbers, self._alone = flight, list(numbers), alone
+        self.names = tuple(self._stacks.names[i] for i in self._numbers)
+        self.airframes = tuple(self._stacks.airframes[i] for i in self._numbers)
+
+    @property
+    def _stacks(self) -> Stacks:
+        """The present flight, which a reset replaces for all that hold it."""
+        return self._flight[0]
+
+    def __getitem__(self, which: Which) -> Vehicles:
+        """One vehicle by name or number, or several.
+
+        Raises:
+            UserError: for an unknown vehicle.
+        """
+        if isinstance(which, int | str | np.integer):
+            return Vehicles(self._flight, [self._number(which)], True)
+        if isinstance(which, slice):
+            return Vehicles(self._flight, self._numbers[which], False)
+        listed = list(which)
+        if listed and all(isinstance(entry, bool | np.bool_) for entry in listed):
+            if len(listed) != len(self):
+                raise UserError(f"vehicles: a mask has {len(self)} entries, not {len(listed)}")
+            return Vehicles(self._flight, [i for i, x in zip(self._numbers, listed, strict=True) if x], False)
+        return Vehicles(self._flight, [self._number(entry) for entry in listed], False)
+
+    def __iter__(self) -> Iterator[Vehicles]:
+        return (Vehicles(self._flight, [i], True) for i in self._numbers)
+
+    def _number(self, which: int | str) -> int:
+        if isinstance(which, str) and which in self.names:
+            return self._numbers[self.names.index(which)]
+        if isinstance(which, int | np.integer) and -len(self) <= which < len(self):
+            return self._numbers[which]
+        raise UserError(f"there is no vehicle {which!r}; there are {', '.join(self.names)}")
+
+    # ------------------------------------------------------------------ states
+
+    @property
+    def _core(self) -> Simulation:
+        return self._stacks.simulation
+
+    @property
+    def _hosts(self) -> tuple[SensorHost, ...]:
+        return self._stacks.hosts
+
+    def _pick(self, rows: Any) -> Any:
+        """The rows of the chosen vehicles, copied; of one vehicle without the vehicle axis."""
+        return rows[self._numbers[0]].copy() if self._alone else rows[self._numbers]
+
+    @property
+    def time(self) -> float:
+        """s of simulated time since the vehicles were ready."""
+        return (self._stacks.now - self._stacks.ready_at) * 1e-6
+
+    @property
+    def armed(self) -> Any:
+        """Whether the motors may turn, by vehicle."""
+        return self._pick(self._stacks.armed)
+
+    @property
+    def mode(self) -> Any:
+        """Flight mode by PX4's name, by vehicle."""
+        modes = self._stacks.modes
+        return modes[self._numbers[0]] if self._alone else tuple(modes[i] for i in self._numbers)
+
+    @property
+    def battery(self) -> Any:
+        """Share of the charge by the flight stack, 0..1, by vehicle; nan before it is known."""
+        return self._pick(self._stacks.batteries)
+
+    @property
+    def estimated_position(self) -> Array:
+        """(k, 3) m NED from the world's origin, by the vehicles' own estimates."""
+        return self._pick(self._stacks.estimates)  # type: ignore[no-any-return]
+
+    @property
+    def arming_problems(self) -> Any:
+        """Why each vehicle cannot arm, texts; empty if it can."""
+        found = tuple(tuple(self._stacks.problems(i)) for i in self._numbers)
+        return found[0] if self._alone else found
+
+    @property
+    def messages(self) -> list[Message]:
+        """Status texts of the flight stacks so far, oldest first."""
+        return [message for message in self._stacks.messages if message.vehicle in self.names]
+
+    @property
+    def truth(self) -> TruthTable:
+        """The true motion so far, step by step since the vehicles were ready: ``truth["position"]``."""
+        return self._stacks.track.chosen(self._numbers, self.names, alone=self._alone)
+
+    @property
+    def _track(self) -> TruthTable:
+        return self._stacks.track.chosen(self._numbers, self.names)
+
+    @property
+    def _armed(self) -> NDArray[np.bool_]:
+        rows: NDArray[np.bool_] = self._stacks.armed[self._numbers]
+        return rows
+
+    @property
+    def url(self) -> str:
+        """Where MAVSDK reaches the vehicle; from the first use on, simulated time passes by itself.
+
+        ``run`` and all commands that wait stop time again.
+
+        Raises:
+            UserError: for several vehicles, and where the flight stack is within this process.
+        """
+        if len(self) != 1:
+            raise UserError("url: these are several vehicles; use urls")
+        return self.urls[0]
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """``url`` of each vehicle."""
+        urls = self._stacks.urls
+        return tuple(urls[i] for i in self._numbers)
+
+    # ------------------------------------------------------------------ time
+
+    def run(self, seconds: float, each: Callable[[Self], None] | None = None) -> None:
+        """Let simulated time pass, in whole steps.
+
+        Args:
+            seconds: of simulated time.
+            each: called with the vehicles every 48 ms; it may give commands that take no time.
+
+        Raises:
+            UserError: when the simulation or a flight stack fails.
+        """
+        if not 0.0 <= seconds < math.inf:
+            raise UserError(f"run: {seconds!r} s is not a duration")
+        left = round(seconds / self.step_size)
+        while left > 0:
+            if each is not None:
+                each(self)
+            count = min(left, self._stacks.steps_to_look)
+            self._stacks.advance(count)
+            left -= count
+
+    def step(self, count: int = 1) -> None:
+        """Let ``count`` steps of 4 ms pass."""
+        self._stacks.advance(count)
+
+    def run_until(self, condition: Callable[[Self], Any], limit: float = 60.0) -> None:
+        """Let simulated time pass until a condition holds, looked at every 48 ms.
+
+        Args:
+            condition: of these vehicles; true for a single value or for all of an array.
+            limit: s of simulated time.
+
+        Raises:
+            UserError: when it does not hold within that time.
+        """
+        end = self.time + limit
+        while not np.all(condition(self)):
+            if self.time >= end:
+                raise UserError(
+                    f"run_until: the condition has not become true within {limit:g} s; {self.state_in_words}"
+                )
+            self._stacks.advance(self._stacks.steps_to_look)
+
+    def _wait(self, done: Callable[[int], bool], limit: float, what: str) -> None:
+        """Let time pass until all are done.
+
+        Raises:
+            UserError: with those that are not within ``limit`` s, and their state.
+        """
+        end = self.time + limit
+        while waiting := [i for i in self._numbers if not done(i)]:
+            if self.time >= end:
+                told = "; ".join(self._state_of(i) for i in waiting)
+                raise UserError(f"not {what} within {limit:g} s of simulated time: {told}")
+            self._stacks.advance(self._stacks.steps_to_look)
+
+    # ------------------------------------------------------------------ arming, take-off, landing
+
+    def arm(self, *, limit: float = 60.0) -> None:
+        """Wait until the vehicles can arm, and arm them.
+
+        Args:
+            limit: s of simulated time to become ready in.
+
+        Raises:
+            UserError: with the vehicles that do not become ready, and the reasons.
+        """
+        end = self.time + limit
+        while waiting := [i for i in self._numbers if self._stacks.problems(i)]:
+            if self.time >= end:
+                told = "; ".join(f"{self._name(i)}: {', '.join(self._stacks.problems(i))}" for i in waiting)
+                raise UserError(f"not ready to arm within {limit:g} s of simulated time: {told}")
+            self._stacks.advance(self._stacks.steps_to_look)
+        self._command_each("arm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, 1.0)
+        self._wait(lambda i: bool(self._stacks.armed[i]), ARMING, "armed")
+
+    def disarm(self, *, force: bool = False) -> None:
+        """Stop the motors; ``force`` does so in the air, too."""
+        self._command_each("disarm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, 0.0, FORCE if force else 0.0)
+        self._release()
+
+    def take_off(self, height: float, *, wait: bool = True, limit: float = 60.0) -> None:
+        """Climb, and hold there.
+
+        Args:
+            height: m above where each vehicle is now.
+            wait: whether to return only when they hold.
+            limit: s of simulated time for that.
+
+        Raises:
+            UserError: for a vehicle that is not armed, refuses, or does not get there in time.
+        """
+        if not 0.0 < height < 10_000.0:
+            raise UserError(f"take_off: {height!r} m is not a height to climb to; give a positive number")
+        self._require_armed("take off")
+        ground = self._core.states["position"][:, 2].copy()
+        for i in self._numbers:
+            self._stacks.set_parameter(i, "MIS_TAKEOFF_ALT", height)
+        self._release()
+        self._command_each("take off", mavlink.MAV_CMD_NAV_TAKEOFF, *[UNSET] * 7)
+
+        def is_up(i: int) -> bool:
+            if not self._stacks.armed[i]:
+                raise UserError(f"{self._name(i)} disarmed during its take-off{self._last_words(i)}")
+            state = self._core.states[i]
+            climbed = ground[i] - state["position"][2] > 0.7 * height
+            return bool(climbed and abs(state["velocity"][2]) < SETTLED and self._stacks.modes[i] == "Hold")
+
+        if wait:
+            self._wait(is_up, limit, f"at a height of {height:g} m")
+
+    def hold(self) -> None:
+        """Stop and hold; returns at once."""
+        self.set_mode("Hold")
+
+    def land(self, *, wait: bool = True, limit: float = 120.0) -> None:
+        """Land where the vehicles are; they disarm by themselves.
+
+        Args:
+            wait: whether to return only when they have disarmed.
+            limit: s of simulated time for that.
+
+        Raises:
+            UserError: for a vehicle that refuses or is not down in time.
+        """
+        self._go_down("land", mavlink.MAV_CMD_NAV_LAND, wait, limit)
+
+    def return_home(self, *, wait: bool = True, limit: float = 300.0) -> None:
+        """Fly back to where the vehicles took off, and land; as ``land``."""
+        self._go_down("return home", mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH, wait, limit)
+
+    def _go_down(self, what: str, command: int, wait: bool, limit: float) -> None:
+        flying = Vehicles(self._flight, [i for i in self._numbers if self._stacks.armed[i]], False)
+        flying._command_each(what, command, *[0.0] * 3, *[UNSET] * 4)
+        flying._release()
+        if wait:
+            flying._wait(lambda i: not self._stacks.armed[i], limit, "on the ground")
+
+    # ------------------------------------------------------------------ set-points
+
+    def go_to(
+        self,
+        position: ArrayLike | None = None,
+        yaw: ArrayLike | None = None,
+        *,
+        north: float | None = None,
+        east: float | None = None,
+        height: float | None = None,
+        within: float = 0.5,
+        limit: float = 60.0,
+        fly_by: bool = False,
+        wait: bool = True,
+    ) -> None:
+        """Fly to a place and stop there.
+
+        Args:
+            position: m NED from the world's origin; (k, 3) gives each vehicle its own.
+            yaw: rad from north, clockwise, one or (k,); None keeps the heading.
+            north: m from the world's origin; with ``east`` and ``height`` instead of a position.  What is
+                left out stays as it is.
+            east: m.
+            height: m over the world's origin.
+            within: m of the place, by the vehicles' own estimates, where they have arrived.
+            limit: s of simulated time for that.
+            fly_by: whether to return as soon as each vehicle has been there, whatever its speed; otherwise
+                each has also slowed down to less than 0.5 m/s there.
+            wait: whether to wait for that at all.
+
+        Raises:
+            UserError: for a place that does not fit, and for a vehicle that is not armed, refuses, or has not
+                arrived in time.
+        """
+        if position is None:
+            if north is None and east is None and height is None:
+                raise UserError("go_to: give a position, or north, east and height")
+            places = self._stacks.estimates[self._numbers]
+            for axis, given in enumerate((north, east, None if height is None else -height)):
+                if given is not None:
+                    places[:, axis] = given
+        elif north is not None or east is not None or height is not None:
+            raise UserError("go_to: give either a position or north, east and height, not both")
+        else:
+            places = self._rows(position, 3, "go_to: position", same_for_all=False)
+        self.follow(places, yaw=yaw, what="go_to")
+        if not wait:
+            return
+        target = dict(zip(self._numbers, places, strict=True))
+        arrived: set[int] = set()
+
+        def there(i: int) -> bool:
+            if self._away(i, target[i]) <= within:
+                speed = float(np.linalg.norm(self._core.states[i]["velocity"]))
+                if fly_by or speed < SLOW:
+                    arrived.add(i)
+            return i in arrived
+
+        self._wait(there, limit, f"{'' if fly_by else 'slow and '}within {within:g} m of the place")
+
+    def _away(self, i: int, place: Array) -> float:
+        return float(np.linalg.norm(self._stacks.estimates[i] - place))
+
+    @property
+    def distance_left(self) -> Any:
+        """m from the estimated positions to the commanded ones, by vehicle; nan without a command."""
+        left = np.full(len(self._stacks.names), np.nan)
+        for i in self._numbers:
+            target = self._stacks.targets[i]
+            if target is not None and target.position is not None:
+                left[i] = self._away(i, np.array(target.position))
+        return self._pick(left)
+
+    def set_velocity(
+        self, velocity: ArrayLike, yaw: ArrayLike | None = None, *, frame: str = "ned"
+    ) -> None:
+        """Fly with a velocity; returns at once, ``run`` lets time pass.
+
+        Args:
+            velocity: m/s; (k, 3) gives each vehicle its own.
+            yaw: rad from north, clockwise, one or (k,); None keeps the heading.
+            frame: ``"ned"``, or ``"body"`` for forward, right, down at the vehicle's heading.
+
+        Raises:
+            UserError: for a velocity that does not fit, and for a vehicle that is not armed or refuses.
+        """
+        if frame not in ("ned", "body"):
+            raise UserError(f"set_velocity: frame {frame!r} is neither 'ned' nor 'body'")
+        self.follow(velocity=velocity, yaw=yaw, what="set_velocity", body=frame == "body")
+
+    def follow(
+        self,
+        position: ArrayLike | None = None,
+        velocity: ArrayLike | None = None,
+        acceleration: ArrayLike | None = None,
+        yaw: ArrayLike | None = None,
+        *,
+        what: str = "follow",
+        body: bool = False,
+    ) -> None:
+        """Follow a point of a trajectory; returns at once.  Give the next point from ``each`` of ``run``.
+
+        Args:
+            position: m NED from the world's origin, (k, 3) or (3,) for all; None is not controlled.
+            velocity: m/s NED; beside a position it is fed forward.
+            acceleration: m/s^2 NED, fed forward.
+            yaw: rad from north, clockwise, one or (k,); None keeps the heading.
+            what: names the command in messages.
+            body: whether the velocity is forward, right, down at the vehicle's heading.
+
+        Raises:
+            UserError: for arrays of another shape, and for a vehicle that is not armed or refuses.
+        """
+        if position is None and velocity is None and acceleration is None:
+            raise UserError(f"{what}: give a position, a velocity or an acceleration")
+        given = {"position": position, "velocity": velocity, "acceleration": acceleration}
+        rows = {
+            name: self._rows(values, 3, f"{what}: {name}", same_for_all=name != "position").tolist()
+            for name, values in given.items()
+            if values is not None
+        }
+        headings = [UNSET] * len(self)
+        if yaw is not None:
+            headings = self._rows(np.reshape(yaw, (-1, 1)), 1, f"{what}: yaw")[:, 0].tolist()
+        self._lead(
+            what,
+            [
+                Target(**{name: tuple(values[k]) for name, values in rows.items()}, yaw=heading, body=body)
+                for k, heading in enumerate(headings)
+            ],
+        )
+
+    def set_attitude(
+        self, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, *, thrust: float
+    ) -> None:
+        """Fly with an attitude; returns at once.
+
+        Args:
+            roll: rad, right wing down.
+            pitch: rad, nose up.
+            yaw: rad from north, clockwise.
+            thrust: 0..1 of full thrust.
+
+        Raises:
+            UserError: for a vehicle that is not armed or refuses.
+        """
+        self._check_thrust("set_attitude", (roll, pitch, yaw), thrust)
+        attitude = quaternion_from_euler(roll, pitch, yaw)
+        self._lead("set_attitude", [Target(attitude=attitude, thrust=thrust) for _ in self._numbers])
+
+    def set_rates(
+        self, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, *, thrust: float
+    ) -> None:
+        """Fly with angular velocities in rad/s, body FRD; else as ``set_attitude``."""
+        self._check_thrust("set_rates", (roll, pitch, yaw), thrust)
+        rates = (float(roll), float(pitch), float(yaw))
+        self._lead("set_rates", [Target(rates=rates, thrust=thrust) for _ in self._numbers])
+
+    @staticmethod
+    def _check_thrust(what: str, angles: tuple[float, float, float], thrust: float) -> None:
+        if not 0.0 <= thrust <= 1.0:
+            raise UserError(f"{what}: a thrust of {thrust!r} is not within 0 to 1")
+        if not all(map(math.isfinite, angles)):
+            raise UserError(f"{what}: {angles} are not finite")
+
+    def sticks(
+        self,
+        forward: float = 0.0,
+        right: float = 0.0,
+        throttle: float = 0.5,
+        clockwise: float = 0.0,
+        *,
+        mode: str = "Position",
+    ) -> None:
+        """Fly by the sticks of a remote control from now on; returns at once.
+
+        The remote control then stays on: with other commands its sticks are centred.
+
+        Args:
+            forward: -1..1; tilts the nose down in modes without position control.
+            right: -1..1.
+            throttle: 0..1; 0.5 holds the height.
+            clockwise: -1..1.
+            mode: that the sticks fly in: ``"Position"``, ``"Altitude"``, ``"Stabilized"`` or ``"Acro"``.
+
+        Raises:
+            UserError: for sticks beyond their ends, and for a vehicle that is not armed or refuses.
+        """
+        if not (max(abs(forward), abs(right), abs(clockwise)) <= 1.0 and 0.0 <= throttle <= 1.0):
+            raise UserError("sticks: forward, right and clockwise are within -1 to 1, throttle within 0 to 1")
+        self._require_armed("fly by the sticks")
+        self._release()
+        for i in self._numbers:
+            self._stacks.sticks[i] = (float(forward), float(right), float(throttle), float(clockwise))
+            if self._stacks.modes[i] != mode:
+                self._set_mode(i, "fly by the sticks", mode)
+
+    def _lead(self, what: str, targets: Sequence[Target]) -> None:
+        """Follow these targets from now on.
+
+        Raises:
+            UserError: for a vehicle that is not armed or refuses.
+        """
+        self._require_armed(what)
+        for i, target in zip(self._numbers, targets, strict=True):
+            self._stacks.targets[i] = target
+        for i in self._numbers:
+            if self._stacks.modes[i] != "Offboard":
+                self._set_mode(i, what, "Offboard")
+
+    def _release(self) -> None:
+        """Send no more set-points, and let go of the sticks, if there is a remote control."""
+        for i in self._numbers:
+            self._stacks.targets[i] = None
+            if self._stacks.sticks[i] is not None:
+                self._stacks.sticks[i] = CENTRED
+
+    # ------------------------------------------------------------------ missions, modes, parameters, MAVLink
+
+    def fly_plan(self, *plans: str | Path | Plan, wait: bool = True) -> None:
+        """Fly plans of QGroundControl from the ground to the ground.
+
+        A vehicle whose plan ends in the air returns home.
+
+        Args:
+            plans: one for each vehicle, or one for all of them.
+            wait: whether to return only when all have landed.
+
+        Raises:
+            UserError: for a faulty plan, and when a flight stack refuses it, ends it by itself or does not end
+                it in time.
+        """
+        place = self._core.world.specification.origin
+        loaded = [plan if isinstance(plan, Plan) else load_plan(Path(plan)) for plan in plans]
+        if len(loaded) not in (1, len(self)):
+            raise UserError(f"fly_plan: one plan or {len(self)} are needed, not {len(loaded)}")
+        flights = [
+            PlanFlight(self._stacks, i, loaded[k % len(loaded)], self._name(i))
+            for k, i in enumerate(self._numbers)
+        ]
+        for flight in flights:
+            flight.check_place((place.latitude, place.longitude))
+        self._release()
+        for flight in flights:
+            flight.upload()
+        for vehicle in self:
+            vehicle.arm()
+            vehicle.set_mode("Mission")
+        for flight in flights:
+            flight.begin()
+        while wait:
+            self._stacks.advance(self._stacks.steps_to_look)
+            for flight in flights:
+                flight.follow()
+            if all(flight.landed for flight in flights):
+                return
+
+    def set_mode(self, name: str) -> None:
+        """Switch to a flight mode by PX4's name, such as ``"Hold"``; set-points are no longer sent.
+
+        Raises:
+            UserError: for an unknown mode, and for a vehicle that refuses it.
+        """
+        self._release()
+        for i in self._numbers:
+            self._set_mode(i, f"switch to {name}", name)
+
+    def _set_mode(self, i: int, what: str, name: str) -> None:
+        if name not in MODE_NUMBERS:
+            near = did_you_mean(name, MODE_NUMBERS)
+            raise UserError(f"there is no flight mode {name!r}{near}; there are {', '.join(MODE_NUMBERS)}")
+        main, sub = MODE_NUMBERS[name]
+        params = [CUSTOM, float(main), float(sub), *[0.0] * 4]
+        self._stacks.command(i, what, mavlink.MAV_CMD_DO_SET_MODE, params)
+
+    def parameter(self, name: str) -> Any:
+        """A parameter of the flight stack, by vehicle.
+
+        Raises:
+            UserError: for one that it does not have.
+        """
+        found = [self._stacks.parameter(i, name) for i in self._numbers]
+        return found[0] if self._alone else np.array(found)
+
+    def set_parameter(self, name: str, value: float) -> None:
+        """Set a parameter of the flight stack; returns when it is in effect.
+
+        Raises:
+            UserError: for one that it does not have, or a value that it does not take.
+        """
+        for i in self._numbers:
+            self._stacks.set_parameter(i, name, value)
+
+    def command(self, command: str | int, *params: float) -> None:
+        """Give a command of MAVLink by name, such as ``"MAV_CMD_DO_SET_HOME"``, or by number.
+
+        Args:
+            command: MAV_CMD, whose name may leave out ``MAV_CMD_``.
+            params: seven at most; those left out are 0.
+
+        Raises:
+            UserError: for an unknown command, and for a vehicle that refuses it or does not answer.
+        """
+        number = command
+        if isinstance(command, str):
+            name = f"MAV_CMD_{command.removeprefix('MAV_CMD_')}"
+            number = getattr(mavlink, name, None)
+            if number is None:
+                raise UserError(f"there is no command {name} in MAVLink's common messages")
+        self._command_each(str(command), int(number), *params)
+
+    def send(self, message: Any) -> None:
+        """Send a MAVLink message, made with pymavlink's ``dialects.v20.common``; needs ``mavlink=True``."""
+        for i in self._numbers:
+            self._stacks.send(i, message)
+
+    def received(self, name: str) -> Any:
+        """The last MAVLink message of a name, such as ``"ATTITUDE"``, by vehicle; None before the first.
+
+        Ask once before time passes: what nobody asked for is not kept.  Needs ``mavlink=True``.
+
+        Raises:
+            UserError: for an unknown message.
+        """
+        number = getattr(mavlink, f"MAVLINK_MSG_ID_{name}", None)
+        if number is None:
+            raise UserError(f"there is no message {name} among MAVLink's common messages")
+        found = [self._stacks.received(i, number) for i in self._numbers]
+        return found[0] if self._alone else found
+
+    # ------------------------------------------------------------------ helpers
+
+    def _command_each(self, what: str, number: int, *params: float) -> None:
+        filled = [*params, *[0.0] * (7 - len(params))]
+        for i in self._numbers:
+            self._stacks.command(i, what, number, filled)
+
+    def _require_armed(self, what: str) -> None:
+        armed = self._stacks.armed
+        for i in self._numbers:
+            if not armed[i]:
+                raise UserError(f"{self._name(i)} refuses to {what}: it is not armed; call arm() first")
+
+    def _name(self, i: int) -> str:
+        return f"vehicle {self._stacks.names[i]} ({self._stacks.airframes[i].name})"
+
+    def _rows(self, given: ArrayLike, width: int, what: str, same_for_all: bool = True) -> Array:
+        """(k, width) finite figures, one row a vehicle.
+
+        Raises:
+            UserError: for anything else.
+        """
+        rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
+        count = len(self)
+        if rows.shape != (count, width) and not (same_for_all and rows.shape == (1, width)):
+            raise UserError(f"{what}: {count} rows of {width} are needed, not the shape {rows.shape}")
+        rows = np.broadcast_to(rows, (count, width)).copy()
+        for i, row in zip(self._numbers, rows, strict=True):
+            if not np.isfinite(row).all():
+                raise UserError(f"{what}: the figures for {self._name(i)} are not finite: {row.tolist()}")
+        return rows
+
+    def _state_of(self, i: int) -> str:
+        north, east, down = self._core.states[i]["position"]
+        armed = "armed" if self._stacks.armed[i] else "disarmed"
+        target = self._stacks.targets[i]
+        away = ""
+        if target is not None and target.position is not None:
+            away = f", {self._away(i, np.array(target.position)):.2f} m away"
+        who = f"vehicle {self._stacks.names[i]}: " if len(self._stacks.names) > 1 else ""
+        mode = self._stacks.modes[i]
+        place = f"at ({north:.2f}, {east:.2f}, {down:.2f})"
+        return f"{who}{armed}, in {mode}, {place}{away}{self._last_words(i)}"
+
+    def _last_words(self, i: int) -> str:
+        name = self._stacks.names[i]
+        words = [m.text for m in self._stacks.messages if m.vehicle == name and m.level <= WARNING]
+        return f" ({words[-1]})" if words else ""
+
+    @property
+    def state_in_words(self) -> str:
+        """Armed or not, mode and place of each vehicle."""
+        return "; ".join(self._state_of(i) for i in self._numbers)
