@@ -9,9 +9,8 @@ TYPE_CHECKING = False  # of typing, which would be the first slow import of the 
 if TYPE_CHECKING:
     from typing import Any
 
+    from sitl_bridge.api import faults
     from sitl_bridge.api.airframe_choice import Airframe
-    from sitl_bridge.api.fleet import Fleet
-    from sitl_bridge.api.fleet_commands import Message
     from sitl_bridge.api.flights import FlightResult, fly
     from sitl_bridge.api.link_server import serve
     from sitl_bridge.api.path_planning import PlannedPath, plan_path
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
         Texture,
         Voxels,
     )
+    from sitl_bridge.api.sitl import Sitl
+    from sitl_bridge.api.stacks import Message
     from sitl_bridge.api.truth_table import Recording, TruthTable
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.autopilot.control.user_controller import Controller, Vehicle, Wrench
@@ -54,7 +55,6 @@ __all__ = [
     "CustomSensor",
     "Cylinder",
     "Environment",
-    "Fleet",
     "FleetEnvironment",
     "FlightResult",
     "HeightMap",
@@ -75,6 +75,7 @@ __all__ = [
     "SceneSpecification",
     "SharedSample",
     "Simulation",
+    "Sitl",
     "Sphere",
     "StackEnvironment",
     "Task",
@@ -89,6 +90,7 @@ __all__ = [
     "WindField",
     "World",
     "Wrench",
+    "faults",
     "fly",
     "plan_path",
     "serve",
@@ -104,14 +106,13 @@ _HOMES = {
     "CustomSensor": "core.sensors.custom",
     "Cylinder": "api.scene_objects",
     "Environment": "lab.environments.single",
-    "Fleet": "api.fleet",
     "FleetEnvironment": "lab.environments.fleet",
     "FlightResult": "api.flights",
     "HeightMap": "api.scene_objects",
     "HoldPosition": "lab.environments.tasks",
     "Marker": "api.scene_objects",
     "Mesh": "api.scene_objects",
-    "Message": "api.fleet_commands",
+    "Message": "api.stacks",
     "OccupancyMap": "perception.mapping.occupancy_map",
     "Path3D": "api.scene_objects",
     "PlannedPath": "api.path_planning",
@@ -125,6 +126,7 @@ _HOMES = {
     "SceneSpecification": "core.world.scene_specification",
     "SharedSample": "perception.sample_ring",
     "Simulation": "api.physics",
+    "Sitl": "api.sitl",
     "Sphere": "api.scene_objects",
     "StackEnvironment": "lab.environments.stack",
     "Task": "lab.environments.tasks",
@@ -145,6 +147,9 @@ _HOMES = {
 }
 """Module of each public name."""
 
+_MODULES = {"faults": "api.faults", "report": "analysis.report"}
+"""Public modules."""
+
 
 def __getattr__(name: str) -> "Any":
     """A public name or the version, looked up when it is first used."""
@@ -152,8 +157,8 @@ def __getattr__(name: str) -> "Any":
 
     if name == "__version__":
         return metadata.version("sitl-bridge")
-    if name == "report":
-        return import_module(f"{__name__}.analysis.report")
+    if name in _MODULES:
+        return import_module(f"{__name__}.{_MODULES[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

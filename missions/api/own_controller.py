@@ -62,13 +62,13 @@ def rotation(attitude: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def main() -> sb.TruthTable:
     """Fly, and return what was true."""
-    fleet = sb.Fleet(["iris"] * 4, spacing=5, world=sb.World(wind=wind), controller=PositionPid, seed=1)
-    with fleet.record() as log:
+    world = sb.World(wind=wind)
+    with sb.Sitl(["iris"] * 4, spacing=5, world=world, controller=PositionPid, seed=1) as fleet:
         fleet.arm()
-        fleet.takeoff(3.0)
-        fleet.goto(GOALS, yaw=0.0)
+        fleet.take_off(3.0)
+        fleet.go_to(GOALS, yaw=0.0)
         fleet.run(15.0)
-    return log
+        return fleet.truth
 
 
 if __name__ == "__main__":

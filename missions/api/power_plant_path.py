@@ -27,23 +27,23 @@ def main(seed: int = 0) -> float:
     world = sb.World.load(WORLD)
     obstacles = SceneObstacles(world.build().scene)
     flown = []
-    with sb.Fleet("iris", positions=[START[:2]], world=world, seed=seed) as fleet:
+    with sb.Sitl("iris", positions=[START[:2]], world=world, seed=seed) as fleet:
         fleet.arm()
-        fleet.takeoff(-START[2])
+        fleet.take_off(-START[2])
         begin = fleet.time
 
-        def follow(fleet: sb.Fleet) -> None:
+        def follow(fleet: sb.Sitl) -> None:
             moment = path.at(fleet.time - begin)
             fleet.follow(moment.position, moment.velocity, moment.acceleration, float(moment.yaw))
-            flown.append(fleet.position[0].copy())
+            flown.append(fleet.position.copy())
 
-        fleet.goto(START)
+        fleet.go_to(START)
         fleet.run(5.0)
         begin = fleet.time
         fleet.run(path.duration + 5.0, each=follow)
-        missed = math.dist(fleet.position[0], GOAL)
+        missed = math.dist(fleet.position, GOAL)
         assert missed < 2.0, f"ended {missed:.1f} m from the goal"
-        assert not fleet.on_ground.any(), "touches something"
+        assert not fleet.on_ground, "touches something"
     clearance = float(obstacles.clearance(np.array(flown), 10.0).min())
     assert clearance > 0.35, f"came within {clearance:.2f} m of an object"
     return clearance

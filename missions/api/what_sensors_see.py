@@ -30,13 +30,13 @@ def main() -> None:
     iris = sb.Airframe.load("iris")
     sensors = [*iris.model_dump(by_alias=True, exclude_defaults=True)["sensors"], *SENSORS]
     airframe = iris.changed(sensors=sensors)
-    with sb.Fleet(airframe, world=str(WORLD), positions=[(-12.0, -4.0)], seed=1) as fleet:
+    with sb.Sitl(airframe, world=str(WORLD), positions=[(-12.0, -4.0)], seed=1) as fleet:
         fleet.arm()
-        fleet.takeoff(10.0)
+        fleet.take_off(10.0)
         fleet.run(3.0)
-        image = fleet.sensor("camera")["image"][0]
-        depth = fleet.sensor("depth_camera")["depth"][0]
-        cloud = fleet.sensor("lidar")["points"][0]
+        image = fleet.sensor("camera")["image"]
+        depth = fleet.sensor("depth_camera")["depth"]
+        cloud = fleet.sensor("lidar")["points"]
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.4), layout="constrained")
     left.imshow(image)
     left.set_title("camera")

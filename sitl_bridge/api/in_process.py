@@ -111,7 +111,7 @@ class FleetPool:
 
 
 class InProcessStacks(Stacks):
-    """A flight of the built-in stack in this process.
+    """A flight of the built-in stack in this process; its vehicles are ready after :meth:`settle`.
 
     Args:
         settings: of the flight.
@@ -122,7 +122,7 @@ class InProcessStacks(Stacks):
         record: whether anything is kept at all.
 
     Raises:
-        UserError: for vehicles that cannot be built, and those that do not become ready to arm.
+        UserError: for vehicles that cannot be built.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class InProcessStacks(Stacks):
             self._recording = self._record() if record else None
             due = actions(settings.events, self.simulation, self._say, names=self.names)
             self._fleet.timeline = Timeline(self._fleet.time, due)
-            self._settle()
+            self.ready_at = self._fleet.time
         except BaseException:
             if self._place is not None:
                 self._place.close()
@@ -201,8 +201,12 @@ class InProcessStacks(Stacks):
         self._fleet.record(recording)
         return recording
 
-    def _settle(self) -> None:
-        """Let the estimators settle, up to the next multiple of ROUND at which all can arm."""
+    def settle(self) -> None:
+        """Let the estimators settle, up to the next multiple of ROUND at which all can arm.
+
+        Raises:
+            UserError: when a vehicle does not become ready, with the reasons.
+        """
         fleet, start = self._fleet, self.simulation.start
         while any(self.problems(i) for i in range(len(self.names))) or (fleet.time - start) % ROUND:
             if (fleet.time - start) * 1e-6 > READY_LIMIT:
@@ -265,9 +269,7 @@ class InProcessStacks(Stacks):
         if self._recording is None:
             raise UserError("this flight keeps no record; give record=True")
         rows = self._recording.rows
-        return TruthTable(
-            rows[rows["time"][:, 0] > self.ready_at].reshape(-1), self.names, self.ready_at
-        )
+        return TruthTable(rows[rows["time"][:, 0] > self.ready_at].reshape(-1), self.names, self.ready_at)
 
     @property
     def steps_to_look(self) -> int:
@@ -402,26 +404,6 @@ class InProcessStacks(Stacks):
         commander = self._commander(vehicle)
         return MissionProgress(commander.mission_current, commander.mission_finished)
 
-    def send(self, vehicle: int, message: Any) -> None:
-        """None: there is no MAVLink within this process."""
-        raise self._no_mavlink("send")
-
-    def received(self, vehicle: int, number: int) -> Any:
-        """None: there is no MAVLink within this process."""
-        raise self._no_mavlink("received")
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        """None: there is no MAVLink within this process."""
-        raise self._no_mavlink("url")
-
-    @staticmethod
-    def _no_mavlink(what: str) -> UserError:
-        return UserError(
-            f"{what}: this flight of the built-in stack is within this process, where there is no MAVLink; give"
-            " sb.Sitl mavlink=True (of a pytest fixture: take the url before the first command)"
-        )
-
     # ------------------------------------------------------------------ faults and the end
 
     def schedule(self, events: Sequence[EventSpecification]) -> None:
@@ -470,7 +452,10 @@ class InProcessStacks(Stacks):
         records = {vehicle.name: vehicle.record for vehicle in run.vehicles}
         summaries = {}
         for i, vehicle in enumerate(self.settings.vehicles):
-            files = {"flight log": self.logs[vehicle.name], "ground truth": place.truth} if place else {}
+            log = self.logs[vehicle.name]
+            files = (
+                {"flight log": log, "ground truth": place.truth} if place and isinstance(log, Path) else {}
+            )
             outcome = Outcome(
                 self.settings.name if vehicle.mission is None else str(vehicle.mission),
                 vehicle.airframe.name,
@@ -483,7 +468,7 @@ class InProcessStacks(Stacks):
                 impact_speed=float(simulation.states[i]["impact_speed"]),
                 vortex_ring_seconds=float(simulation.states[i]["vortex_ring_time"]),
                 battery_used=1.0 - float(self.batteries[i]),
-                logs=files,  # type: ignore[arg-type]  (paths, where there are files)
+                logs=files,
                 contacts=object_contacts(simulation.contacts, i, simulation.world.scene.names),
             )
             summaries[vehicle.name] = summarise(outcome, records.get(vehicle.name), [])
@@ -513,9 +498,7 @@ class InProcessStacks(Stacks):
             name, airframe = vehicle.name, vehicle.airframe
             record = results_of(Path(), log)
             mission, rotors = str(vehicle.mission), len(airframe.rotors)
-            vehicles.append(
-                RecordedVehicle(name, airframe.name, mission, rotors, table[:, i], log, record)
-            )
+            vehicles.append(RecordedVehicle(name, airframe.name, mission, rotors, table[:, i], log, record))
         return run_in_memory(self._facts, vehicles, self.settings.name)
 
     def close(self, *, give_back: bool = True) -> None:
@@ -551,5 +534,3 @@ def _item(sequence: int, kind: int, row: UploadRow) -> MissionItem:
         z=0.0 if np.isnan(z) else z,
         mission_type=kind,
     )
-
-

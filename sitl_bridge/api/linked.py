@@ -151,7 +151,7 @@ class LinkedStacks(Stacks):
             self._free = False
             self.session.hold()
 
-    def _wait(self, vehicle: int, answer: Callable[[], T | None], limit: float = WALL_LIMIT) -> T | None:
+    def _wait(self, answer: Callable[[], T | None], limit: float = WALL_LIMIT) -> T | None:
         """What PX4 answers within ``limit`` s of wall time, while simulated time passes step by step."""
         end = time.monotonic() + limit
         while time.monotonic() < end:
@@ -200,7 +200,9 @@ class LinkedStacks(Stacks):
     @property
     def estimates(self) -> NDArray[np.float64]:
         """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
-        return self.origins + np.array([a.monitor.status().position for a in self.session.vehicles])
+        own = np.array([a.monitor.status().position for a in self.session.vehicles])
+        places: NDArray[np.float64] = self.origins + own
+        return places
 
     @property
     def batteries(self) -> NDArray[np.float64]:
@@ -292,7 +294,7 @@ class LinkedStacks(Stacks):
         self._hold()
         for _ in range(ATTEMPTS):
             self._deliver(vehicle, request)
-            found = self._wait(vehicle, answer, 1.0)
+            found = self._wait(answer, 1.0)
             if found is not None:
                 return found
         return None
@@ -308,9 +310,7 @@ class LinkedStacks(Stacks):
             (sent,) = struct.unpack("<f", struct.pack("<i", int(value)))
         if present == wanted:
             return
-        request = mavlink.MAVLink_param_set_message(
-            *self._address(vehicle), name.encode("ascii"), sent, kind
-        )
+        request = mavlink.MAVLink_param_set_message(*self._address(vehicle), name.encode("ascii"), sent, kind)
         found = self._parameter_answer(vehicle, name, request)
         if found is None or found[0] != wanted:
             raise UserError(f"{self._name(vehicle)} does not take {name} = {value:g}")
@@ -324,7 +324,7 @@ class LinkedStacks(Stacks):
             ("mission", mavlink.MAV_MISSION_TYPE_MISSION, mission_rows(plan)),
         ):
             self._upload(vehicle, name, kind, rows)
-        self._wait(vehicle, lambda: None, STORED)
+        self._wait(lambda: None, STORED)
 
     def _upload(self, vehicle: int, name: str, kind: int, rows: Sequence[UploadRow]) -> None:
         """Upload one part by the mission protocol (mavlink.io, microservices, mission)."""
@@ -340,7 +340,7 @@ class LinkedStacks(Stacks):
             return monitor.take(ACK) or monitor.take(REQUEST) or monitor.take(REQUEST_FLOAT)
 
         while time.monotonic() < end:
-            message = self._wait(vehicle, answer)
+            message = self._wait(answer)
             if message is None:
                 break
             if getattr(message, "mission_type", kind) != kind:

@@ -34,7 +34,7 @@ class FlightPool:
         self, warm: int = 0, worker: int = 0, notify: Callable[[str], None] = lambda _line: None
     ) -> None:
         self._fleets = FleetPool()
-        self._worker, self._notify = worker, notify
+        self._worker = worker
         self.waiting = WarmPool(warm, notify)
 
     def close(self) -> None:
@@ -68,7 +68,15 @@ class FlightPool:
             UserError: for what cannot be flown, and when a vehicle does not become ready.
         """
         if not linked:
-            return InProcessStacks(settings, controllers, self._fleets, files=files, record=record)
+            flight = InProcessStacks(settings, controllers, self._fleets, files=files, record=record)
+            try:
+                flight.settle()
+            except UserError as error:
+                if not (files and record):
+                    raise
+                flight.finish(str(error))
+                raise UserError(f"{error}; logs in {flight.directory}") from None
+            return flight
         return LinkedStacks(self.waiting.take(_key(settings)) or self._settled(settings))
 
     def _begin(self, settings: FlightSettings) -> ReadySession:
@@ -85,7 +93,7 @@ class FlightPool:
                 replace(vehicle, instance=instance.number)
                 for vehicle, instance in zip(settings.vehicles, instances, strict=True)
             )
-            session = ReadySession(replace(settings, vehicles=vehicles), self._notify)
+            session = ReadySession(replace(settings, vehicles=vehicles))
             for instance in instances:
                 session.on_end(instance.release)
             session.begin()

@@ -1,4 +1,4 @@
-"""Simulated vehicles flown step by step by a program: PX4 or the built-in flight stack, simulated time, faults."""
+"""Vehicles that a program flies step by step in simulated time, with PX4 or the built-in flight stack."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _EVENT: TypeAdapter[EventSpecification] = TypeAdapter(EventSpecification)
 class Sitl(Vehicles):
     """Vehicles with their flight stacks, ready to arm; a program advances simulated time and commands them.
 
-    Use it in a ``with`` block.  It is all of its vehicles: ``sitl.arm()`` arms each, ``sitl["b"].land()`` lands
-    one.  The built-in stack flies within this process, hundreds of times faster than real time, and the same
-    seed and calls give the same bytes; PX4 flies in lockstep as a process of its own.
+    Use it in a ``with`` block.  It is all of its vehicles: ``sitl.arm()`` arms each, ``sitl["b"].land()``
+    lands one.  The built-in stack flies within this process, hundreds of times faster than real time, and the
+    same seed and calls give the same bytes; PX4 flies in lockstep as a process of its own.
 
     Args:
         airframes: one, or a list of several: by name, file or as objects.  One that is not in a list is flown
@@ -66,9 +66,9 @@ class Sitl(Vehicles):
             places them in a row towards the east.
         spacing: m between neighbours in that row.
         yaw: rad from north, clockwise; one for all or (n,).
-        controller: of the built-in stack: ``"hector_pid"``, ``"lee"``, ``"rotors"`` or ``"FILE.py:CLASS"``; in
-            this process also a class derived from ``Controller``, or a function that takes a ``Vehicle`` and
-            returns one; a list gives each vehicle its own.  None takes the airframe's.
+        controller: of the built-in stack: ``"hector_pid"``, ``"lee"``, ``"rotors"`` or ``"FILE.py:CLASS"``;
+            in this process also a class derived from ``Controller``, or a function that takes a ``Vehicle``
+            and returns one; a list gives each vehicle its own.  None takes the airframe's.
         parameters: of the flight stacks, by PX4's names, changed from their defaults.
         faults: scheduled ones, at s from when the vehicles are ready.
         proximity: contact and downwash between vehicles; None for neither, ``"auto"`` for both where there
@@ -76,11 +76,12 @@ class Sitl(Vehicles):
         speed: simulated over wall time; inf for as fast as it goes.
         mavlink: whether the built-in stack, too, is a process that MAVSDK and QGroundControl reach.
         limits: of measures by name, with which the flight succeeds.
-        runs: where run directories are made, with logs and summary; None keeps them in memory.
+        runs: where run directories are made, with logs and summary; None keeps all in memory, but makes them
+            in ``runs`` for flight stacks that are processes.
         record: whether a flight within this process keeps truth and logs at all; without, there is neither
             ``truth`` nor verdict, and long flights of many vehicles take no memory.
         name: of the run directory.
-        pool: that keeps flight stacks ready; None makes one for this flight and its resets.
+        warm: PX4s that start and settle in the background for the next resets.
 
     Raises:
         UserError: for arguments that contradict one another, and for vehicles that do not become ready.
@@ -105,10 +106,10 @@ class Sitl(Vehicles):
         speed: float = math.inf,
         mavlink: bool = False,
         limits: Mapping[str, float | None] | None = None,
-        runs: str | Path | None = "runs",
+        runs: str | Path | None = None,
         record: bool = True,
         name: str = "sitl",
-        pool: FlightPool | None = None,
+        warm: int = 0,
     ) -> None:
         refuse_while_loading("a Sitl")
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
@@ -124,9 +125,7 @@ class Sitl(Vehicles):
         self._linked = mavlink or chosen.kind == "px4" or not math.isinf(speed)
         if self._linked and any(law is not None and not isinstance(law, str) for law in laws):
             raise UserError("controller: a flight stack of its own process takes a name or FILE.py:CLASS")
-        if self._linked and runs is None:
-            raise UserError("runs: flight stacks of their own processes need a directory for their logs")
-        self._laws = laws
+        self._laws: list[ControllerChoice] | None = laws
         settings = FlightSettings(
             tuple(
                 VehicleSettings(
@@ -152,11 +151,13 @@ class Sitl(Vehicles):
             proximity=proximity,
             limits=checked_limits(limits or {}, "limits"),
         )
+        self._own_pool: FlightPool | None
         self._files, self._kept = runs is not None, record
         self._faults = events_of(faults, settings)
         self._linked |= needs_processes(settings, self._faults)
         alone = isinstance(airframes, str | Path) or not isinstance(airframes, Sequence)
-        self._begin(settings, pool, alone)
+        self._own_pool = FlightPool(warm)
+        self._begin(settings, self._own_pool, alone)
 
     @classmethod
     def _of(
@@ -172,12 +173,12 @@ class Sitl(Vehicles):
         """A flight with these settings, ready to arm; see ``FlightPool.open``."""
         made = cls.__new__(cls)
         made._laws, made._faults = None, tuple(faults)
-        made._linked, made._files, made._kept = linked, files, True
+        made._linked, made._files, made._kept, made._own_pool = linked, files, True, None
         made._begin(settings, pool, alone)
         return made
 
-    def _begin(self, settings: FlightSettings, pool: FlightPool | None, alone: bool) -> None:
-        self._settings, self._pool, self._own_pool = settings, pool or FlightPool(), pool is None
+    def _begin(self, settings: FlightSettings, pool: FlightPool, alone: bool) -> None:
+        self._settings, self._pool = settings, pool
         self._verdict: Verdict | None = None
         super().__init__([self._open()], range(len(settings.vehicles)), alone)
 
@@ -191,6 +192,8 @@ class Sitl(Vehicles):
                 record=self._kept,
             )
         stacks.schedule(self._faults)
+        if self._own_pool is not None and self._linked:
+            self._own_pool.prepare(self._settings)
         return stacks
 
     # ------------------------------------------------------------------ vehicles and flight stacks
@@ -225,8 +228,8 @@ class Sitl(Vehicles):
         """Put all vehicles back to the start, ready to arm.
 
         The flight so far ends without a verdict, unless it was asked for.  What follows is what a new Sitl of
-        that seed does: to the byte with the built-in stack in this process; with PX4 a fresh one flies, which a
-        pool with ``warm`` flights has started ahead.
+        that seed does: to the byte with the built-in stack in this process; with PX4 a fresh one flies,
+        which was started ahead if ``warm`` is 1 or more.
 
         Args:
             seed: of all random numbers from now on; None keeps the seed.
@@ -239,8 +242,6 @@ class Sitl(Vehicles):
         self._stacks.close()
         self._verdict = None
         self._flight[0] = self._open()
-        if self._linked:
-            self._pool.prepare(self._settings)
 
     # ------------------------------------------------------------------ what happens to them
 
@@ -325,7 +326,9 @@ class Sitl(Vehicles):
         source = self._stacks.source
         before = source.speed
         source.set_speed(speed)
-        with Bus(source, BusAddress.parse(address), run=self._settings.name, directory=Path(logs) / "bus") as bus:
+        with Bus(
+            source, BusAddress.parse(address), run=self._settings.name, directory=Path(logs) / "bus"
+        ) as bus:
             try:
                 yield bus.url
             finally:
@@ -360,8 +363,8 @@ class Sitl(Vehicles):
     def close(self) -> None:
         """End the flight without judging it; safe to call twice."""
         self._stacks.close()
-        if self._own_pool:
-            self._pool.close()
+        if self._own_pool is not None:
+            self._own_pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -430,7 +433,8 @@ def events_of(
             events.append(_EVENT.validate_python(dict(event)))
         except ValidationError as error:
             faults += [
-                f"faults[{'.'.join(map(str, (i, *fault['loc'])))}]: {fault['msg']}" for fault in error.errors()
+                f"faults[{'.'.join(map(str, (i, *fault['loc'])))}]: {fault['msg']}"
+                for fault in error.errors()
             ]
     names = [vehicle.name for vehicle in settings.vehicles]
     faults += problems(events, names, [vehicle.airframe for vehicle in settings.vehicles])

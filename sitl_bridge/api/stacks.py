@@ -24,6 +24,7 @@ from sitl_bridge.core.simulation.events import EventSpecification, ScheduledEven
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.live.bus.run_source import RunSource
 from sitl_bridge.plan.plan import Plan
+from sitl_bridge.session.missions.log_stamp import stamp_since
 from sitl_bridge.session.settings import FlightSettings
 
 CHUNK = 12
@@ -51,7 +52,7 @@ class Message:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.time:.2f} s: {self.text}"
+        return f"{stamp_since(0.0, self.time)} {self.text}"
 
 
 @dataclass
@@ -119,7 +120,6 @@ class Stacks(ABC):
         targets: what each vehicle is to follow, sent again every CHUNK steps; None for nothing.
         sticks: of each vehicle's remote control, sent likewise: forward, right, throttle, clockwise, each
             -1..1 but the throttle, 0..1; None until there is one.
-        messages: status texts so far, oldest first.
         ready_at: us of simulated time at which the vehicles were ready.
     """
 
@@ -192,7 +192,8 @@ class Stacks(ABC):
 
     @property
     @abstractmethod
-    def messages(self) -> list[Message]: ...
+    def messages(self) -> list[Message]:
+        """Status texts so far, oldest first."""
 
     @property
     @abstractmethod
@@ -254,18 +255,39 @@ class Stacks(ABC):
     def mission(self, vehicle: int) -> MissionProgress:
         """How far a vehicle is in its mission."""
 
-    @abstractmethod
     def send(self, vehicle: int, message: Any) -> None:
-        """Send a vehicle a MAVLink message."""
+        """Send a vehicle a MAVLink message.
 
-    @abstractmethod
+        Raises:
+            UserError: where the flight stacks are within this process.
+        """
+        del vehicle, message
+        raise self._no_mavlink("send")
+
     def received(self, vehicle: int, number: int) -> Any:
-        """The last MAVLink message of an id that a vehicle has sent; None before it has sent one."""
+        """The last MAVLink message of an id that a vehicle has sent; None before it has sent one.
+
+        Raises:
+            UserError: as ``send``.
+        """
+        del vehicle, number
+        raise self._no_mavlink("received")
 
     @property
-    @abstractmethod
     def urls(self) -> tuple[str, ...]:
-        """Where MAVSDK reaches each vehicle; from the first use on, simulated time passes by itself."""
+        """Where MAVSDK reaches each vehicle; from the first use on, simulated time passes by itself.
+
+        Raises:
+            UserError: as ``send``.
+        """
+        raise self._no_mavlink("url")
+
+    @staticmethod
+    def _no_mavlink(what: str) -> UserError:
+        return UserError(
+            f"{what}: this flight of the built-in stack is within this process, where there is no MAVLink;"
+            " give sb.Sitl mavlink=True (of a pytest fixture: take the url before the first command)"
+        )
 
     # ------------------------------------------------------------------ faults and the end
 

@@ -145,9 +145,7 @@ class Statements:
             raise UserError("stayed_inside: give a limit: north, east, height, radius or speed")
         return _all(verdicts)
 
-    def landed_within(
-        self, distance: float, of: ArrayLike | None = None
-    ) -> FlightCheck:
+    def landed_within(self, distance: float, of: ArrayLike | None = None) -> FlightCheck:
         """Whether a vehicle has flown, and stands disarmed within a horizontal distance of a place.
 
         Args:

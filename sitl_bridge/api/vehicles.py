@@ -1,4 +1,4 @@
-"""Vehicles that a program flies by commands: the same verbs for PX4 and the built-in stack, in simulated time."""
+"""The verbs by which a program flies vehicles: the same for PX4 and the built-in stack, in simulated time."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Vehicles(VehicleArrays, Statements):
 
     ``sitl`` itself is all vehicles, ``sitl.vehicle`` the only one, ``sitl["a"]`` one by name or number,
     ``sitl[["a", "c"]]`` and ``sitl[2:]`` several.  One vehicle's states are without a vehicle axis, those of
-    several have it first.  Positions are NED in m from the world's origin.  Simulated time passes only in calls that
-    wait, and stands still in between.  A refusal is a ``UserError`` with the vehicle and what its flight
-    stack said.
+    several have it first.  Positions are NED in m from the world's origin.  Simulated time passes only in
+    calls that wait, and stands still in between.  A refusal is a ``UserError`` with the vehicle and what its
+    flight stack said.
     """
 
     def __init__(self, flight: list[Stacks], numbers: Sequence[int], alone: bool) -> None:
@@ -387,9 +387,7 @@ class Vehicles(VehicleArrays, Statements):
                 left[i] = self._away(i, np.array(target.position))
         return self._pick(left)
 
-    def set_velocity(
-        self, velocity: ArrayLike, yaw: ArrayLike | None = None, *, frame: str = "ned"
-    ) -> None:
+    def set_velocity(self, velocity: ArrayLike, yaw: ArrayLike | None = None, *, frame: str = "ned") -> None:
         """Fly with a velocity; returns at once, ``run`` lets time pass.
 
         Args:
@@ -438,17 +436,13 @@ class Vehicles(VehicleArrays, Statements):
         headings = [UNSET] * len(self)
         if yaw is not None:
             headings = self._rows(np.reshape(yaw, (-1, 1)), 1, f"{what}: yaw")[:, 0].tolist()
-        self._lead(
-            what,
-            [
-                Target(**{name: tuple(values[k]) for name, values in rows.items()}, yaw=heading, body=body)
-                for k, heading in enumerate(headings)
-            ],
-        )
+        targets = [Target(yaw=heading, body=body) for heading in headings]
+        for name, values in rows.items():
+            for target, row in zip(targets, values, strict=True):
+                setattr(target, name, tuple(row))
+        self._lead(what, targets)
 
-    def set_attitude(
-        self, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, *, thrust: float
-    ) -> None:
+    def set_attitude(self, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, *, thrust: float) -> None:
         """Fly with an attitude; returns at once.
 
         Args:
@@ -464,9 +458,7 @@ class Vehicles(VehicleArrays, Statements):
         attitude = quaternion_from_euler(roll, pitch, yaw)
         self._lead("set_attitude", [Target(attitude=attitude, thrust=thrust) for _ in self._numbers])
 
-    def set_rates(
-        self, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, *, thrust: float
-    ) -> None:
+    def set_rates(self, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, *, thrust: float) -> None:
         """Fly with angular velocities in rad/s, body FRD; else as ``set_attitude``."""
         self._check_thrust("set_rates", (roll, pitch, yaw), thrust)
         rates = (float(roll), float(pitch), float(yaw))
@@ -533,18 +525,18 @@ class Vehicles(VehicleArrays, Statements):
 
     # ------------------------------------------------------------------ missions, modes, parameters, MAVLink
 
-    def fly_plan(self, *plans: str | Path | Plan, wait: bool = True) -> None:
+    def fly_plan(self, *plans: str | Path | Plan, limit: float = math.inf) -> None:
         """Fly plans of QGroundControl from the ground to the ground.
 
         A vehicle whose plan ends in the air returns home.
 
         Args:
             plans: one for each vehicle, or one for all of them.
-            wait: whether to return only when all have landed.
+            limit: s of simulated time in which all have landed; each plan has a generous one of its own.
 
         Raises:
-            UserError: for a faulty plan, and when a flight stack refuses it, ends it by itself or does not end
-                it in time.
+            UserError: for a faulty plan, and when a flight stack refuses it, ends it by itself or does not
+                end it in time.
         """
         place = self._core.world.specification.origin
         loaded = [plan if isinstance(plan, Plan) else load_plan(Path(plan)) for plan in plans]
@@ -564,12 +556,13 @@ class Vehicles(VehicleArrays, Statements):
             vehicle.set_mode("Mission")
         for flight in flights:
             flight.begin()
-        while wait:
+        end = self.time + limit
+        while not all(flight.landed for flight in flights):
+            if self.time > end:
+                raise UserError(f"the time limit of {limit:g} s of simulated time has passed")
             self._stacks.advance(self._stacks.steps_to_look)
             for flight in flights:
                 flight.follow()
-            if all(flight.landed for flight in flights):
-                return
 
     def set_mode(self, name: str) -> None:
         """Switch to a flight mode by PX4's name, such as ``"Hold"``; set-points are no longer sent.
@@ -617,13 +610,15 @@ class Vehicles(VehicleArrays, Statements):
         Raises:
             UserError: for an unknown command, and for a vehicle that refuses it or does not answer.
         """
-        number = command
+        number: int | None
         if isinstance(command, str):
             name = f"MAV_CMD_{command.removeprefix('MAV_CMD_')}"
             number = getattr(mavlink, name, None)
             if number is None:
                 raise UserError(f"there is no command {name} in MAVLink's common messages")
-        self._command_each(str(command), int(number), *params)
+        else:
+            number = command
+        self._command_each(str(command), number, *params)
 
     def send(self, message: Any) -> None:
         """Send a MAVLink message, made with pymavlink's ``dialects.v20.common``; needs ``mavlink=True``."""

@@ -86,16 +86,13 @@ def _prepare_stack() -> None:
 
 
 def _fly_in_process() -> None:
-    """Let vehicles of one process stand for a moment: one alone, and two with logs."""
-    from sitl_bridge.api.fleet import Fleet
-    from sitl_bridge.core.dynamics.proximity import Proximity
+    """Let vehicles of one process stand for a moment: one that keeps nothing, and two with logs."""
+    from sitl_bridge.api.sitl import Sitl
 
-    with Fleet("iris") as fleet:
-        fleet.run(1.0)
-    pair = ["iris", "iris"]
-    with tempfile.TemporaryDirectory() as place, Fleet(pair, proximity=Proximity(), logs=place) as fleet:
-        fleet.record()
-        fleet.run(1.0)
+    with Sitl("iris", record=False) as flight:
+        flight.run(1.0)
+    with tempfile.TemporaryDirectory() as place, Sitl(["iris", "iris"], runs=place) as flight:
+        flight.run(1.0)
 
 
 PARTS = (

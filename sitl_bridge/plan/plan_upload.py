@@ -1,8 +1,7 @@
 """A plan in the form in which an autopilot takes it: rows of mission, geofence and rally points.
 
-``session/missions/plan_runner.py`` sends them over MAVLink; ``lab/campaign/plan_flight.py`` gives them to
-a built-in
-stack in the same process.
+``session/missions/plan_runner.py`` sends them over MAVSDK, ``api/linked.py`` over the monitor's link;
+``api/in_process.py`` gives them to a built-in stack in the same process.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import pytest
 
 if TYPE_CHECKING:
+    from sitl_bridge.api.pool import FlightPool
+    from sitl_bridge.api.sitl import Sitl
     from sitl_bridge.api.world_choice import World
-    from sitl_bridge.testing.flight_choice import FlightChoice
-    from sitl_bridge.testing.flight_desk import DeferredFlight, FlightDesk
-    from sitl_bridge.testing.sitl_flight import SitlFlight
+    from sitl_bridge.testing.flights import ChosenFlight, DeferredFlight
 
 BUILT_IN, PX4 = "built-in", "px4"
 MARKERS = (
@@ -33,7 +33,8 @@ MARKERS = (
     "speed(factor): simulated over wall time; as fast as it goes without",
     "parameters(NAME=value, ...): of the flight stack",
 )
-_flights: pytest.StashKey[FlightDesk] = pytest.StashKey()
+_flights: pytest.StashKey[FlightPool] = pytest.StashKey()
+_place: pytest.StashKey[Path] = pytest.StashKey()
 _open: pytest.StashKey[list[DeferredFlight]] = pytest.StashKey()
 _failed: pytest.StashKey[bool] = pytest.StashKey()
 _next: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
@@ -90,39 +91,41 @@ def world() -> World:
 
 
 @pytest.fixture
-def sitl(request: pytest.FixtureRequest, world: World) -> Iterator[SitlFlight]:
-    """One vehicle, ready to arm: :class:`sitl_bridge.testing.sitl_flight.SitlFlight`."""
+def sitl(request: pytest.FixtureRequest, world: World) -> Iterator[Sitl]:
+    """One vehicle, ready to arm: :class:`sitl_bridge.Sitl`."""
     yield from _flight(request, world, 1)
 
 
 @pytest.fixture
-def fleet(request: pytest.FixtureRequest, world: World) -> Iterator[SitlFlight]:
+def fleet(request: pytest.FixtureRequest, world: World) -> Iterator[Sitl]:
     """Several vehicles, ready to arm: those of the marker ``airframe``, or two iris."""
     yield from _flight(request, world, None)
 
 
-def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> Iterator[SitlFlight]:
+def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> Iterator[Sitl]:
     from sitl_bridge.base.errors import UserError
-    from sitl_bridge.testing.flight_desk import DeferredFlight
+    from sitl_bridge.testing.flights import DeferredFlight
 
     item, fault = request.node, ""
     try:
-        choice = _choice(item, world, count)
+        chosen = _choice(
+            item, world, count, _runs(request.config, request.getfixturevalue("tmp_path_factory"))
+        )
     except UserError as error:
         fault = str(error)
     if fault:
         pytest.fail(fault, pytrace=False)
-    flights = _flights_of(request.config, request.getfixturevalue("tmp_path_factory"))
+    pool = _pool_of(request.config)
 
-    def begin(linked: bool) -> SitlFlight:
-        begun = flights.open(choice, _run_name(item), linked=linked or _is_asynchronous(item))
-        _prepare_next(item, flights)
+    def begin(linked: bool) -> Sitl:
+        begun = chosen.open(pool, linked=linked or _is_asynchronous(item))
+        _prepare_next(item, pool, chosen.settings.runs)
         return begun
 
     flight = DeferredFlight(begin)
     item.stash.setdefault(_open, []).append(flight)
     try:
-        yield cast("SitlFlight", flight)
+        yield cast("Sitl", flight)
     finally:
         failed = item.stash.get(_failed, False)
         flight.end(keep=failed or request.config.getoption("--sitl-runs") is not None)
@@ -145,24 +148,24 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     item.stash[_next] = items[at:] if follows else [] if nextitem is None else [nextitem]
 
 
-def _prepare_next(item: pytest.Item, flights: FlightDesk) -> None:
+def _prepare_next(item: pytest.Item, pool: FlightPool, runs: Path) -> None:
     """Start the flight stacks of the next tests that need processes."""
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.base.errors import UserError
 
     for other in item.stash.get(_next, []):
-        if len(flights.pool) >= flights.pool.most:
+        if len(pool.waiting) >= pool.waiting.most:
             return
         names = getattr(other, "fixturenames", ())
         count = 1 if "sitl" in names else None
         if not {"sitl", "fleet"} & set(names) or _own_world(other) or other.get_closest_marker("skip"):
             continue
         try:
-            choice = _choice(other, World(), count)
+            chosen = _choice(other, World(), count, runs)
         except (UserError, pytest.skip.Exception):
             continue
-        if choice.needs_processes or _is_asynchronous(other):
-            flights.prepare(choice, _run_name(other))
+        if chosen.needs_processes or _is_asynchronous(other):
+            pool.prepare(chosen.settings)
 
 
 def _own_world(item: pytest.Item) -> bool:
@@ -177,28 +180,31 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.stash[_flights].close()
 
 
-def _choice(item: pytest.Item, world: World, count: int | None) -> FlightChoice:
+def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> ChosenFlight:
     """What a test flies, by its markers.
 
     Raises:
         UserError: for a marker that does not fit.
     """
     from sitl_bridge.base.errors import UserError
-    from sitl_bridge.testing.flight_choice import choice_of
+    from sitl_bridge.testing.flights import flight_of
 
     airframes = _arguments(item, "airframe")
     if count == 1 and len(airframes) > 1:
         raise UserError(f"marker airframe: sitl is one vehicle, not {len(airframes)}; take the fixture fleet")
     parameters = item.get_closest_marker("parameters")
-    return choice_of(
+    return flight_of(
         airframes or (["iris"] * (count or 2)),
         world,
         _argument(item, "wind", None),
         _arguments(item, "faults"),
+        {} if parameters is None else parameters.kwargs,
+        _px4(item),
+        alone=count == 1,
+        name=_run_name(item),
+        runs=runs,
         seed=_argument(item, "seed", item.config.getoption("--sitl-seed")),
         speed=float(_argument(item, "speed", float("inf"))),
-        px4=_px4(item),
-        parameters={} if parameters is None else dict(parameters.kwargs),
     )
 
 
@@ -245,9 +251,20 @@ def _notify(line: str) -> None:
     print(f"sitl-bridge: {line}", file=sys.__stderr__, flush=True)
 
 
-def _flights_of(config: pytest.Config, factory: pytest.TempPathFactory) -> FlightDesk:
+def _runs(config: pytest.Config, factory: pytest.TempPathFactory) -> Path:
+    """Where this process makes run directories."""
+    if _place not in config.stash:
+        given = config.getoption("--sitl-runs")
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        config.stash[_place] = (
+            factory.mktemp("sitl", numbered=True) if given is None else Path(given) / worker
+        )
+    return config.stash[_place]
+
+
+def _pool_of(config: pytest.Config) -> FlightPool:
+    from sitl_bridge.api.pool import FlightPool
     from sitl_bridge.base.kernels.announcement import announced
-    from sitl_bridge.testing.flight_desk import FlightDesk
 
     if _flights not in config.stash:
         terminal = config.stash[_terminal]
@@ -259,11 +276,8 @@ def _flights_of(config: pytest.Config, factory: pytest.TempPathFactory) -> Fligh
             )
         )
         config.add_cleanup(shown.close)
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-        given = config.getoption("--sitl-runs")
-        runs = factory.mktemp("sitl", numbered=True) if given is None else Path(given) / worker
-        number = int(worker.removeprefix("gw") or 0)
-        config.stash[_flights] = FlightDesk(runs, number, config.getoption("--sitl-warm"), _notify)
+        number = int(os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw") or 0)
+        config.stash[_flights] = FlightPool(config.getoption("--sitl-warm"), number, _notify)
     return config.stash[_flights]
 
 
@@ -284,17 +298,14 @@ def pytest_runtest_makereport(
     return report
 
 
-def _account(flight: SitlFlight, call: pytest.CallInfo[None]) -> str:
+def _account(flight: Sitl, call: pytest.CallInfo[None]) -> str:
     from sitl_bridge.base.error_log import ErrorLog
+    from sitl_bridge.testing.flights import describe, finish
 
     reason = "" if call.excinfo is None else call.excinfo.exconly(tryshort=True).splitlines()[0]
-    lines = flight.describe()
+    lines = describe(flight)
     errors = ErrorLog(lines.append)
     files = [f"run directory: {flight.directory}"]
     with errors.guard("writing of the summary"):
-        files = [f"{name}: {path}" for name, path in flight.finish(reason or "the test failed")]
-    verdict = flight.verdict
-    if verdict is not None:
-        files.append(f"verdict: {verdict.word}: {'; '.join(verdict.reasons)}")
-        files += [f"note: {note}" for note in verdict.notes]
+        files = finish(flight, reason or "the test failed")
     return "\n".join([*files, *lines])

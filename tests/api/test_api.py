@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from support.paths import DOCS, MISSIONS, ROOT
 
 import sitl_bridge as sb
+from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.base.user_file import load_class, place_of
 
 EXAMPLES = MISSIONS / "api"
@@ -53,8 +54,8 @@ class Height(sb.CustomSensor):
 
 
 @pytest.fixture
-def fleet() -> Iterator[sb.Fleet]:
-    with sb.Fleet(["iris", "iris"], names=["a", "b"], spacing=4.0, controller=["lee", None], seed=2) as made:
+def fleet() -> Iterator[sb.Sitl]:
+    with sb.Sitl(["iris", "iris"], names=["a", "b"], spacing=4.0, controller=["lee", None], seed=2) as made:
         yield made
 
 
@@ -76,93 +77,187 @@ def test_the_public_names_are_those_of_the_documentation() -> None:
     for name in sb.__all__:
         assert getattr(sb, name).__doc__
         assert name in dir(sb)
-    with pytest.raises(AttributeError, match="no attribute 'Flet'"):
-        sb.Flet  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Stil'"):
+        sb.Stil  # noqa: B018
     assert (ROOT / "sitl_bridge" / "py.typed").is_file()
 
 
 # ---------------------------------------------------------------- a fleet
 
 
-def test_a_fleet_flies_commands_and_records_every_step(fleet: sb.Fleet, tmp_path: Path) -> None:
-    with fleet.record(tmp_path / "truth.npy") as log:
-        fleet.arm()
-        fleet.takeoff(3.0)
-        up = fleet.time
-        fleet.goto([[3.0, 0.0, -5.0], [3.0, 4.0, -5.0]], yaw=0.5)
-        fleet.run(10.002)
+def test_a_fleet_flies_commands_and_keeps_every_step(fleet: sb.Sitl) -> None:
+    assert fleet.time == 0.0
+    fleet.arm()
+    fleet.take_off(3.0)
+    up = fleet.time
+    fleet.go_to([[3.0, 0.0, -5.0], [3.0, 4.0, -5.0]], yaw=0.5, wait=False)
+    fleet.run(10.002)
     assert fleet.time == pytest.approx(up + 10.0, abs=1e-9)  # whole steps of 4 ms, not updates of 48 ms
-    assert log.position.shape == (round(fleet.time / 0.004), 2, 3)
-    np.testing.assert_allclose(np.diff(log.time), 0.004, atol=1e-9)
-    np.testing.assert_array_equal(log.position[-1], fleet.position)
-    assert fleet.arrived(0.5).all()
+    truth = fleet.truth
+    assert truth["position"].shape == (round(fleet.time / 0.004), 2, 3)
+    np.testing.assert_allclose(np.diff(truth.time), 0.004, atol=1e-9)
+    np.testing.assert_array_equal(truth.position[-1], fleet.position)
+    np.testing.assert_array_equal(fleet["b"].truth.position[-1], fleet.position[1])
+    assert (fleet.distance_left < 0.5).all()
     off = np.abs(fleet.position - [[3.0, 0.0, -5.0], [3.0, 4.0, -5.0]])
     assert off[:, :2].max() < 1.0
     assert off[:, 2].max() < 3.0  # heights are off by the satellite receiver's error when it was switched on
-    assert fleet.modes == ("Offboard", "Offboard")
-    assert log.armed[-1].all()
-    again = sb.TruthTable.load(tmp_path / "truth.npy", fleet.names)
-    np.testing.assert_array_equal(again.attitude, log.attitude)
+    assert fleet.mode == ("Offboard", "Offboard")
+    assert truth.armed[-1].all()
     fleet.land()
     assert not fleet.armed.any()
     assert fleet.on_ground.all()
     assert any(m.vehicle == "b" and "Takeoff detected" in m.text for m in fleet.messages)
+    verdict = fleet.verdict
+    verdict.check()
+    assert {one.vehicle for one in verdict.measures} >= {"a", "b"}
 
 
 def test_velocities_and_trajectories_are_followed_and_one_vehicle_alone_can_be_commanded(
-    fleet: sb.Fleet,
+    fleet: sb.Sitl,
 ) -> None:
     fleet.arm()
-    fleet.takeoff(2.0)
-    fleet.set_velocity([1.0, 0.0, 0.0], vehicles="b")
+    fleet.take_off(2.0)
+    fleet["b"].set_velocity([1.0, 0.0, 0.0])
     fleet.run(4.0)
-    assert fleet.velocity[1] == pytest.approx([1.0, 0.0, 0.0], abs=0.4)
-    assert fleet.modes == ("Hold", "Offboard")
+    assert fleet["b"].velocity == pytest.approx([1.0, 0.0, 0.0], abs=0.4)
+    assert fleet.mode == ("Hold", "Offboard")
     begin = fleet.time
 
-    def along(fleet: sb.Fleet) -> None:
+    def along(fleet: sb.Sitl) -> None:
         t = fleet.time - begin
-        fleet.follow([0.5 * t, 0.0, -3.0], velocity=[0.5, 0.0, 0.0], acceleration=[0.0, 0.0, 0.0], vehicles=0)
+        fleet[0].follow([0.5 * t, 0.0, -3.0], velocity=[0.5, 0.0, 0.0], acceleration=[0.0, 0.0, 0.0])
 
     fleet.run(4.0, each=along)
-    assert fleet.estimated_position[0] == pytest.approx([2.0, 0.0, -3.0], abs=0.6)
-    fleet.hold("b")
+    assert fleet[0].estimated_position == pytest.approx([2.0, 0.0, -3.0], abs=0.6)
+    fleet["b"].hold()
     fleet.run_until(lambda fleet: np.abs(fleet.velocity[1]) < 0.4, limit=20.0)
-    fleet.return_home(["a"])
+    fleet[["a"]].return_home()
     assert fleet.armed.tolist() == [False, True]
+
+
+def test_attitudes_rates_sticks_and_body_velocities_move_a_vehicle() -> None:
+    with sb.Sitl("iris", seed=1) as sitl:
+        drone = sitl.vehicle
+        drone.arm()
+        drone.take_off(20.0)
+        drone.go_to(north=0.0, east=0.0, height=20.0, yaw=np.pi / 2)
+        drone.set_velocity([2.0, 0.0, 0.0], frame="body")
+        drone.run(3.0)
+        assert drone.velocity == pytest.approx([0.0, 2.0, 0.0], abs=0.4)
+        drone.set_attitude(roll=0.2, yaw=np.pi / 2, thrust=0.5)
+        drone.run(1.0)
+        assert euler_angles(*drone.attitude)[0] == pytest.approx(0.2, abs=0.03)
+        drone.set_rates(yaw=0.5, thrust=0.5)
+        drone.run(0.5)
+        assert drone.angular_velocity[2] == pytest.approx(0.5, abs=0.1)
+        drone.sticks(throttle=0.8)
+        drone.run(4.0)
+        assert drone.mode == "Position"
+        assert drone.velocity[2] < -0.5
+        drone.hold()
+        drone.run(5.0)
+        assert drone.mode == "Hold"  # not lost: the remote control stays on
+        with pytest.raises(sb.UserError, match=r"sticks: forward, right and clockwise are within -1 to 1"):
+            drone.sticks(forward=2.0)
+
+
+def test_parameters_commands_and_modes_go_by_name() -> None:
+    with sb.Sitl("iris", record=False) as sitl:
+        drone = sitl.vehicle
+        drone.set_parameter("MPC_XY_VEL_MAX", 3.0)
+        assert drone.parameter("MPC_XY_VEL_MAX") == 3.0
+        with pytest.raises(sb.UserError, match="has no parameter NO_SUCH"):
+            drone.parameter("NO_SUCH")
+        drone.arm()
+        drone.set_mode("Takeoff")
+        drone.command("COMPONENT_ARM_DISARM", 0.0, 21196.0)
+        assert not drone.armed
+        with pytest.raises(sb.UserError, match="there is no command MAV_CMD_FLY_TO_THE_MOON"):
+            drone.command("FLY_TO_THE_MOON")
+        with pytest.raises(sb.UserError, match="there is no flight mode 'Holt', did you mean 'Hold'"):
+            drone.set_mode("Holt")
+        with pytest.raises(sb.UserError, match=r"no MAVLink; give sb\.Sitl mavlink=True"):
+            drone.received("ATTITUDE")
+        with pytest.raises(sb.UserError, match="keeps no record"):
+            _ = sitl.verdict
+
+
+def test_a_fault_lasts_as_long_as_its_block_and_is_noted(tmp_path: Path) -> None:
+    with sb.Sitl("iris", runs=tmp_path) as sitl:
+        drone = sitl.vehicle
+        drone.arm()
+        drone.take_off(5.0)
+        with sitl.fault(sb.faults.SensorFault(sensor="gps")):
+            sitl.run(1.0)
+            began = sitl.sensor("gps")["latitude"]
+            sitl.run(1.0)
+            assert sitl.sensor("gps")["latitude"] == began
+        sitl.run(1.0)
+        assert sitl.sensor("gps")["latitude"] != began
+        sitl.set_wind("6@0")
+        sitl.run(0.1)
+        assert drone.wind == pytest.approx([-6.0, 0.0, 0.0])
+        sitl.place((3.0, 3.0, -2.0))
+        assert np.linalg.norm(drone.position - [3.0, 3.0, -2.0]) < 0.5
+        with pytest.raises(sb.UserError, match="motors 1 to 4"):
+            sitl.fault(sb.faults.MotorLoss(motor=9))
+        with pytest.raises(sb.ConfigurationError, match="at, s of simulated time"):
+            sb.Sitl("iris", faults=[{"kind": "motor_loss", "motor": 1}])
+    events = json.loads((sitl.directory / "run.json").read_text(encoding="utf-8"))["events"]
+    assert [event["kind"] for event in events] == ["sensor_fault", "wind_change", "teleport"]
+    assert events[0]["lasts"] == pytest.approx(2.0)
+
+
+def test_a_plan_is_flown_and_judged_and_a_faulty_one_refused(tmp_path: Path) -> None:
+    with sb.Sitl("iris", runs=tmp_path) as sitl:
+        sitl.vehicle.fly_plan(MISSIONS / "square.plan")
+        sitl.verdict.check()
+    summary = json.loads((sitl.directory / "summary.json").read_text(encoding="utf-8"))
+    assert summary["verdict"]["word"] == "succeeded"
+    far = sb.World(origin=(10.0, 20.0, 30.0))
+    with sb.Sitl("iris", world=far) as sitl, pytest.raises(sb.UserError, match="plan is for another place"):
+        sitl.vehicle.fly_plan(MISSIONS / "square.plan")
+    with sb.Sitl("iris") as sitl, pytest.raises(sb.UserError, match="time limit of 5 s"):
+        sitl.vehicle.fly_plan(MISSIONS / "square.plan", limit=5.0)
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
     def flown(seed: int) -> bytes:
         world = sb.World(wind="4@270,turbulence=light")
-        with sb.Fleet("iris", world=world, controller=Hover, seed=seed) as fleet, fleet.record() as log:
+        with sb.Sitl("iris", world=world, controller=Hover, seed=seed) as fleet:
             fleet.arm()
             fleet.run(1.0)
-        return log.rows.tobytes()
+            return bytes(fleet.truth.rows.tobytes())
 
     assert flown(1) == flown(1)
     assert flown(1) != flown(2)
 
 
-def test_what_a_fleet_cannot_do_is_refused_with_vehicle_and_reason(fleet: sb.Fleet) -> None:
-    with pytest.raises(sb.UserError, match=r"vehicle a \(iris\) refuses to goto: it is not armed"):
-        fleet.goto([[0.0, 0.0, -2.0]] * 2)
+def test_what_a_fleet_cannot_do_is_refused_with_vehicle_and_reason(fleet: sb.Sitl) -> None:
+    with pytest.raises(sb.UserError, match=r"vehicle a \(iris\) refuses to go_to: it is not armed"):
+        fleet.go_to([[0.0, 0.0, -2.0]] * 2)
     with pytest.raises(sb.UserError, match="there is no vehicle 'c'; there are a, b"):
-        fleet.arm("c")
-    with pytest.raises(sb.UserError, match=r"not ready to arm within 0\.1 s .* vehicle b \(iris\): \w"):
-        fleet.arm("b", limit=0.1)
+        fleet["c"].arm()
+    with fleet.fault({"at": 0, "kind": "sensor_fault", "sensor": "imu", "vehicles": ["b"]}):
+        fleet.run(3.0)
+        with pytest.raises(sb.UserError, match=r"not ready to arm within 0\.1 s .* vehicle b \(iris\): \w"):
+            fleet["b"].arm(limit=0.1)
+    fleet.reset()
     fleet.arm()
-    with pytest.raises(sb.UserError, match=r"goto: position: 2 rows of 3 are needed, not .* \(3, 3\)"):
-        fleet.goto(np.zeros((3, 3)))
+    with pytest.raises(sb.UserError, match=r"go_to: position: 2 rows of 3 are needed, not .* \(3, 3\)"):
+        fleet.go_to(np.zeros((3, 3)))
     with pytest.raises(sb.UserError, match=r"the figures for vehicle b \(iris\) are not finite"):
-        fleet.goto([[0.0, 0.0, -2.0], [0.0, np.nan, -2.0]])
-    fleet.takeoff(2.0, "a")
+        fleet.go_to([[0.0, 0.0, -2.0], [0.0, np.nan, -2.0]])
+    fleet["a"].take_off(2.0)
     with pytest.raises(sb.UserError, match=r"vehicle a \(iris\) refuses to disarm: .* not landed"):
         fleet.disarm()
     with pytest.raises(sb.UserError, match=r"condition has not become true within 0\.1 s"):
         fleet.run_until(lambda _fleet: False, limit=0.1)
     with pytest.raises(sb.UserError, match="-1 s is not a duration"):
         fleet.run(-1)
+    with pytest.raises(sb.UserError, match=r"vehicle: there are several; take sitl\[name\] of a, b"):
+        _ = fleet.vehicle
 
 
 @pytest.mark.parametrize(
@@ -180,7 +275,7 @@ def test_what_a_fleet_cannot_do_is_refused_with_vehicle_and_reason(fleet: sb.Fle
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(sb.UserError, match=message):
-        sb.Fleet(["iris", "iris"], **arguments)
+        sb.Sitl(["iris", "iris"], **arguments)
 
 
 def test_a_recording_is_thinned_and_there_is_one_at_a_time(tmp_path: Path) -> None:
@@ -219,7 +314,7 @@ def test_tables_for_pandas_and_xarray_or_a_clear_message() -> None:
 
 def test_custom_sensors_are_sampled_in_fleets_and_simulations() -> None:
     airframe = sb.Airframe.load("iris").with_sensor(Height, rate=50.0, scale=2.0)
-    with sb.Fleet([airframe, "iris"]) as fleet:
+    with sb.Sitl([airframe, "iris"]) as fleet:
         fleet.run(0.1)
         samples = fleet.sensor("Height")
         assert samples["height"][0] == pytest.approx(-2.0 * fleet.position[0, 2], abs=0.02)
@@ -330,7 +425,7 @@ def test_a_controller_s_class_is_found_by_another_process_or_refused(tmp_path: P
         sb.fly(MISSIONS / "square.plan", controller=typed["Typed"], runs=tmp_path)
 
 
-@pytest.mark.parametrize("call", ["sb.Fleet('iris')", "sb.fly('x.plan', controller=Mine)", "sb.serve()"])
+@pytest.mark.parametrize("call", ["sb.Sitl('iris')", "sb.fly('x.plan', controller=Mine)", "sb.serve()"])
 def test_a_script_that_names_its_own_class_cannot_run_itself_without_end(tmp_path: Path, call: str) -> None:
     script = tmp_path / "study.py"
     script.write_text(f"import sitl_bridge as sb\nclass Mine(sb.Controller):\n    pass\n{call}\n")
@@ -351,7 +446,7 @@ def test_serve_serves_within_its_block(
     assert not session.server.running
 
 
-def test_a_fleet_is_published_on_the_bus(fleet: sb.Fleet, tmp_path: Path) -> None:
+def test_a_fleet_is_published_on_the_bus(fleet: sb.Sitl, tmp_path: Path) -> None:
     with fleet.publish("embedded", speed=np.inf, logs=tmp_path) as url:
         assert re.fullmatch(r"mqtt://127\.0\.0\.1:\d+", url)
         fleet.run(0.5)

@@ -85,12 +85,17 @@ def test_what_does_not_fit_is_refused_in_one_sentence(make: Any, said: str) -> N
 def test_contacts_with_objects_are_listed_and_become_events_of_the_bus() -> None:
     rows = np.zeros(1, CONTACT)
     rows[0] = (5_250_000, 1, 0, 2, 4.5, (3.0, 1.0, -2.0))
-    core = SimpleNamespace(
-        contacts=rows, start=1_000_000, world=SimpleNamespace(scene=SimpleNamespace(names=("garage",)))
-    )
-    arrays = VehicleArrays()
-    arrays.names, arrays._core = ("a", "b"), cast("Simulation", core)
-    assert arrays.contacts == [(4.25, "b", "garage", "rotor 2", 4.5, (3.0, 1.0, -2.0))]
+    world = SimpleNamespace(scene=SimpleNamespace(names=("garage",)))
+    core = SimpleNamespace(contacts=rows, start=1_000_000, names=("a", "b"), world=world)
+
+    class Arrays(VehicleArrays):
+        names, _numbers = ("a", "b"), [0, 1]
+
+        @property
+        def _core(self) -> Simulation:
+            return cast("Simulation", core)
+
+    assert Arrays().contacts == [(4.25, "b", "garage", "rotor 2", 4.5, (3.0, 1.0, -2.0))]
     snapshot = SimulationSnapshot(4.3, {}, {}, {}, {}, [], listed_contacts(cast("Simulation", core)))
     ((vehicle, event),) = sampling.contacts(snapshot, 0)
     assert vehicle == 1

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from support.paths import ROOT
 
+import sitl_bridge as sb
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.stack import TICK
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification
-from sitl_bridge.testing.sitl_flight import SitlFlight
 
 TAKEOFF, LAND, ARM, DO_SET_MODE = 22, 21, 400, 176
 AIRFRAMES = sorted(path.stem for path in (ROOT / "airframes").glob("*.yaml"))
@@ -55,17 +55,17 @@ FOUR = [flight("iris"), flight("iris", wind=8.0), flight("hummingbird"), flight(
 
 
 @pytest.mark.parametrize((), FOUR)
-def test_it_takes_off_holds_lands_and_disarms(sitl: SitlFlight) -> None:
+def test_it_takes_off_holds_lands_and_disarms(sitl: sb.Sitl) -> None:
     sitl.arm()
-    sitl.takeoff(4.0)
+    sitl.take_off(4.0)
     sitl.run(6.0)
     held = sitl.position.copy()
     assert -held[2] == pytest.approx(4.0, abs=0.5)
     assert math.hypot(held[0], held[1]) < 1.5  # the GPS' own error
     sitl.land()
     assert sitl.landed_within(1.5, of=held[:2])
-    assert sitl.track.velocity[:, 0, 2].max() < 1.2  # MPC_LAND_SPEED 0.7 m/s
-    texts = [line.partition("] ")[2] for line in sitl.messages()]
+    assert sitl.truth.velocity[:, 2].max() < 1.2  # MPC_LAND_SPEED 0.7 m/s
+    texts = [message.text for message in sitl.messages]
     assert texts[-2:] == ["Landing detected", "Disarmed by auto disarm land"]
 
 

@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from support.paths import MISSIONS, ROOT
 
-from sitl_bridge.api.fleet import Fleet
+from sitl_bridge.api.in_process import InProcessStacks
+from sitl_bridge.api.sitl import Sitl
 from sitl_bridge.autopilot.main import LinkedStack, connect
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.process import Configuration
@@ -153,19 +154,19 @@ def test_a_vehicle_flies_the_same_alone_and_among_others() -> None:
 
 def test_no_position_is_rejected_in_calm_flights_and_at_touch_down() -> None:
     """Touch-downs of 0.5 to 0.6 m/s; in seed 110 a velocity is off by 5.2 deviations of its noise."""
-    with Fleet("iris") as fleet:
+    with Sitl("iris", record=False) as sitl:
         for seed in (100, 110, 111, 127, 155):
-            fleet.reset(seed)
-            fleet.run(3.0)
-            fleet.arm()
-            fleet.takeoff(10.0)
-            fleet.run(12.0)
+            sitl.reset(seed)
+            sitl.arm()
+            sitl.take_off(10.0)
+            sitl.run(12.0)
             for east in (0.0, 10.0):
-                fleet.goto([10.0, east, -10.0])
-                fleet.run(10.0)
-            fleet.land()
-            assert not fleet.armed.any()
-            estimate = fleet.core.stacks.estimates[0]
+                sitl.go_to([10.0, east, -10.0], wait=False)
+                sitl.run(10.0)
+            sitl.land()
+            assert not sitl.armed
+            assert isinstance(sitl.stacks, InProcessStacks)
+            estimate = sitl.stacks.fleet.stacks.estimates[0]
             assert estimate["fused"][GPS_POSITION] > 200
             assert estimate["rejected"][GPS_POSITION] == 0, seed
             assert estimate["rejected"][GPS_VELOCITY] == (seed == 110)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import sitl_bridge as sb
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
@@ -35,26 +34,24 @@ def windy() -> sb.World:
     return sb.World(wind="5@270,turbulence=light", scene=[moving])
 
 
-def fleet_of_two(seed: int) -> sb.Fleet:
+def fleet_of_two(seed: int) -> sb.Sitl:
     iris = sb.Airframe.load("iris").with_sensor(Height, rate=20.0)
-    return sb.Fleet([iris, "hector"], spacing=4.0, world=windy(), seed=seed, proximity=Proximity())
+    return sb.Sitl([iris, "hector"], spacing=4.0, world=windy(), seed=seed)
 
 
-def bytes_flown(fleet: sb.Fleet) -> bytes:
+def bytes_flown(fleet: sb.Sitl) -> bytes:
     """Of everything that a flight is made of, to its end in the air."""
-    with fleet.record() as log:
-        fleet.arm()
-        fleet.takeoff(3.0)
-        fleet.goto([[4, 0, -4], [4, 4, -4]], yaw=0.5)
-        fleet.run(4.0)
-        said = repr(fleet.messages).encode()
-        return (
-            log.rows.tobytes()
-            + fleet.estimated_position.tobytes()
-            + fleet.sensor("imu")["specific_force"].tobytes()
-            + fleet.sensor("Height")["height"].tobytes()
-            + said
-        )
+    fleet.arm()
+    fleet.take_off(3.0)
+    fleet.go_to([[4, 0, -4], [4, 4, -4]], yaw=0.5, wait=False)
+    fleet.run(4.0)
+    return (
+        bytes(fleet.truth.rows.tobytes())
+        + fleet.estimated_position.tobytes()
+        + fleet.sensor("imu")["specific_force"].tobytes()
+        + fleet.sensor("Height")["height"].tobytes()
+        + repr(fleet.messages).encode()
+    )
 
 
 def test_a_fleet_that_is_reset_flies_as_a_new_one_byte_for_byte() -> None:
@@ -110,16 +107,17 @@ def test_faults_payloads_wind_and_collisions_do_not_outlive_a_reset() -> None:
         assert state(fleet) == expected
 
 
-def test_a_reset_begins_new_logs_and_ends_a_recording(tmp_path: Path) -> None:
-    with sb.Fleet("iris", seed=1, logs=tmp_path / "first") as fleet:
-        log = fleet.record()
-        fleet.run(1.0)
-        fleet.reset(logs=tmp_path / "second")
-        fleet.run(0.5)
-        assert len(log) == 250
-        with fleet.publish("embedded", logs=tmp_path), pytest.raises(sb.UserError, match="on the bus"):
-            fleet.reset()
-    sizes = [(tmp_path / name / "0.ulg").stat().st_size for name in ("first", "second")]
+def test_a_reset_begins_a_new_run_directory_and_whoever_holds_a_vehicle_flies_on(tmp_path: Path) -> None:
+    with sb.Sitl("iris", seed=1, runs=tmp_path) as sitl:
+        drone = sitl.vehicle
+        drone.run(1.0)
+        first = sitl.directory
+        sitl.reset()
+        drone.run(0.5)
+        assert len(sitl.truth) == 125
+        assert sitl.directory != first
+    sizes = [path.stat().st_size for path in tmp_path.glob("*-sitl*/autopilot/flight.ulg")]
+    assert len(sizes) == 2
     assert min(sizes) > 0
 
 

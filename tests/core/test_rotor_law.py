@@ -22,7 +22,6 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
-from sitl_bridge.testing.sitl_flight import SitlFlight
 
 DENSITY = 1.225
 
@@ -207,12 +206,12 @@ def world() -> sb.World:
 
 
 @pytest.mark.airframe("iris_blade_element")
-def test_the_blade_element_iris_flies_in_the_thermal_on_the_built_in_stack(sitl: SitlFlight) -> None:
+def test_the_blade_element_iris_flies_in_the_thermal_on_the_built_in_stack(sitl: sb.Sitl) -> None:
     sitl.arm()
-    sitl.takeoff(10.0)
+    sitl.take_off(10.0)
     sitl.run(20.0)
     assert sitl.within(1.0, of=(0, 0, -10))
-    wind = sitl.track.wind[-1, 0]
+    wind = sitl.truth.wind[-1]
     assert wind[0] == 2.0
     assert wind[2] > 0.05  # it has drifted past: the air sinks behind it
 

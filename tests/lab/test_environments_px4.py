@@ -11,11 +11,9 @@ import sitl_bridge as sb
 
 pytestmark = pytest.mark.px4
 
-INSTANCE = 58
-
 
 def test_a_figure_is_tracked_by_velocity_actions_and_again_after_a_reset(tmp_path: Path) -> None:
-    env = sb.StackEnvironment(task=sb.TrackFigure(duration=20.0), instance=INSTANCE, runs=tmp_path)
+    env = sb.StackEnvironment(task=sb.TrackFigure(duration=20.0), runs=tmp_path)
     try:
         for _ in range(2):
             observation, _ = env.reset(seed=1)
@@ -35,7 +33,7 @@ def test_a_figure_is_tracked_by_velocity_actions_and_again_after_a_reset(tmp_pat
 def test_attitude_and_rate_actions_reach_px4(level: str, tmp_path: Path) -> None:
     """A tilt to the right accelerates the vehicle to the east; a height of its own keeps it up."""
     task = sb.HoldPosition(duration=3.0, reach=30.0)
-    env = sb.StackEnvironment(actions=level, task=task, instance=INSTANCE, runs=tmp_path)
+    env = sb.StackEnvironment(actions=level, task=task, runs=tmp_path)
     try:
         observation, _ = env.reset(seed=1)
         for _ in range(60):

@@ -9,12 +9,10 @@ import pytest
 
 import sitl_bridge as sb
 
-INSTANCE = 57
-
 
 def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp_path: Path) -> None:
     task = sb.ReachWaypoint(box=((2, 1, -1), (2, 1, -1)), height=3.0)
-    env = sb.StackEnvironment(autopilot="builtin", task=task, instance=INSTANCE, runs=tmp_path)
+    env = sb.StackEnvironment(autopilot="builtin", task=task, runs=tmp_path)
     twin = sb.Environment(actions="velocity", task=sb.ReachWaypoint(height=3.0))
     assert env.observation_space == twin.observation_space
     assert env.action_space == twin.action_space

@@ -126,9 +126,9 @@ def test_rings_can_be_listed_and_impossible_settings_are_refused() -> None:
 
 def test_an_example_airframe_carries_a_lidar() -> None:
     world = sb.World(scene=SceneSpecification(objects=(WALL,)))
-    with sb.Fleet("iris_lidar", world=world) as fleet:
+    with sb.Sitl("iris_lidar", world=world) as fleet:
         fleet.run(0.2)
         points = fleet.sensor("lidar")["points"]
-    assert points.shape == (1, 28800, 3)
+    assert points.shape == (28800, 3)
     ahead = points.reshape(1800, 16, 3)[900, 8]
     assert ahead == pytest.approx([10.0, 0.0, -0.17], abs=0.2)

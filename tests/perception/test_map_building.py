@@ -31,12 +31,11 @@ def world() -> sb.World:
 
 
 def flown(
-    names: tuple[str, ...], seed: int = 0, each: Callable[[sb.Fleet], None] | None = None
+    names: tuple[str, ...], seed: int = 0, each: Callable[[sb.Sitl], None] | None = None
 ) -> sb.OccupancyMap:
-    with sb.Fleet(carrying(*names), world=world(), seed=seed) as fleet:
-        fleet.run(0.2)
+    with sb.Sitl(carrying(*names), world=world(), seed=seed) as fleet:
         fleet.arm()
-        fleet.goto((0.5, 0.0, -2.0))
+        fleet.go_to((0.5, 0.0, -2.0), wait=False)
         fleet.run(2.5, each=each)
         return fleet.map()
 
@@ -66,11 +65,11 @@ def test_one_seed_builds_one_map_and_reading_it_changes_nothing() -> None:
 
 
 def test_the_run_directory_has_the_map_in_flight_and_afterwards(tmp_path: Path) -> None:
-    with sb.Fleet(carrying("lidar"), world=world(), logs=tmp_path) as fleet:
+    with sb.Sitl(carrying("lidar"), world=world(), runs=tmp_path) as fleet:
         fleet.run(1.5)
-        file = next((tmp_path / "maps").glob("*.npz"))
+        file = next(fleet.directory.rglob("maps/*.npz"))
         live = sb.OccupancyMap.load(file)
-        assert 0.3 < live.time <= 1.5
+        assert 5.3 < live.time <= 6.5
         assert live.occupied.any()
         fleet.run(0.5)
         built = fleet.map()
@@ -115,11 +114,11 @@ def test_pyoctomap_reads_the_log_odds_of_every_cell(tmp_path: Path) -> None:
 
 
 def test_a_vehicle_without_a_map_and_two_sizes_of_cells_are_one_message() -> None:
-    with sb.Fleet("iris") as fleet, pytest.raises(sb.UserError, match="vehicle 0 builds no map"):
+    with sb.Sitl("iris") as fleet, pytest.raises(sb.UserError, match="vehicle 0 builds no map"):
         fleet.map()
     airframe = carrying("lidar", "scanner")
     lidar = airframe.seeing_sensors()[0].model_copy(update={"map_cell": 0.5})
     others = [sensor for sensor in airframe.sensors if getattr(sensor, "kind", "") != "lidar"]
     two = airframe.model_copy(update={"sensors": (*others, lidar)})
     with pytest.raises(sb.UserError, match=r"give lidar_0 the map_cell of the others, 0.25 m"):
-        sb.Fleet(two)
+        sb.Sitl(two)

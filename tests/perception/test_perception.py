@@ -94,7 +94,7 @@ def test_poses_are_interpolated_on_the_way() -> None:
 def test_the_same_seed_gives_the_same_samples() -> None:
     def samples(seed: int) -> bytes:
         world = sb.World(scene=SceneSpecification(objects=(WALL,)))
-        with sb.Fleet("iris_depth", world=world, seed=seed) as fleet:
+        with sb.Sitl("iris_depth", world=world, seed=seed) as fleet:
             fleet.run(0.3)
             return bytes(fleet.sensor("scanner")["ranges"].tobytes())
 
@@ -107,7 +107,7 @@ def test_the_same_seed_gives_the_same_samples() -> None:
 )
 def test_nothing_is_compiled_once_time_runs(airframe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = sb.Airframe.load(airframe)
-    with sb.Fleet(made, world=sb.World(scene=SceneSpecification(objects=(WALL,)))) as fleet:
+    with sb.Sitl(made, world=sb.World(scene=SceneSpecification(objects=(WALL,)))) as fleet:
         fleet.run(0.05)  # the vehicle's own kernels
         compiled: list[str] = []
         compile_one = Dispatcher.compile

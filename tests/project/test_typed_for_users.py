@@ -13,7 +13,7 @@ from support.paths import ROOT
 SCRIPT = """
 import sitl_bridge as sb
 
-fleet = sb.Fleet(["iris", "x500"], world=sb.World(wind="4@270"))
+fleet = sb.Sitl(["iris", "x500"], world=sb.World(wind="4@270"))
 result: sb.FlightResult = sb.fly("square.plan", airframe="x500", speed=10.0)
 print(result.succeeded, result.directory.name)
 """

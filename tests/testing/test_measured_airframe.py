@@ -52,8 +52,8 @@ def test_the_example_hovers_at_half_throttle_and_flies_a_leg(
         @pytest.mark.airframe({str(example / "mine.yaml")!r})
         def test_leg(sitl):
             sitl.arm()
-            sitl.takeoff(4)
-            sitl.goto((8, 0, -5))
+            sitl.take_off(4)
+            sitl.go_to((8, 0, -5))
             assert sitl.reached((8, 0, -5), within=1.5)
             sitl.land()
         """

@@ -13,7 +13,7 @@ import pytest
 from support.paths import DOCS, ROOT
 
 import sitl_bridge as sb
-import sitl_bridge.testing.flight_desk
+import sitl_bridge.testing.flights
 from sitl_bridge.session.instances import claim_instance
 
 PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
@@ -22,7 +22,7 @@ PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
     """Loads what flies: pytester forgets modules that are first imported within it, numba's among them."""
-    with sb.Fleet(["iris", "hector"]) as fleet:
+    with sb.Sitl(["iris", "hector"]) as fleet:
         fleet.run(0.1)
 
 
@@ -35,8 +35,8 @@ def test_one_vehicle_flies_within_the_test_and_statements_read_as_a_flight(pytes
         @pytest.mark.seed(4)
         def test_square(sitl):
             sitl.arm()
-            sitl.takeoff(4)
-            sitl.goto((8, 0, -5))
+            sitl.take_off(4)
+            sitl.go_to((8, 0, -5))
             sitl.run(3)
             assert sitl.armed and sitl.mode == "OFFBOARD" or sitl.mode == "Offboard"
             assert sitl.reached((8, 0, -5), within=1.0)
@@ -49,7 +49,7 @@ def test_one_vehicle_flies_within_the_test_and_statements_read_as_a_flight(pytes
     )
     result = pytester.runpytest_inprocess(*PLUGIN)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*UserError: url: this flight of the built-in stack has begun within*"])
+    result.stdout.fnmatch_lines(["*UserError: url: this flight of the built-in stack is within*"])
 
 
 def test_goto_returns_when_the_vehicle_has_stopped_or_at_a_fly_by_earlier(
@@ -61,10 +61,10 @@ def test_goto_returns_when_the_vehicle_has_stopped_or_at_a_fly_by_earlier(
 
         def test_legs(sitl):
             sitl.arm()
-            sitl.takeoff(4)
-            sitl.goto((12, 0, -4), within=2.0, fly_by=True)
+            sitl.take_off(4)
+            sitl.go_to((12, 0, -4), within=2.0, fly_by=True)
             assert np.linalg.norm(sitl.velocity) > 1.0
-            sitl.goto((0, 0, -4))
+            sitl.go_to((0, 0, -4))
             assert np.linalg.norm(sitl.velocity) < 0.5
             sitl.land()
             assert sitl.landed_within(1.5)
@@ -78,7 +78,7 @@ def test_a_failing_test_names_run_directory_summary_and_messages(pytester: pytes
         """
         def test_far(sitl):
             sitl.arm()
-            sitl.takeoff(3)
+            sitl.take_off(3)
             assert sitl.reached((50, 0, -5), within=1.0)
 
         def test_fine(sitl):
@@ -113,14 +113,14 @@ def test_a_fleet_keeps_apart_and_lands(pytester: pytest.Pytester) -> None:
         @pytest.mark.airframe("iris", "hector", "iris")
         def test_three(fleet):
             fleet.arm()
-            fleet.takeoff(3)
-            fleet.goto([[4, 0, -3], [4, 5, -3], [4, 10, -3]])
+            fleet.take_off(3)
+            fleet.go_to([[4, 0, -3], [4, 5, -3], [4, 10, -3]])
             fleet.land()
             assert fleet.position.shape == (3, 3)
             assert fleet.kept_apart(3)
             assert not fleet.kept_apart(30)
             assert fleet.landed_within(1.5, of=[[4, 0], [4, 5], [4, 10]])
-            assert not fleet.landed_within(1.0, vehicle="1")
+            assert not fleet["1"].landed_within(1.0)
 
         @pytest.mark.airframe("iris", "iris")
         def test_two(sitl):
@@ -142,14 +142,14 @@ def test_faults_happen_in_the_tests_own_time_and_do_not_reach_the_next_test(
         @pytest.mark.faults({"at": 12.0, "kind": "motor_loss", "motor": 1})
         def test_motor(sitl):
             sitl.arm()
-            sitl.takeoff(10)
+            sitl.take_off(10)
             assert sitl.time < 12.0
             sitl.run(8.0)
             assert sitl.position[2] > -8.0
 
         def test_next(sitl):
             sitl.arm()
-            sitl.takeoff(10)
+            sitl.take_off(10)
             sitl.run(8.0)
             assert sitl.within(2.0, of=(0, 0, -10))
 
@@ -176,8 +176,8 @@ def test_an_overridden_world_and_the_marker_wind_go_together(pytester: pytest.Py
         @pytest.mark.wind((0.0, 3.0, 0.0))
         def test_windy(sitl):
             sitl.run(1.0)
-            assert sitl.choice.world.origin.altitude == 300.0
-            assert abs(sitl.track.wind[-1, 0, 1] - 3.0) < 2.0
+            assert sitl.stacks.settings.world.origin.altitude == 300.0
+            assert abs(sitl.truth.wind[-1, 1] - 3.0) < 2.0
         """
     )
     pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
@@ -233,7 +233,7 @@ def test_workers_of_xdist_fly_side_by_side(tmp_path: Path) -> None:
         "import pytest\n\n\n"
         "@pytest.mark.parametrize('height', [3, 4, 5, 6])\n"
         "def test_climb(sitl, height):\n"
-        "    assert sitl.url\n    sitl.arm()\n    sitl.takeoff(height)\n"
+        "    assert sitl.url\n    sitl.arm()\n    sitl.take_off(height)\n"
         "    assert sitl.within(1.5, of=(0, 0, -height))\n",
         encoding="utf-8",
     )

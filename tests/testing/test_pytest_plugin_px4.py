@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -24,8 +25,8 @@ import pytest
 @pytest.mark.parametrize("north", [6, 7, 8])
 def test_leg(sitl, north):
     sitl.arm()
-    sitl.takeoff(4)
-    sitl.goto((north, 0, -4), within=1.0)
+    sitl.take_off(4)
+    sitl.go_to((north, 0, -4), within=1.0)
     assert sitl.reached((north, 0, -4), within=2.0)
     sitl.land()
     assert sitl.landed_within(2.5, of=(north, 0))
@@ -33,7 +34,7 @@ def test_leg(sitl, north):
 @pytest.mark.faults({"at": 14.0, "kind": "motor_loss", "motor": 1})
 def test_motor(sitl):
     sitl.arm()
-    sitl.takeoff(10)
+    sitl.take_off(10)
     sitl.run_until(lambda flight: not flight.armed, limit=60)
     assert sitl.landed_within(0.01)
 """
@@ -104,23 +105,24 @@ def test_a_session_that_is_ended_takes_its_px4s_along(
 
 def test_a_warm_px4_flies_in_under_two_seconds(tmp_path: Path) -> None:
     """The wall time from asking for a flight until a PX4 that has settled is armed and leaves the ground."""
-    from sitl_bridge.core.vehicle.airframe_file import load_airframe
-    from sitl_bridge.core.world.world import WorldSpecification
+    from sitl_bridge.api.pool import FlightPool
     from sitl_bridge.link.px4.find import find_px4
-    from sitl_bridge.testing.flight_choice import FlightChoice
-    from sitl_bridge.testing.flight_desk import FlightDesk
+    from sitl_bridge.testing.flights import flight_of
 
-    choice = FlightChoice((load_airframe("iris"),), WorldSpecification(), px4=find_px4().root)
-    desk = FlightDesk(tmp_path, warm=1, notify=pytest.fail)
+    px4 = find_px4().root
+    chosen = flight_of(
+        ["iris"], None, None, (), {}, px4, alone=True, name="warm", runs=tmp_path, speed=math.inf
+    )
+    pool = FlightPool(warm=1, notify=pytest.fail)
     try:
-        desk.prepare(choice, "warm")
-        [waiting] = desk.pool._waiting
+        pool.prepare(chosen.settings)
+        [waiting] = pool.waiting._waiting
         assert waiting.settled.wait(240.0)
         begun = time.monotonic()
-        flight = desk.open(choice, "warm", linked=True)
+        flight = chosen.open(pool, linked=True)
         flight.arm()
         armed = time.monotonic() - begun
-        flight.takeoff(3.0)
+        flight.take_off(3.0)
         took = time.monotonic() - begun
         print(f"armed {armed:.2f} s after the flight was asked for, at 3 m after {took:.2f} s")
         assert flight.within(1.0, of=(0, 0, -3))
@@ -128,5 +130,5 @@ def test_a_warm_px4_flies_in_under_two_seconds(tmp_path: Path) -> None:
         flight.disarm(force=True)
         flight.close()
     finally:
-        desk.close()
+        pool.close()
     assert px4s_of(tmp_path) == []

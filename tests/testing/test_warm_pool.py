@@ -11,11 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.world import WorldSpecification
-from sitl_bridge.testing.flight_choice import FlightChoice
-from sitl_bridge.testing.flight_desk import FlightDesk
-from sitl_bridge.testing.linked_flight import LinkedFlight
+from sitl_bridge.api.linked import LinkedStacks
+from sitl_bridge.api.pool import FlightPool
+from sitl_bridge.testing.flights import ChosenFlight, flight_of
 
 
 @pytest.fixture
@@ -24,14 +22,14 @@ def lines() -> list[str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, lines: list[str]) -> Iterator[FlightDesk]:
-    made = FlightDesk(tmp_path, warm=1, notify=lines.append)
+def pool(lines: list[str]) -> Iterator[FlightPool]:
+    made = FlightPool(warm=1, notify=lines.append)
     yield made
     made.close()
 
 
-def choice() -> FlightChoice:
-    return FlightChoice((load_airframe("iris"),), WorldSpecification())
+def flight(name: str, runs: Path) -> ChosenFlight:
+    return flight_of(["iris"], None, None, (), {}, None, alone=True, name=name, runs=runs, speed=math.inf)
 
 
 def children() -> set[psutil.Process]:
@@ -43,60 +41,60 @@ def runs(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir() if path.is_dir() and not path.is_symlink())
 
 
-def test_a_flight_takes_what_waits_for_it_and_flies_at_once(desk: FlightDesk, tmp_path: Path) -> None:
+def test_a_flight_takes_what_waits_for_it_and_flies_at_once(pool: FlightPool, tmp_path: Path) -> None:
     before = children()
-    desk.prepare(choice(), "first")
-    assert len(desk.pool) == 1
-    desk.prepare(choice(), "no-room")
-    assert len(desk.pool) == 1
-    [waiting] = [one.session for one in desk.pool._waiting]
-    flight = desk.open(choice(), "first", linked=True)
-    assert isinstance(flight, LinkedFlight)
-    assert flight.session is waiting
-    assert len(desk.pool) == 0
-    assert flight.time == 0.0
+    pool.prepare(flight("first", tmp_path).settings)
+    assert len(pool.waiting) == 1
+    pool.prepare(flight("no-room", tmp_path).settings)
+    assert len(pool.waiting) == 1
+    [waiting] = [one.session for one in pool.waiting._waiting]
+    sitl = flight("first", tmp_path).open(pool, linked=True)
+    assert isinstance(sitl.stacks, LinkedStacks)
+    assert sitl.stacks.session is waiting
+    assert len(pool.waiting) == 0
+    assert sitl.time == 0.0
     waiting._moved = (waiting.server.status().steps, -math.inf)
     waiting.refuse_trouble()  # it may stand there for any time
     assert (waiting.now - waiting.simulation.start) % 5_000_000 == 0
-    flight.arm()
-    flight.takeoff(3.0)
-    flight.goto((5, 0, -3), within=1.0)
-    assert flight.reached((5, 0, -3), within=2.0)
-    assert not flight.stayed_inside(north=(-1, 2))
-    assert math.isfinite(flight.track.time[-1])
-    flight.land()
-    assert flight.landed_within(2.5, of=(5, 0))
-    flight.close()
+    sitl.arm()
+    sitl.take_off(3.0)
+    sitl.go_to((5, 0, -3), within=1.0)
+    assert sitl.reached((5, 0, -3), within=2.0)
+    assert not sitl.stayed_inside(north=(-1, 2))
+    assert math.isfinite(sitl.truth.time[-1])
+    sitl.land()
+    assert sitl.landed_within(2.5, of=(5, 0))
+    sitl.close()
     assert children() <= before
     assert [name.partition("-first")[1] for name in runs(tmp_path)] == ["-first"]
 
 
 def test_one_that_dies_while_it_waits_is_reported_once_and_replaced(
-    desk: FlightDesk, lines: list[str], tmp_path: Path, wait_for: Callable[..., None]
+    pool: FlightPool, lines: list[str], tmp_path: Path, wait_for: Callable[..., None]
 ) -> None:
     before = children()
-    desk.prepare(choice(), "test")
-    [one] = desk.pool._waiting
+    pool.prepare(flight("test", tmp_path).settings)
+    [one] = pool.waiting._waiting
     wait_for(one.settled.is_set, "the session to settle")
     stack = one.session.vehicles[0].flight_stack
     assert stack is not None
     os.kill(stack.pid, signal.SIGKILL)
     wait_for(lambda: bool(one.fault), "the death to be noticed")
-    flight = desk.open(choice(), "test", linked=True)
-    assert isinstance(flight, LinkedFlight)
-    assert flight.session is not one.session
-    flight.close()
+    sitl = flight("test", tmp_path).open(pool, linked=True)
+    assert isinstance(sitl.stacks, LinkedStacks)
+    assert sitl.stacks.session is not one.session
+    sitl.close()
     assert len(lines) == 1
     assert "ended while it waited for its flight, and another is started" in lines[0]
     assert children() <= before
     assert len(runs(tmp_path)) == 1
 
 
-def test_what_nobody_took_is_stopped_and_its_directory_removed(desk: FlightDesk, tmp_path: Path) -> None:
+def test_what_nobody_took_is_stopped_and_its_directory_removed(pool: FlightPool, tmp_path: Path) -> None:
     before = children()
-    desk.prepare(choice(), "never")
+    pool.prepare(flight("never", tmp_path).settings)
     assert len(runs(tmp_path)) == 1
-    desk.close()
-    desk.close()
+    pool.close()
+    pool.close()
     assert children() <= before
     assert runs(tmp_path) == []

@@ -20,9 +20,9 @@ from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import Keep, Stage
 from sitl_bridge.lab.campaign.plan_flight import PlanFlights, flies_here
 from sitl_bridge.lab.campaign.space import CampaignSpace
+from sitl_bridge.session.instances import claim_instance
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
-from sitl_bridge.session.instances import claim_instance
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Of a disk that is full, which may have room again."""
@@ -177,7 +177,7 @@ def _flown(space: CampaignSpace, job: Job) -> RunRow:
     if job.stage == "built_in" and flies_here(settings):
         plans = [plan for _, plan in settings.check() if plan is not None]
         if job.keep != "all":
-            row = _row(space, job, *_plan_flights().measure(settings, plans), begun)
+            row = _row(space, job, *_plan_flights().fly(settings, plans, files=False), begun)
             if row.succeeded or job.keep == "none":
                 return row
         # The same flight once more, to the bit, with its files.

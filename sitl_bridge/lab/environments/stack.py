@@ -5,7 +5,6 @@ Actions are setpoints of Offboard mode.  In lockstep, simulated time stands stil
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -14,8 +13,9 @@ from gymnasium import Env
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
-from sitl_bridge.api.compiling import compilation_shown
-from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.api.sitl import Sitl
+from sitl_bridge.api.vehicles import Vehicles
+from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.lab.environments.action_levels import LEVELS, action_level
 from sitl_bridge.lab.environments.records import ATTITUDE, RATES, TRUTH_SIZE
@@ -27,10 +27,6 @@ from sitl_bridge.lab.environments.spaces import (
     observation_space,
 )
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
-from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.session.link_commands import LinkCommands
-from sitl_bridge.session.ready_session import ReadySession
-from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -55,7 +51,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         world: where it flies.
         seed: of all random numbers of the simulation.
         period: s between actions, whole steps of 4 ms; 0.4 s at most, for PX4 leaves Offboard after 0.5 s.
-        instance: of the flight stack; decides all ports.
+        warm: PX4s that start and settle in the background for episodes after a crash.
         runs: where run directories are made.
 
     Attributes:
@@ -79,7 +75,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         world: WorldChoice = None,
         seed: int = 0,
         period: float = 0.02,
-        instance: int = 0,
+        warm: int = 1,
         runs: str | Path = "runs",
     ) -> None:
         found = airframe_of(airframe)
@@ -92,24 +88,20 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         self._steps = round(period / 0.004)
         if not 1 <= self._steps <= 100 or abs(self._steps * 0.004 - period) > 1e-9:
             raise UserError(f"period: {period:g} s is no multiple of 0.004 s from 0.004 to 0.4 s")
-        self._settings = FlightSettings(
-            (
-                VehicleSettings(
-                    found, name="0", position=(0.0, 0.0, 0.0), instance=instance, autopilot=autopilot
-                ),
-            ),
-            "environment",
-            world=world_of(world).specification,
-            seed=seed,
-            speed=math.inf,
-            px4=None if px4 is None else Path(px4),
-            runs=Path(runs),
-            on_stall="wait",
-        )
+        self._arguments: dict[str, Any] = {
+            "airframes": found,
+            "autopilot": autopilot,
+            "px4": px4,
+            "world": world,
+            "seed": seed,
+            "runs": runs,
+            "name": "environment",
+            "warm": warm,
+        }
         self.figures = observation_figures("truth", self.task)
         self.observation_space = observation_space(self.figures)
         self.action_space = action_space(self.level)
-        self._session: ReadySession | None = None
+        self._sitl: Sitl | None = None
         self._random = np.random.default_rng(seed)
         self._truth = np.zeros((1, TRUTH_SIZE))
         self._action = np.zeros((1, self.level.size))
@@ -124,46 +116,34 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         Raises:
             UserError: before the first reset.
         """
-        return self._flying().directory.path
+        return self._flying().directory
 
-    def _flying(self) -> ReadySession:
-        if self._session is None:
+    def _flying(self) -> Sitl:
+        if self._sitl is None:
             raise UserError("reset the environment first")
-        return self._session
+        return self._sitl
+
+    @property
+    def _vehicle(self) -> Vehicles:
+        return self._flying().vehicle
 
     def _take_off(self) -> None:
         """Start the flight stack, and climb to the start of the episodes."""
-        self.close()
-        session = ReadySession(self._settings)
-        with compilation_shown():
-            session.begin()
-        self._session = session
-        try:
-            session.settle()
-            self._commands = LinkCommands(session)
-            ground = session.simulation.states["position"][0]
-            self.task.prepare(np.array([[ground[0], ground[1], ground[2] - self.task.height]]))
-            self._commands.target(0, position=(0.0, 0.0, -self.task.height), yaw=0.0)
-            arm = mavlink.MAV_CMD_COMPONENT_ARM_DISARM
-            self._commands.command(0, "arm", arm, 1.0, *[0.0] * 6)
-        except BaseException:
-            self.close()
-            raise
+        if self._sitl is None:
+            self._sitl = Sitl(**self._arguments)
+        else:
+            self._sitl.reset()
+        ground = self._vehicle.position
+        self.task.prepare(np.array([[ground[0], ground[1], ground[2] - self.task.height]]))
+        self._vehicle.arm()
 
     def _return(self) -> None:
         """Fly to the start of the episodes."""
-        session = self._flying()
-        state, aircraft = session.simulation.states[0], session.vehicles[0]
-        self._commands.target(0, position=(0.0, 0.0, -self.task.height), yaw=0.0)
-
-        def arrived() -> bool:
-            # By its own estimate, which GPS errors take up to a metre or two from the truth.
-            place = np.array(aircraft.monitor.status().position)
-            away = np.linalg.norm(place - self._commands.target_of(0))
-            return bool(away < ARRIVAL and np.linalg.norm(state["velocity"]) < STILL)
-
-        self._commands.wait(
-            arrived, ARRIVAL_LIMIT, "at the start of the episode", lambda: str(state["position"])
+        # By its own estimate, which GPS errors take up to a metre or two from the truth.
+        self._vehicle.go_to((0.0, 0.0, -self.task.height), yaw=0.0, within=ARRIVAL, limit=ARRIVAL_LIMIT)
+        self._vehicle.run_until(
+            lambda vehicle: vehicle.distance_left < ARRIVAL and np.linalg.norm(vehicle.velocity) < STILL,
+            ARRIVAL_LIMIT,
         )
 
     def reset(
@@ -182,33 +162,29 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         super().reset(seed=seed)
         if seed is not None:
             self._random = np.random.default_rng(seed)
-        if self._session is None or self._failed or not self._armed:
+        if self._sitl is None or self._failed or not self._vehicle.armed:
             self._take_off()
         self._return()
-        session = self._flying()
-        self._began, self._failed = session.now, False
-        self._contacts = int(session.simulation.proximity[0]["contact_count"])
+        stacks = self._flying().stacks
+        self._began, self._failed = stacks.now, False
+        self._contacts = int(stacks.simulation.proximity[0]["contact_count"])
         draws = self._random.random((1, self.task.draws))
         motion = self.motion
         self.task.begin(np.ones(1, np.bool_), draws, motion)
         return self._observation(motion), {}
 
     @property
-    def _armed(self) -> bool:
-        return bool(self._flying().server.status().links[0].armed)
-
-    @property
     def motion(self) -> VehicleMotion:
         """The true state of the vehicle."""
-        session = self._flying()
-        state, truth = session.simulation.states[0], self._truth[0]
+        stacks = self._flying().stacks
+        state, truth = stacks.simulation.states[0], self._truth[0]
         truth[0:3], truth[3:6] = state["position"], state["velocity"]
         truth[6:10] = state["attitude"] * (-1.0 if state["attitude"][0] < 0.0 else 1.0)
         truth[10:13] = state["angular_velocity"]
-        hit = int(session.simulation.proximity[0]["contact_count"]) > self._contacts
+        hit = int(stacks.simulation.proximity[0]["contact_count"]) > self._contacts
         return VehicleMotion(
             self._truth,
-            np.array([(session.now - self._began) * 1e-6]),
+            np.array([(stacks.now - self._began) * 1e-6]),
             self._action,
             np.array([int(state["in_contact"]) > 0]),
             np.array([hit]),
@@ -229,30 +205,22 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         self._flying()
         self._action[0] = np.clip(given, self.level.low, self.level.high)
         self._command(*self._action[0].tolist())
-        self._commands.advance(self._steps)
+        self._flying().step(self._steps)
         motion = self.motion
-        terminated = bool(self.task.terminated(motion)[0]) or not self._armed
+        terminated = bool(self.task.terminated(motion)[0]) or not self._vehicle.armed
         truncated = not terminated and bool(motion.time[0] > self.task.duration - 0.5e-6)
         reward = float(self.task.reward(motion)[0])
         self._failed = terminated and bool(motion.on_ground[0] or motion.collided[0])
         return self._observation(motion), reward, terminated, truncated, {}
 
     def _command(self, *figures: float) -> None:
+        vehicle = self._vehicle
         if self.level.number == RATES:
-            self._commands.attitude_target(0, figures[0], rates=figures[1:])
+            vehicle.set_rates(*figures[1:], thrust=figures[0])
         elif self.level.number == ATTITUDE:
-            roll, pitch, yaw = (0.5 * angle for angle in figures[1:])
-            cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
-            cy, sy = math.cos(yaw), math.sin(yaw)
-            attitude = (
-                cr * cp * cy + sr * sp * sy,
-                sr * cp * cy - cr * sp * sy,
-                cr * sp * cy + sr * cp * sy,
-                cr * cp * sy - sr * sp * cy,
-            )
-            self._commands.attitude_target(0, figures[0], attitude=attitude)
+            vehicle.set_attitude(*figures[1:], thrust=figures[0])
         else:
-            self._commands.target(0, velocity=figures[:3], yaw=figures[3])
+            vehicle.set_velocity(figures[:3], yaw=figures[3])
 
     def _observation(self, motion: VehicleMotion) -> Observation:
         parts = [motion.truth, self.task.observe(motion)]
@@ -261,6 +229,6 @@ class StackEnvironment(Env[Observation, ArrayLike]):
 
     def close(self) -> None:
         """End the flight stack; safe to call twice."""
-        if self._session is not None:
-            session, self._session = self._session, None
-            session.stop()
+        if self._sitl is not None:
+            self._sitl.close()
+            self._sitl = None

@@ -11,8 +11,8 @@ from mavsdk.asyncio.plugins.telemetry import TelemetryAsync
 
 def test_flies_a_leg_and_lands_there(sitl):
     sitl.arm()
-    sitl.takeoff(5)
-    sitl.goto((20, 0, -5))
+    sitl.take_off(5)
+    sitl.go_to((20, 0, -5))
     assert sitl.reached((20, 0, -5), within=1.5)
     assert sitl.stayed_inside(north=(-3, 23), east=(-4, 4), height=(-1, 8))
     sitl.land()
@@ -22,8 +22,8 @@ def test_flies_a_leg_and_lands_there(sitl):
 @pytest.mark.parametrize("wind", [pytest.param(w, marks=pytest.mark.wind(w)) for w in ("8@0", "8@90")])
 def test_comes_home_in_strong_wind(sitl, wind):
     sitl.arm()
-    sitl.takeoff(10)
-    sitl.goto((15, 15, -10), within=1.0)
+    sitl.take_off(10)
+    sitl.go_to((15, 15, -10), within=1.0)
     sitl.return_home()
     assert sitl.landed_within(3.0), f"in wind {wind}"
 
@@ -31,7 +31,7 @@ def test_comes_home_in_strong_wind(sitl, wind):
 @pytest.mark.faults({"at": 15.0, "kind": "gps_jamming"})
 def test_lands_when_gps_is_lost(sitl):
     sitl.arm()
-    sitl.takeoff(5)
+    sitl.take_off(5)
     sitl.run_until(lambda flight: not flight.armed, limit=120)
     assert sitl.landed_within(40.0)
 
