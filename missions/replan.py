@@ -27,7 +27,7 @@ async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
     await vehicle.arm()
     await vehicle.take_off(options.height)
     start = vehicle.position
-    replanner = sb.Replanner(
+    replanner = sb.planning.Replanner(
         start,
         options.goal,
         bounds=(options.bounds[:3], options.bounds[3:]),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import sitl_bridge as sb
+from sitl_bridge import learning
 
 SIZES = (1, 100, 1000, 10000)
 CRAZYFLOW = """
@@ -69,7 +70,7 @@ print(json.dumps({
 """``so_rpy``, the environment's default, is a response fitted to commands, without rotors and controller."""
 
 
-def rate(env: sb.VectorEnvironment, seconds: float) -> tuple[float, float]:
+def rate(env: learning.VectorEnvironment, seconds: float) -> tuple[float, float]:
     """Vehicle steps of integration in a second of wall time and of processor time."""
     about_hover = [0.66] * 4 if env.level.name == "motors" else [0.45, 0.0, 0.0, 0.0]
     hover = np.tile(np.float32(about_hover), (env.num_envs, 1))
@@ -126,7 +127,10 @@ def environments(
         }
         kinds |= {f"{name}, plain": {"airframe": plain, **choice} for name, choice in kinds.items()}
         kinds |= {f"{name}, Euler": {"integrator": "euler", **choice} for name, choice in kinds.items()}
-        ours = {name: sb.VectorEnvironment(n, task=sb.ReachWaypoint(), **c) for name, c in kinds.items()}
+        ours = {
+            name: learning.VectorEnvironment(n, task=learning.ReachWaypoint(), **c)
+            for name, c in kinds.items()
+        }
         for _ in range(rounds):
             rates = {name: rate(env, seconds) for name, env in ours.items()}
             if python is not None:

@@ -23,7 +23,7 @@ def wind(t: float, place: tuple[float, float, float]) -> tuple[float, float, flo
 class PositionPid(sb.Controller):
     """A PID of the position above a PD of the attitude."""
 
-    def __init__(self, vehicle: sb.Vehicle) -> None:
+    def __init__(self, vehicle: sb.VehicleModel) -> None:
         super().__init__(vehicle)
         self.integral = np.zeros(3)
 

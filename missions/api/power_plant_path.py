@@ -23,7 +23,7 @@ MARGIN = 2.5
 
 def main(seed: int = 0) -> float:
     """Fly from start to goal; returns the least clearance in m of the true path from the scene."""
-    path = sb.plan_path(START, GOAL, world=WORLD, airframe="iris", margin=MARGIN, speed=4.0)
+    path = sb.planning.plan_path(START, GOAL, world=WORLD, airframe="iris", margin=MARGIN, speed=4.0)
     world = sb.World.load(WORLD)
     obstacles = SceneObstacles(world.build().scene)
     flown = []

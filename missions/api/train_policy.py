@@ -19,18 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
+from sitl_bridge import learning
 
 Array = NDArray[np.float64]
 
 PERIOD = 0.04
 EPISODES, CANDIDATES, GENERATIONS = 12, 16, 40
-RANDOM = sb.Randomisation(mass=(0.95, 1.1), rotor=(0.97, 1.03), wind=(0.0, 5.0), turbulence=(0.0, 3.0))
+RANDOM = learning.Randomisation(mass=(0.95, 1.1), rotor=(0.97, 1.03), wind=(0.0, 5.0), turbulence=(0.0, 3.0))
 FIGURES = 24
 
 
-def task() -> sb.Task:
+def task() -> learning.Task:
     """Reach a place up to 6 m away; an episode lasts 8 s at most."""
-    return sb.ReachWaypoint(box=((-5, -5, -1.5), (5, 5, 1.5)), duration=8.0)
+    return learning.ReachWaypoint(box=((-5, -5, -1.5), (5, 5, 1.5)), duration=8.0)
 
 
 def act(policies: Array, observations: Any) -> Array:
@@ -41,7 +42,7 @@ def act(policies: Array, observations: Any) -> Array:
     return np.concatenate([velocity, np.zeros((len(velocity), 1))], axis=1)
 
 
-def evaluate(env: sb.VectorEnvironment, candidates: Array, seed: int) -> tuple[Array, Array]:
+def evaluate(env: learning.VectorEnvironment, candidates: Array, seed: int) -> tuple[Array, Array]:
     """Mean return, and share of the episodes that arrive, of each candidate."""
     each = env.num_envs // len(candidates)
     policies = np.repeat(candidates, each, axis=0)
@@ -60,7 +61,7 @@ def train(file: Path, generations: int = GENERATIONS) -> Array:
     """Search for the best policy, and write it to a file."""
     import cma
 
-    env = sb.VectorEnvironment(
+    env = learning.VectorEnvironment(
         CANDIDATES * EPISODES, task=task(), actions="velocity", randomisation=RANDOM, period=PERIOD
     )
     search = cma.CMAEvolutionStrategy(
@@ -76,7 +77,9 @@ def train(file: Path, generations: int = GENERATIONS) -> Array:
             )
     policy: Array = np.asarray(search.result.xfavorite)
     np.save(file, policy)
-    test = sb.VectorEnvironment(200, task=task(), actions="velocity", randomisation=RANDOM, period=PERIOD)
+    test = learning.VectorEnvironment(
+        200, task=task(), actions="velocity", randomisation=RANDOM, period=PERIOD
+    )
     returns, arrived = evaluate(test, policy[None], seed=10**6)
     print(f"200 new episodes: return {returns[0]:.2f}, arrived {arrived[0]:.1%}")
     return policy
@@ -84,7 +87,7 @@ def train(file: Path, generations: int = GENERATIONS) -> Array:
 
 def fly(policy: Array, px4: Path | None, episodes: int, wind: str | None) -> float:
     """Fly episodes on PX4; returns the share that arrives."""
-    env = sb.StackEnvironment(
+    env = learning.StackEnvironment(
         px4=px4, task=task(), actions="velocity", period=PERIOD, world=sb.World(wind=wind), seed=1
     )
     arrived = 0

@@ -24,7 +24,7 @@ START, GOAL = (0.0, 0.0, -5.0), (62.0, 5.0, -6.0)
 
 async def cross(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
-    path: sb.PlannedPath = options.path
+    path: sb.planning.PlannedPath = options.path
     await vehicle.wait_until_armable()
     await vehicle.arm()
     await vehicle.take_off(-START[2])
@@ -48,7 +48,7 @@ if __name__ == "__main__":
     parser.set_defaults(path=None)
     given = parser.parse_args()
     try:
-        planned = sb.plan_path(START, GOAL, world=WORLD, margin=given.margin, speed=given.speed)
+        planned = sb.planning.plan_path(START, GOAL, world=WORLD, margin=given.margin, speed=given.speed)
     except sb.UserError as error:
         sys.exit(f"failed: {error}")
     parser.set_defaults(path=planned)

@@ -26,10 +26,24 @@ from sitl_bridge.core.world.scene_specification import (
     MeshObject,
     OctreeObject,
     PathSpecification,
+    SceneSpecification,
     SphereObject,
     TextureSpecification,
 )
 from sitl_bridge.core.world.texture_file import load_texture, marker_pixels
+
+__all__ = [
+    "Box",
+    "Cylinder",
+    "HeightMap",
+    "Marker",
+    "Mesh",
+    "Path3D",
+    "SceneSpecification",
+    "Sphere",
+    "Texture",
+    "Voxels",
+]
 
 PATTERNS = ("checker", "stripes", "noise")
 _ARRAY = Path("array")

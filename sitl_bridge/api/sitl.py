@@ -67,8 +67,8 @@ class Sitl(Vehicles):
         spacing: m between neighbours in that row.
         yaw: rad from north, clockwise; one for all or (n,).
         controller: of the built-in stack: ``"hector_pid"``, ``"lee"``, ``"rotors"`` or ``"FILE.py:CLASS"``;
-            in this process also a class derived from ``Controller``, or a function that takes a ``Vehicle``
-            and returns one; a list gives each vehicle its own.  None takes the airframe's.
+            in this process also a class derived from ``Controller``, or a function that takes a
+            ``VehicleModel`` and returns one; a list gives each vehicle its own.  None takes the airframe's.
         parameters: of the flight stacks, by PX4's names, changed from their defaults.
         faults: scheduled ones, at s from when the vehicles are ready.
         proximity: contact and downwash between vehicles; None for neither, ``"auto"`` for both where there

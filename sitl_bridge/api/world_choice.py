@@ -33,7 +33,7 @@ class World:
             a place in m NED; None for calm air.
         origin: deg latitude, deg longitude and m above mean sea level of the origin of all NED positions,
             which lies on the ground; None for the home of PX4's simulators.
-        scene: its objects, ``[sb.Box((1, 2, 3), position=(5, 0, -1.5))]``; a
+        scene: its objects, ``[sb.scene.Box((1, 2, 3), position=(5, 0, -1.5))]``; a
             ``SceneSpecification``; or a world file, YAML or SDF, whose other fields count where they are
             not given here; None for level ground alone.
         figures: further fields of a world file, such as ``sea_level_temperature`` in K.
@@ -107,7 +107,7 @@ def _scene(scene: SceneSpecification | Sequence[SceneObject]) -> SceneSpecificat
         return scene
     for thing in scene:
         if not isinstance(thing, SceneObject):
-            raise UserError(f"scene: {thing!r} is not an object of a scene; give sb.Box(...) or another")
+            raise UserError(f"scene: {thing!r} is not an object of a scene; give sb.scene.Box(...)")
     return SceneSpecification.model_validate({"objects": tuple(scene)})
 
 

@@ -74,6 +74,9 @@ def test_the_public_names_are_those_of_the_documentation() -> None:
     page = (DOCS / "python-api.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\| `sb\.(\w+)", page, re.MULTILINE)
     assert sorted(documented) == sorted(sb.__all__)
+    assert len(sb.__all__) <= 25
+    for module in (sb.faults, sb.learning, sb.planning, sb.scene):
+        assert all(getattr(module, name).__doc__ for name in module.__all__)
     for name in sb.__all__:
         assert getattr(sb, name).__doc__
         assert name in dir(sb)

@@ -25,14 +25,14 @@ def test_objects_made_in_python_stand_where_they_are_put() -> None:
     world = sb.World(
         wind=(1, 0, 0),
         scene=[
-            sb.Box(
+            sb.scene.Box(
                 (2, 4, 6), position=(10, 0, -3), rotation=(0, 0, math.pi / 2), color=(1, 0, 0), name="wall"
             ),
-            sb.Sphere(0.5, path=sb.Path3D([[0, 5, -2], [8, 5, -2]], 1.5)),
-            sb.Cylinder(0.5, 4, position=np.array([1.0, 2.0, -2.0])),
-            sb.Mesh(CORNERS, FACES, position=(0, 0, -1)),
-            sb.HeightMap(np.eye(3), 2.0),
-            sb.Voxels(np.ones((2, 3, 4)), 0.5, corner=(0, 0, -2)),
+            sb.scene.Sphere(0.5, path=sb.scene.Path3D([[0, 5, -2], [8, 5, -2]], 1.5)),
+            sb.scene.Cylinder(0.5, 4, position=np.array([1.0, 2.0, -2.0])),
+            sb.scene.Mesh(CORNERS, FACES, position=(0, 0, -1)),
+            sb.scene.HeightMap(np.eye(3), 2.0),
+            sb.scene.Voxels(np.ones((2, 3, 4)), 0.5, corner=(0, 0, -2)),
         ],
     )
     scene = world.build().scene
@@ -63,16 +63,19 @@ def test_the_scene_of_a_file_brings_its_origin_unless_one_is_given(tmp_path: Pat
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: sb.Box((1, 2, -3)), r"Box: size\.2: "),
-        (lambda: sb.Box((1, 2, 3), color=(2, 0, 0)), r"Box: color\.0: "),
-        (lambda: sb.Path3D([[0, 0, 0]], 1.0), "Path3D: points: "),
-        (lambda: sb.Mesh(CORNERS[:, :2], FACES), r"vertices are \(v, 3\) finite figures in m, not \(8, 2\)"),
-        (lambda: sb.Mesh(CORNERS, FACES + 1), "faces have vertices beyond the 8 there are"),
-        (lambda: sb.Mesh(CORNERS, FACES * 1.0), r"faces are \(f, 3\) whole numbers"),
-        (lambda: sb.Mesh(CORNERS, FACES, colors=[1, 0, 0]), r"colors are \(12, 3\), one for each face"),
-        (lambda: sb.HeightMap([1.0, 2.0], 1.0), r"two rows and columns at least .* not \(2,\)"),
-        (lambda: sb.Voxels(np.zeros((2, 2, 2)), 1.0), "one occupied at least"),
-        (lambda: sb.World(scene=["wall"]), "'wall' is not an object of a scene; give sb.Box"),  # type: ignore[list-item]
+        (lambda: sb.scene.Box((1, 2, -3)), r"Box: size\.2: "),
+        (lambda: sb.scene.Box((1, 2, 3), color=(2, 0, 0)), r"Box: color\.0: "),
+        (lambda: sb.scene.Path3D([[0, 0, 0]], 1.0), "Path3D: points: "),
+        (
+            lambda: sb.scene.Mesh(CORNERS[:, :2], FACES),
+            r"vertices are \(v, 3\) finite figures in m, not \(8, 2\)",
+        ),
+        (lambda: sb.scene.Mesh(CORNERS, FACES + 1), "faces have vertices beyond the 8 there are"),
+        (lambda: sb.scene.Mesh(CORNERS, FACES * 1.0), r"faces are \(f, 3\) whole numbers"),
+        (lambda: sb.scene.Mesh(CORNERS, FACES, colors=[1, 0, 0]), r"colors are \(12, 3\), one for each face"),
+        (lambda: sb.scene.HeightMap([1.0, 2.0], 1.0), r"two rows and columns at least .* not \(2,\)"),
+        (lambda: sb.scene.Voxels(np.zeros((2, 2, 2)), 1.0), "one occupied at least"),
+        (lambda: sb.World(scene=["wall"]), "'wall' is not an object of a scene; give sb.scene.Box"),  # type: ignore[list-item]
         (lambda: sb.World(scene="none.yaml"), "none.yaml: no such world file"),
     ],
 )

@@ -30,7 +30,7 @@ class Height(sb.CustomSensor):
 
 
 def windy() -> sb.World:
-    moving = sb.Sphere(0.4, path=sb.Path3D([(3, 0, -2), (6, 0, -2)], speed=1.0))
+    moving = sb.scene.Sphere(0.4, path=sb.scene.Path3D([(3, 0, -2), (6, 0, -2)], speed=1.0))
     return sb.World(wind="5@270,turbulence=light", scene=[moving])
 
 

@@ -145,10 +145,10 @@ def test_textures_and_markers_are_made_in_python(tmp_path: Path) -> None:
     scene = (
         sb.World(
             scene=[
-                sb.Box((1, 1, 1), texture=sb.Texture("checker", 0.5)),
-                sb.Sphere(1.0, texture=sb.Texture(tmp_path / "a.png", 2.0)),
-                sb.Sphere(1.0, texture=sb.Texture(pixels)),
-                sb.Marker(0.4, id=3),
+                sb.scene.Box((1, 1, 1), texture=sb.scene.Texture("checker", 0.5)),
+                sb.scene.Sphere(1.0, texture=sb.scene.Texture(tmp_path / "a.png", 2.0)),
+                sb.scene.Sphere(1.0, texture=sb.scene.Texture(pixels)),
+                sb.scene.Marker(0.4, id=3),
             ]
         )
         .build()
@@ -160,4 +160,4 @@ def test_textures_and_markers_are_made_in_python(tmp_path: Path) -> None:
     np.testing.assert_array_equal(_pixels(textures["sphere 1"]), pixels)
     np.testing.assert_array_equal(_pixels(textures["marker 3"]), marker_pixels("4x4_50", 3))
     with pytest.raises(sb.UserError, match=r"pixels are \(rows, columns, 3\) of uint8"):
-        sb.Texture([[1, 2], [3, 4]])
+        sb.scene.Texture([[1, 2], [3, 4]])

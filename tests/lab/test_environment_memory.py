@@ -13,7 +13,7 @@ from sitl_bridge.lab.environments.spaces import write_figures, write_ways
 from sitl_bridge.lab.environments.tasks import VehicleMotion
 
 
-def flown(env: sb.VectorEnvironment, steps: int = 40, seed: int = 3) -> bytes:
+def flown(env: sb.learning.VectorEnvironment, steps: int = 40, seed: int = 3) -> bytes:
     """Everything that random actions lead to."""
     source = np.random.default_rng(7)
     low, high = env.single_action_space.low, env.single_action_space.high  # type: ignore[attr-defined]
@@ -36,19 +36,19 @@ def test_what_no_randomisation_varies_is_as_if_drawn_with_a_factor_of_one(
         pytest.skip("the iris has the sensors of an observation")
 
     def bytes_of() -> bytes:
-        env = sb.VectorEnvironment(
+        env = sb.learning.VectorEnvironment(
             5,
             airframe=airframe,
             actions=actions,
             observations=observations,
-            task=sb.HoldPosition(height=0.5, duration=0.6),
-            randomisation=sb.Randomisation(position=((-1.0, -1.0, 0.0), (1.0, 1.0, 0.0)), tilt=0.2),
+            task=sb.learning.HoldPosition(height=0.5, duration=0.6),
+            randomisation=sb.learning.Randomisation(position=((-1.0, -1.0, 0.0), (1.0, 1.0, 0.0)), tilt=0.2),
         )
         return flown(env)
 
     left_out = bytes_of()
     for name in ("moves_air", "varies", "varies_rotors"):
-        monkeypatch.setattr(sb.Randomisation, name, property(lambda _: True))
+        monkeypatch.setattr(sb.learning.Randomisation, name, property(lambda _: True))
     assert bytes_of() == left_out
 
 
@@ -65,7 +65,7 @@ def test_what_no_randomisation_varies_is_as_if_drawn_with_a_factor_of_one(
     ],
 )
 def test_a_randomisation_tells_what_it_varies(choices: dict[str, Any], varies: bool, air: bool) -> None:
-    randomisation = sb.Randomisation(**choices)
+    randomisation = sb.learning.Randomisation(**choices)
     assert (randomisation.varies, randomisation.moves_air) == (varies, air)
 
 
@@ -79,7 +79,7 @@ def test_a_vehicle_at_rest_keeps_its_own_results_beside_one_that_flies() -> None
     """Both share the records that are worked on; the one that stands feels its weight, not the other's
     thrust."""
 
-    class Endless(sb.HoldPosition):
+    class Endless(sb.learning.HoldPosition):
         def terminated(self, motion: VehicleMotion) -> np.ndarray[Any, Any]:
             return np.zeros(len(motion.truth), np.bool_)
 
@@ -87,7 +87,7 @@ def test_a_vehicle_at_rest_keeps_its_own_results_beside_one_that_flies() -> None
         motor={"idle_speed": 0.0}
     )  # a motor that turns would not let it rest
     task = Endless(height=0.0)
-    env = sb.VectorEnvironment(2, airframe=idle, actions="motors", observations="sensors", task=task)
+    env = sb.learning.VectorEnvironment(2, airframe=idle, actions="motors", observations="sensors", task=task)
     env.reset(seed=1)
     seen: Any = None
     for _ in range(60):
@@ -102,7 +102,7 @@ def test_actions_in_single_precision_and_beyond_their_limits_count_as_the_same_n
     given = (2.0 * source.random((3, 4)) - 0.5).astype(np.float32)
     found = []
     for actions in (given, given.astype(np.float64), np.asfortranarray(given), given[::-1].tolist()[::-1]):
-        env = sb.VectorEnvironment(3, actions="motors")
+        env = sb.learning.VectorEnvironment(3, actions="motors")
         env.reset(seed=1)
         env.step(actions)
         assert np.array_equal(env.motion.actions, np.clip(given.astype(np.float64), 0.0, 1.0))
@@ -113,7 +113,7 @@ def test_actions_in_single_precision_and_beyond_their_limits_count_as_the_same_n
 
 
 def test_observations_are_arrays_of_their_own() -> None:
-    env = sb.VectorEnvironment(2, actions="motors")
+    env = sb.learning.VectorEnvironment(2, actions="motors")
     first, _ = env.reset(seed=1)
     kept = first.copy()
     second, *_ = env.step([[0.9] * 4] * 2)
@@ -133,11 +133,11 @@ def test_figures_are_written_within_their_limit() -> None:
 
 
 def test_a_task_that_observes_other_figures_than_it_names_is_refused() -> None:
-    class Wide(sb.HoldPosition):
+    class Wide(sb.learning.HoldPosition):
         def observe(self, motion: VehicleMotion) -> np.ndarray[Any, Any]:
             return motion.truth
 
-    env = sb.VectorEnvironment(2, task=Wide())
+    env = sb.learning.VectorEnvironment(2, task=Wide())
     told = r"Wide: observe gives an array \(2, 13\), its figures need \(2, 3\)"
     with pytest.raises(sb.UserError, match=told):
         env.reset(seed=1)

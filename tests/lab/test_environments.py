@@ -14,11 +14,12 @@ from gymnasium.vector import AutoresetMode
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import sitl_bridge as sb
+from sitl_bridge import learning
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.lab.environments.tasks import VehicleMotion
 
 LEVELS = ("motors", "rates", "attitude", "velocity")
-RANDOM = sb.Randomisation(
+RANDOM = learning.Randomisation(
     mass=(0.9, 1.2),
     inertia=(0.8, 1.2),
     rotor=(0.95, 1.05),
@@ -36,7 +37,7 @@ RANDOM = sb.Randomisation(
 
 
 def fly(
-    env: sb.VectorEnvironment, steps: int, seed: int | list[int] = 3, number: int = 0
+    env: learning.VectorEnvironment, steps: int, seed: int | list[int] = 3, number: int = 0
 ) -> list[np.ndarray[Any, Any]]:
     """Observations and rewards of random actions that depend on the vehicle's number alone."""
     n = env.num_envs
@@ -58,18 +59,22 @@ def test_a_single_environment_passes_gymnasiums_checker(level: str) -> None:
     with warnings.catch_warnings():
         # Actions are in physical units, which Gymnasium would rather have between -1 and 1.
         warnings.filterwarnings("ignore", message=".*symmetric and normalized space.*")
-        check_env(sb.Environment(actions=level), skip_render_check=True)
+        check_env(learning.Environment(actions=level), skip_render_check=True)
 
 
 def test_a_fleet_passes_pettingzoos_tests() -> None:
-    env = sb.FleetEnvironment(3, task=sb.ReachWaypoint(duration=1.0))
+    env = learning.FleetEnvironment(3, task=learning.ReachWaypoint(duration=1.0))
     parallel_api_test(env, num_cycles=200)
-    parallel_seed_test(lambda: sb.FleetEnvironment(3, task=sb.ReachWaypoint(duration=1.0)), num_cycles=20)
+    parallel_seed_test(
+        lambda: learning.FleetEnvironment(3, task=learning.ReachWaypoint(duration=1.0)), num_cycles=20
+    )
 
 
 def test_vehicles_of_a_fleet_collide() -> None:
     """Two vehicles fly against one another; both episodes end with a collision, not far from the middle."""
-    env = sb.FleetEnvironment(2, spacing=2.0, task=sb.HoldPosition(duration=8.0), actions="velocity")
+    env = learning.FleetEnvironment(
+        2, spacing=2.0, task=learning.HoldPosition(duration=8.0), actions="velocity"
+    )
     env.reset(seed=1)
     infos: dict[str, dict[str, Any]] = {}
     ends: dict[str, bool] = {}
@@ -83,13 +88,13 @@ def test_vehicles_of_a_fleet_collide() -> None:
 @pytest.mark.parametrize("observations", ["truth", "sensors"])
 def test_bytes_depend_neither_on_the_number_of_vehicles_nor_on_threads(observations: str) -> None:
     def bytes_of(n: int, threads: int, seed: int | list[int] = 3) -> np.ndarray[Any, Any]:
-        env = sb.VectorEnvironment(
+        env = learning.VectorEnvironment(
             n,
             actions="rates",
             observations=observations,
             randomisation=RANDOM,
             threads=threads,
-            task=sb.ReachWaypoint(duration=0.3),
+            task=learning.ReachWaypoint(duration=0.3),
         )
         rows = fly(env, 40, seed)
         return np.concatenate([row[:3].ravel() for row in rows])
@@ -108,9 +113,9 @@ def test_bytes_depend_neither_on_the_number_of_vehicles_nor_on_threads(observati
 def test_vehicles_that_share_a_block_fly_as_with_a_block_of_their_own(airframe: str) -> None:
     """What is copied between the actions is all that a vehicle remembers, near the ground, too."""
 
-    def made(count: int) -> sb.VectorEnvironment:
-        task = sb.HoldPosition(height=1.0)
-        return sb.VectorEnvironment(
+    def made(count: int) -> learning.VectorEnvironment:
+        task = learning.HoldPosition(height=1.0)
+        return learning.VectorEnvironment(
             count, airframe=airframe, task=task, actions="motors", randomisation=RANDOM
         )
 
@@ -153,7 +158,7 @@ def test_motor_commands_move_a_vehicle_as_in_the_simulation() -> None:
     """The environment's compiled step is that of the core: the same motion, bit for bit."""
     simulation = sb.Simulation("iris", positions=[[0, 0, -5]])
     command = np.array([0.7, 0.71, 0.69, 0.7])
-    env = sb.VectorEnvironment(1, actions="motors")
+    env = learning.VectorEnvironment(1, actions="motors")
     env.reset(seed=1)
     core: Any = simulation._core
     core.states[0]["rotor_speed"][:4] = env.batch._arrays.fresh_state.view(core.states.dtype)[0, 0][
@@ -168,9 +173,9 @@ def test_motor_commands_move_a_vehicle_as_in_the_simulation() -> None:
 
 def _manoeuvre(step: float, integrator: str) -> np.ndarray[Any, Any]:
     """Place after 1 s of uneven thrust from a hover at 50 m, without induced flow."""
-    task = sb.HoldPosition(height=50.0, reach=100.0)
+    task = learning.HoldPosition(height=50.0, reach=100.0)
     plain = sb.Airframe.load("iris").changed(rotor_model={"inflow": "none"}, battery={"capacity": None})
-    env = sb.VectorEnvironment(
+    env = learning.VectorEnvironment(
         1, airframe=plain, task=task, actions="motors", step=step, integrator=integrator
     )
     env.reset(seed=1)
@@ -192,8 +197,8 @@ def test_eulers_error_falls_in_proportion_to_the_step() -> None:
 def test_near_the_ground_euler_gives_way_to_runge_kutta() -> None:
     found = []
     for integrator in ("runge_kutta", "euler"):
-        env = sb.VectorEnvironment(
-            2, task=sb.HoldPosition(height=0.0), actions="motors", integrator=integrator
+        env = learning.VectorEnvironment(
+            2, task=learning.HoldPosition(height=0.0), actions="motors", integrator=integrator
         )
         env.reset(seed=1)
         for _ in range(20):
@@ -203,7 +208,7 @@ def test_near_the_ground_euler_gives_way_to_runge_kutta() -> None:
 
 
 def test_velocity_actions_are_flown() -> None:
-    env = sb.VectorEnvironment(1, actions="velocity", task=sb.HoldPosition(reach=100.0))
+    env = learning.VectorEnvironment(1, actions="velocity", task=learning.HoldPosition(reach=100.0))
     env.reset(seed=1)
     for _ in range(250):
         env.step([[2.0, -1.0, -0.5, 0.5]])
@@ -213,7 +218,7 @@ def test_velocity_actions_are_flown() -> None:
 
 
 def test_attitude_actions_are_flown() -> None:
-    env = sb.VectorEnvironment(1, actions="attitude", task=sb.HoldPosition(reach=100.0))
+    env = learning.VectorEnvironment(1, actions="attitude", task=learning.HoldPosition(reach=100.0))
     env.reset(seed=1)
     for _ in range(25):
         env.step([[0.5, 0.1, -0.2, 0.0]])
@@ -223,7 +228,7 @@ def test_attitude_actions_are_flown() -> None:
 
 
 def test_rate_actions_are_flown() -> None:
-    env = sb.VectorEnvironment(1, actions="rates", task=sb.HoldPosition(reach=100.0))
+    env = learning.VectorEnvironment(1, actions="rates", task=learning.HoldPosition(reach=100.0))
     env.reset(seed=1)
     for _ in range(15):
         env.step([[0.5, 1.0, -0.5, 0.3]])
@@ -231,8 +236,8 @@ def test_rate_actions_are_flown() -> None:
 
 
 def test_sensors_see_what_is_true_but_for_their_errors() -> None:
-    env = sb.VectorEnvironment(
-        20, actions="velocity", observations="sensors", task=sb.HoldPosition(reach=100.0)
+    env = learning.VectorEnvironment(
+        20, actions="velocity", observations="sensors", task=learning.HoldPosition(reach=100.0)
     )
     env.reset(seed=1)
     observation: Any = None
@@ -248,7 +253,7 @@ def test_sensors_see_what_is_true_but_for_their_errors() -> None:
 
 
 def test_a_reset_draws_within_its_ranges_and_each_vehicle_anew() -> None:
-    env = sb.VectorEnvironment(200, randomisation=RANDOM)
+    env = learning.VectorEnvironment(200, randomisation=RANDOM)
     env.reset(seed=1)
     drawn = env.batch.episodes
     mass = sb.Airframe.load("iris").vehicle()["mass"]
@@ -267,7 +272,7 @@ def test_a_reset_draws_within_its_ranges_and_each_vehicle_anew() -> None:
 
 
 def test_a_mask_resets_only_what_it_chooses() -> None:
-    env = sb.VectorEnvironment(3, actions="velocity")
+    env = learning.VectorEnvironment(3, actions="velocity")
     env.reset(seed=1)
     for _ in range(50):
         env.step(np.tile([1.0, 0.0, 0.0, 0.0], (3, 1)))
@@ -280,9 +285,11 @@ def test_a_mask_resets_only_what_it_chooses() -> None:
         env.reset(options={"reset_mask": np.array([True])})
 
 
-def ended(mode: AutoresetMode) -> tuple[sb.VectorEnvironment, Any]:
+def ended(mode: AutoresetMode) -> tuple[learning.VectorEnvironment, Any]:
     """An environment one of whose episodes ends in the last of these steps."""
-    env = sb.VectorEnvironment(2, actions="motors", autoreset_mode=mode, task=sb.HoldPosition(duration=60.0))
+    env = learning.VectorEnvironment(
+        2, actions="motors", autoreset_mode=mode, task=learning.HoldPosition(duration=60.0)
+    )
     env.reset(seed=1)
     step: Any = None
     for _ in range(200):
@@ -321,14 +328,14 @@ def test_without_autoreset_a_step_after_the_end_is_refused() -> None:
 
 
 def test_an_episode_is_truncated_at_its_duration() -> None:
-    env = sb.Environment(actions="velocity", task=sb.HoldPosition(duration=0.1))
+    env = learning.Environment(actions="velocity", task=learning.HoldPosition(duration=0.1))
     env.reset(seed=1)
     ends = [env.step([0.0, 0.0, 0.0, 0.0])[2:4] for _ in range(5)]
     assert ends == [(False, False)] * 4 + [(False, True)]
 
 
 def test_reaching_a_waypoint_ends_an_episode_with_a_reward() -> None:
-    env = sb.Environment(actions="velocity", task=sb.ReachWaypoint(box=((2, 0, 0), (2, 0, 0))))
+    env = learning.Environment(actions="velocity", task=learning.ReachWaypoint(box=((2, 0, 0), (2, 0, 0))))
     observation, _ = env.reset(seed=1)
     total, ends = 0.0, False
     assert observation[-3:] == pytest.approx([2.0, 0.0, 0.0])
@@ -339,7 +346,7 @@ def test_reaching_a_waypoint_ends_an_episode_with_a_reward() -> None:
 
 
 def test_a_figure_is_tracked_by_its_own_velocity() -> None:
-    env = sb.Environment(actions="velocity", task=sb.TrackFigure())
+    env = learning.Environment(actions="velocity", task=learning.TrackFigure())
     observation, _ = env.reset(seed=1)
     rewards = []
     for _ in range(400):
@@ -351,11 +358,11 @@ def test_a_figure_is_tracked_by_its_own_velocity() -> None:
 
 
 def test_an_own_task_is_a_small_class() -> None:
-    class Climb(sb.Task):
+    class Climb(learning.Task):
         def reward(self, motion: VehicleMotion) -> np.ndarray[Any, Any]:
             return -motion.velocity[:, 2]
 
-    env = sb.Environment(actions="velocity", task=Climb())
+    env = learning.Environment(actions="velocity", task=Climb())
     env.reset(seed=1)
     assert sum(env.step([0.0, 0.0, -1.0, 0.0])[1] for _ in range(100)) > 50.0
 
@@ -373,7 +380,7 @@ def test_an_own_task_is_a_small_class() -> None:
 )
 def test_what_does_not_fit_is_refused_with_its_name(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(sb.UserError, match=message):
-        sb.VectorEnvironment(**choices)
+        learning.VectorEnvironment(**choices)
 
 
 @pytest.mark.parametrize(
@@ -382,11 +389,11 @@ def test_what_does_not_fit_is_refused_with_its_name(choices: dict[str, Any], mes
 )
 def test_a_faulty_randomisation_is_refused_with_its_field(faulty: dict[str, Any]) -> None:
     with pytest.raises(sb.UserError, match=f"randomisation: {next(iter(faulty))}"):
-        sb.Randomisation(**faulty)
+        learning.Randomisation(**faulty)
 
 
 def test_actions_that_do_not_fit_are_refused() -> None:
-    env = sb.VectorEnvironment(2)
+    env = learning.VectorEnvironment(2)
     env.reset(seed=1)
     for faulty in ([[0.5, 0, 0, 0]], [[0.5, 0, 0, math.nan]] * 2):
         with pytest.raises(sb.UserError, match=r"\(2, 4\) finite numbers"):

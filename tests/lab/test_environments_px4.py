@@ -13,7 +13,7 @@ pytestmark = pytest.mark.px4
 
 
 def test_a_figure_is_tracked_by_velocity_actions_and_again_after_a_reset(tmp_path: Path) -> None:
-    env = sb.StackEnvironment(task=sb.TrackFigure(duration=20.0), runs=tmp_path)
+    env = sb.learning.StackEnvironment(task=sb.learning.TrackFigure(duration=20.0), runs=tmp_path)
     try:
         for _ in range(2):
             observation, _ = env.reset(seed=1)
@@ -32,8 +32,8 @@ def test_a_figure_is_tracked_by_velocity_actions_and_again_after_a_reset(tmp_pat
 @pytest.mark.parametrize("level", ["attitude", "rates"])
 def test_attitude_and_rate_actions_reach_px4(level: str, tmp_path: Path) -> None:
     """A tilt to the right accelerates the vehicle to the east; a height of its own keeps it up."""
-    task = sb.HoldPosition(duration=3.0, reach=30.0)
-    env = sb.StackEnvironment(actions=level, task=task, runs=tmp_path)
+    task = sb.learning.HoldPosition(duration=3.0, reach=30.0)
+    env = sb.learning.StackEnvironment(actions=level, task=task, runs=tmp_path)
     try:
         observation, _ = env.reset(seed=1)
         for _ in range(60):

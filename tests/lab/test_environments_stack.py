@@ -11,9 +11,9 @@ import sitl_bridge as sb
 
 
 def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp_path: Path) -> None:
-    task = sb.ReachWaypoint(box=((2, 1, -1), (2, 1, -1)), height=3.0)
-    env = sb.StackEnvironment(autopilot="builtin", task=task, runs=tmp_path)
-    twin = sb.Environment(actions="velocity", task=sb.ReachWaypoint(height=3.0))
+    task = sb.learning.ReachWaypoint(box=((2, 1, -1), (2, 1, -1)), height=3.0)
+    env = sb.learning.StackEnvironment(autopilot="builtin", task=task, runs=tmp_path)
+    twin = sb.learning.Environment(actions="velocity", task=sb.learning.ReachWaypoint(height=3.0))
     assert env.observation_space == twin.observation_space
     assert env.action_space == twin.action_space
     try:
@@ -39,16 +39,16 @@ def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp
     [
         ({"actions": "motors"}, "a flight stack takes rates, attitude, velocity"),
         ({"period": 0.5}, "period: 0.5 s is no multiple"),
-        ({"task": sb.HoldPosition(height=0.0)}, "the task's height must be above 0"),
+        ({"task": sb.learning.HoldPosition(height=0.0)}, "the task's height must be above 0"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_starts(
     choices: dict[str, object], message: str
 ) -> None:
     with pytest.raises(sb.UserError, match=message):
-        sb.StackEnvironment(**choices)  # type: ignore[arg-type]
+        sb.learning.StackEnvironment(**choices)  # type: ignore[arg-type]
 
 
 def test_a_step_before_the_first_reset_is_refused() -> None:
     with pytest.raises(sb.UserError, match="reset the environment first"):
-        sb.StackEnvironment(autopilot="builtin").step([0.0] * 4)
+        sb.learning.StackEnvironment(autopilot="builtin").step([0.0] * 4)

@@ -32,7 +32,7 @@ def world() -> sb.World:
 
 def flown(
     names: tuple[str, ...], seed: int = 0, each: Callable[[sb.Sitl], None] | None = None
-) -> sb.OccupancyMap:
+) -> sb.planning.OccupancyMap:
     with sb.Sitl(carrying(*names), world=world(), seed=seed) as fleet:
         fleet.arm()
         fleet.go_to((0.5, 0.0, -2.0), wait=False)
@@ -58,7 +58,7 @@ def test_one_seed_builds_one_map_and_reading_it_changes_nothing() -> None:
     assert first.log_odds.tobytes() == again.log_odds.tobytes()
     assert first.time == again.time > 2.0
     assert first.log_odds.tobytes() != other.log_odds.tobytes()
-    read: list[sb.OccupancyMap] = []
+    read: list[sb.planning.OccupancyMap] = []
     often = flown(("lidar",), 3, each=lambda fleet: read.append(fleet.map()))
     assert often.log_odds.tobytes() == first.log_odds.tobytes()
     assert read[-1].time == first.time
@@ -68,19 +68,19 @@ def test_the_run_directory_has_the_map_in_flight_and_afterwards(tmp_path: Path) 
     with sb.Sitl(carrying("lidar"), world=world(), runs=tmp_path) as fleet:
         fleet.run(1.5)
         file = next(fleet.directory.rglob("maps/*.npz"))
-        live = sb.OccupancyMap.load(file)
+        live = sb.planning.OccupancyMap.load(file)
         assert 5.3 < live.time <= 6.5
         assert live.occupied.any()
         fleet.run(0.5)
         built = fleet.map()
-    saved = sb.OccupancyMap.load(file)
+    saved = sb.planning.OccupancyMap.load(file)
     assert saved.time == built.time
     assert saved.log_odds.tobytes() == built.log_odds.tobytes()
 
 
 def test_pyoctomap_reads_every_cell_of_the_octree(tmp_path: Path) -> None:
     pyoctomap = pytest.importorskip("pyoctomap")
-    built = sb.OccupancyMap(0.25)
+    built = sb.planning.OccupancyMap(0.25)
     rng = np.random.default_rng(1)
     built.log_odds = rng.choice(np.array([np.nan, -1.0, 1.0], np.float32), (24, 17, 9), p=[0.2, 0.5, 0.3])
     built.log_odds[:8, :8, :8] = -1.0  # eight equal cells are one node
@@ -98,7 +98,7 @@ def test_pyoctomap_reads_every_cell_of_the_octree(tmp_path: Path) -> None:
 
 def test_pyoctomap_reads_the_log_odds_of_every_cell(tmp_path: Path) -> None:
     pyoctomap = pytest.importorskip("pyoctomap")
-    built = sb.OccupancyMap(0.25)
+    built = sb.planning.OccupancyMap(0.25)
     rng = np.random.default_rng(1)
     built.log_odds = rng.choice(np.array([np.nan, -1.0, 0.5, 2.25], np.float32), (24, 17, 9))
     built.log_odds[:8, :8, :8] = -1.0  # blocks of equal cells are one node

@@ -10,6 +10,7 @@ import pytest
 from support.paths import MISSIONS
 
 import sitl_bridge as sb
+from sitl_bridge import planning
 from sitl_bridge.api.path_planning import _from_legs, _trajectory, gps_error
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
@@ -71,8 +72,8 @@ def test_a_closed_room_has_no_path() -> None:
 
 
 def test_a_trajectory_keeps_its_limits_and_a_part_of_the_margin() -> None:
-    world = sb.World(scene=[sb.Box((2, 20, 60), position=(10, 0, 0))])
-    path = sb.plan_path((0, 2, -5), (20, 2, -8), world=world, margin=0.8, speed=4.0, acceleration=2.0)
+    world = sb.World(scene=[sb.scene.Box((2, 20, 60), position=(10, 0, 0))])
+    path = planning.plan_path((0, 2, -5), (20, 2, -8), world=world, margin=0.8, speed=4.0, acceleration=2.0)
     moments = path.at(np.linspace(0.0, path.duration, 2000))
     assert np.linalg.norm(moments.velocity, axis=1).max() <= 4.0 * 1.001
     assert np.linalg.norm(moments.acceleration, axis=1).max() <= 2.0 * 1.01
@@ -86,7 +87,7 @@ def test_a_trajectory_keeps_its_limits_and_a_part_of_the_margin() -> None:
 
 def test_a_trajectory_stays_near_its_waypoints_and_within_its_bounds() -> None:
     bounds = ((-5, -25, -21.6), (70, 30, 0))
-    path = sb.plan_path((0, -17.5, -5), (62, 5, -6), world=PLANT, margin=2.5, speed=4.0, bounds=bounds)
+    path = planning.plan_path((0, -17.5, -5), (62, 5, -6), world=PLANT, margin=2.5, speed=4.0, bounds=bounds)
     places = path.at(np.linspace(0.0, path.duration, 3000)).position
     assert (places >= np.array(bounds[0]) - 0.01).all()
     assert _from_legs(path.waypoints, places).min(axis=1).max() <= 2.05
@@ -94,14 +95,14 @@ def test_a_trajectory_stays_near_its_waypoints_and_within_its_bounds() -> None:
 
 
 def test_a_path_crosses_the_power_plant() -> None:
-    path = sb.plan_path((0, 0, -4), (60, 5, -6), world=PLANT, margin=1.0)
+    path = planning.plan_path((0, 0, -4), (60, 5, -6), world=PLANT, margin=1.0)
     assert len(path.waypoints) > 2
     assert path.clearance > 0.5
     assert path.length < 120.0
 
 
 def test_a_map_keeps_a_path_in_what_is_known_to_be_free() -> None:
-    seen = sb.OccupancyMap(0.5)
+    seen = planning.OccupancyMap(0.5)
     rng = np.random.default_rng(0)
     ends = np.stack([np.full(4000, 20.2), rng.uniform(-6, 6, 4000), rng.uniform(-8, 0, 4000)], axis=1)
     for north in (0.2, 5.2, 10.2):
@@ -112,24 +113,24 @@ def test_a_map_keeps_a_path_in_what_is_known_to_be_free() -> None:
     with pytest.raises(sb.UserError, match="inside an obstacle, or in unknown space"):
         kept.plan((9, 0.2, -4.2), (30, 0, -4))
     with pytest.raises(sb.UserError, match="the map is empty"):
-        MapObstacles(sb.OccupancyMap(0.5))
+        MapObstacles(planning.OccupancyMap(0.5))
 
 
 def test_the_default_margin_holds_the_error_of_the_satellite_receiver() -> None:
     """Three deviations of the iris's GPS: 3 sqrt(2 (2 0.245^2 + 0.49^2)) m."""
-    world = sb.World(scene=[sb.Box((2, 20, 60), position=(10, 0, 0))])
+    world = sb.World(scene=[sb.scene.Box((2, 20, 60), position=(10, 0, 0))])
     ends = (0, 2, -8), (20, 2, -8)
     assert gps_error(sb.Airframe.load("iris")) == pytest.approx(2.55, abs=0.05)
     assert gps_error(sb.Airframe.load("iris_rtk")) == pytest.approx(0.08, abs=0.01)
-    by_gps = sb.plan_path(*ends, world=world)
-    stated = sb.plan_path(*ends, world=world, position_error=2.55)
-    by_rtk = sb.plan_path(*ends, world=world, airframe="iris_rtk")
+    by_gps = planning.plan_path(*ends, world=world)
+    stated = planning.plan_path(*ends, world=world, position_error=2.55)
+    by_rtk = planning.plan_path(*ends, world=world, airframe="iris_rtk")
     assert by_gps.waypoints == pytest.approx(stated.waypoints, abs=0.05)
     assert by_gps.clearance > 1.8 > by_rtk.clearance
     with pytest.raises(sb.UserError, match="give a margin or a position error, not both"):
-        sb.plan_path(*ends, world=world, margin=1.0, position_error=1.0)
+        planning.plan_path(*ends, world=world, margin=1.0, position_error=1.0)
     with pytest.raises(sb.UserError, match="a position error of -1 m; give 0 or more"):
-        sb.plan_path(*ends, world=world, position_error=-1.0)
+        planning.plan_path(*ends, world=world, position_error=-1.0)
 
 
 def test_a_trajectory_that_keeps_no_clearance_is_refused() -> None:
@@ -141,8 +142,8 @@ def test_a_trajectory_that_keeps_no_clearance_is_refused() -> None:
 
 def test_ompl_plans_behind_the_same_function() -> None:
     pytest.importorskip("ompl")
-    world = sb.World(scene=[sb.Box((2, 20, 60), position=(10, 0, 0))])
-    path = sb.plan_path(
+    world = sb.World(scene=[sb.scene.Box((2, 20, 60), position=(10, 0, 0))])
+    path = planning.plan_path(
         (0, 2, -5), (20, 2, -5), world=world, bounds=BOUNDS, margin=0.5, method="bit_star", seed=1
     )
     assert path.clearance > 0.25
@@ -152,9 +153,9 @@ def test_ompl_plans_behind_the_same_function() -> None:
 def test_a_missing_ompl_and_an_unknown_method_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ompl", None)
     with pytest.raises(sb.UserError, match=r"pip install 'sitl-bridge\[planning\]'; or plan by 'a_star'"):
-        sb.plan_path((0, 0, -5), (9, 0, -5), method="rrt_star")
+        planning.plan_path((0, 0, -5), (9, 0, -5), method="rrt_star")
     with pytest.raises(sb.UserError, match="choose 'a_star', 'rrt_star' or 'bit_star'"):
-        sb.plan_path((0, 0, -5), (9, 0, -5), method="dijkstra")  # type: ignore[arg-type]
+        planning.plan_path((0, 0, -5), (9, 0, -5), method="dijkstra")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

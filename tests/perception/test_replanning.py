@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
+from sitl_bridge import planning
 from sitl_bridge.perception.mapping.clearance import MapObstacles
 from sitl_bridge.perception.mapping.moving_cells import MovingCells
 
@@ -23,9 +24,9 @@ Boxes = list[tuple[tuple[float, float, float], tuple[float, float, float]]]
 """Least and greatest corners, m NED."""
 
 
-def map_with(boxes: Boxes, time: float = 0.0) -> sb.OccupancyMap:
+def map_with(boxes: Boxes, time: float = 0.0) -> planning.OccupancyMap:
     """A map of a free world with boxes in it."""
-    made = sb.OccupancyMap(CELL)
+    made = planning.OccupancyMap(CELL)
     made._first = np.rint(LOW / CELL).astype(np.int64)
     made.log_odds = np.full(SHAPE, -2.0, np.float32)
     centers = made.centers(made.free).reshape(*SHAPE, 3)
@@ -45,7 +46,10 @@ def away(place: NDArray[np.float64], boxes: Boxes) -> float:
 
 
 def flown(
-    replanner: sb.Replanner, world: Callable[[float], Boxes], limit: float = 120.0, period: float = 0.5
+    replanner: planning.Replanner,
+    world: Callable[[float], Boxes],
+    limit: float = 120.0,
+    period: float = 0.5,
 ) -> float:
     """Fly with a map every ``period`` seconds; returns the least distance from a box."""
     least = math.inf
@@ -61,7 +65,7 @@ def flown(
 
 def test_a_wall_that_is_seen_late_is_flown_around() -> None:
     wall: Boxes = [((10.0, -8.0, -10.0), (11.0, 3.0, -2.0))]
-    replanner = sb.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0)
+    replanner = planning.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0)
     least = flown(replanner, lambda time: wall if time > 4.0 else [])
     assert replanner.plans == 2
     assert least > RADIUS + 0.5 - CELL
@@ -73,7 +77,7 @@ def test_what_crosses_the_way_is_kept_clear_of() -> None:
         east = -9.0 + min(0.8 * time, 18.0)
         return [((11.0, east - 1.0, -10.0), (13.0, east + 1.0, -2.0))]
 
-    replanner = sb.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0)
+    replanner = planning.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0)
     assert flown(replanner, world) > 0.9
     assert replanner.plans > 1
 
@@ -84,13 +88,13 @@ def test_a_vehicle_in_the_way_of_something_retreats() -> None:
         closed = ((16.0, -12.0, -10.0), (17.0, 12.0, -2.0))
         return [((north, -1.0, -10.0), (north + 2.0, 1.0, -2.0)), *([closed] if time < 30.0 else [])]
 
-    replanner = sb.Replanner((2.0, 0.0, -5.0), GOAL, bounds=BOUNDS, margin=1.0)
+    replanner = planning.Replanner((2.0, 0.0, -5.0), GOAL, bounds=BOUNDS, margin=1.0)
     assert flown(replanner, world) > 0.6
 
 
 def test_the_motion_is_smooth_and_keeps_its_limits_when_it_brakes() -> None:
     wall: Boxes = [((12.0, -8.0, -10.0), (13.0, 3.0, -2.0))]
-    replanner = sb.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0, speed=2.0, acceleration=1.5)
+    replanner = planning.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0, speed=2.0, acceleration=1.5)
     for k in range(12):
         replanner.update(0.5 * k, map_with([]))
     before = replanner.at(6.0)
@@ -109,7 +113,7 @@ def test_the_motion_is_smooth_and_keeps_its_limits_when_it_brakes() -> None:
 
 def test_a_goal_beyond_the_map_is_reached() -> None:
     far = (60.0, 0.0, -5.0)
-    replanner = sb.Replanner(START, far, bounds=((-4, -11, -7), (64, 11, -3)), margin=1.0)
+    replanner = planning.Replanner(START, far, bounds=((-4, -11, -7), (64, 11, -3)), margin=1.0)
     replanner.update(0.0, map_with([]))
     assert replanner.phase == "flying"
     obstacles = MapObstacles(map_with([((10.0, -8.0, -10.0), (11.0, 3.0, -2.0))]), unknown_is_free=True)
@@ -165,13 +169,15 @@ def test_the_vehicle_waits_on_its_path_and_goes_on_along_it() -> None:
         return [((9.0, east - 1.0, -10.0), (11.0, east + 1.0, -2.0))]
 
     lines: list[str] = []
-    replanner = sb.Replanner((0.0, 6.0, -5.0), (24.0, 6.0, -5.0), bounds=BOUNDS, margin=1.0, say=lines.append)
+    replanner = planning.Replanner(
+        (0.0, 6.0, -5.0), (24.0, 6.0, -5.0), bounds=BOUNDS, margin=1.0, say=lines.append
+    )
     assert flown(replanner, world, period=0.25) > 0.9
     assert replanner.plans <= 3, lines
 
 
 def test_without_a_new_map_the_vehicle_brakes() -> None:
-    replanner = sb.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0)
+    replanner = planning.Replanner(START, GOAL, bounds=BOUNDS, margin=1.0)
     for k in range(7):
         replanner.update(float(k), map_with([]))
     assert np.linalg.norm(replanner.at(7.5).velocity) > 1.0
@@ -184,4 +190,4 @@ def test_without_a_new_map_the_vehicle_brakes() -> None:
 
 def test_bounds_that_are_none_are_one_message() -> None:
     with pytest.raises(sb.UserError, match="bounds: give the least and the greatest"):
-        sb.Replanner(START, GOAL, bounds=((0, 0), (1, 1)))
+        planning.Replanner(START, GOAL, bounds=((0, 0), (1, 1)))

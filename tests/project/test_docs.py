@@ -115,7 +115,7 @@ def test_a_pages_programs_run(name: str, page: Path, tmp_path: Path, monkeypatch
 
 
 def _stack_environment(*arguments: Any, **options: Any) -> Any:
-    """Takes the arguments of ``sb.StackEnvironment`` without a flight stack."""
+    """Takes the arguments of ``sb.learning.StackEnvironment`` without a flight stack."""
     inspect.signature(StackEnvironment).bind(*arguments, **options)
     stand_in = create_autospec(StackEnvironment, instance=True)
     stand_in.reset.return_value = (None, {})

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Vehicle:
-    """Vehicle properties that a controller may use.
+class VehicleModel:
+    """VehicleModel properties that a controller may use.
 
     Attributes:
         name: name of the airframe.
@@ -67,7 +67,7 @@ class Controller:
         options: further constructor arguments come from ``options`` in the airframe.
     """
 
-    def __init__(self, vehicle: Vehicle) -> None:
+    def __init__(self, vehicle: VehicleModel) -> None:
         self.vehicle = vehicle
 
     def reset(self) -> None:
@@ -147,7 +147,7 @@ def user_controller(
     if isinstance(law, str) and own is None:
         return None
     record = controller_record(airframe, world, choice)
-    vehicle = Vehicle(
+    vehicle = VehicleModel(
         airframe.name,
         float(record["mass"]),
         np.array(record["inertia"]),

@@ -1,6 +1,20 @@
-"""Steppable environments: an action in, an observation and a reward out, for Gymnasium and PettingZoo.
+"""Environments for reinforcement learning, after Gymnasium and PettingZoo, and their tasks."""
 
-``batch.py`` and ``batch_step.py`` fly n vehicles that share nothing; ``tasks.py`` makes rewards of their
-motion.  The environments around them: ``vector.py`` and ``single.py`` for Gymnasium, ``fleet.py``
-for PettingZoo, ``stack.py`` with PX4 in the loop.
-"""
+from sitl_bridge.lab.environments.fleet import FleetEnvironment
+from sitl_bridge.lab.environments.randomisation import Randomisation
+from sitl_bridge.lab.environments.single import Environment
+from sitl_bridge.lab.environments.stack import StackEnvironment
+from sitl_bridge.lab.environments.tasks import HoldPosition, ReachWaypoint, Task, TrackFigure
+from sitl_bridge.lab.environments.vector import VectorEnvironment
+
+__all__ = [
+    "Environment",
+    "FleetEnvironment",
+    "HoldPosition",
+    "Randomisation",
+    "ReachWaypoint",
+    "StackEnvironment",
+    "Task",
+    "TrackFigure",
+    "VectorEnvironment",
+]
