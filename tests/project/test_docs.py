@@ -108,7 +108,7 @@ def test_a_pages_programs_run(name: str, page: Path, tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "page", module)
     for flight in ("fly", "serve"):
         monkeypatch.setattr(sb, flight, _stand_in(getattr(sb, flight), tmp_path))
-    monkeypatch.setattr(sb, "StackEnvironment", _stack_environment)
+    monkeypatch.setattr(sb.learning, "StackEnvironment", _stack_environment)
     for block in blocks(page):
         if block.language == "python":
             exec(compile(block.text, block.title or name, "exec"), vars(module))
@@ -123,14 +123,17 @@ def _stack_environment(*arguments: Any, **options: Any) -> Any:
 
 
 def _stand_in(function: Callable[..., Any], directory: Path) -> Callable[..., Any]:
-    """Takes the arguments of ``sb.fly`` or ``sb.serve`` without a flight; the truth is the page's own."""
+    """Takes the arguments of ``sb.fly`` or ``sb.serve`` without a flight; one step is its truth."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         inspect.signature(function).bind(*arguments, **options)
         if function.__name__ == "serve":
             return contextlib.nullcontext(create_autospec(Session, instance=True))
         assert (ROOT / str(arguments[0])).is_file()
-        return sb.FlightResult(True, "", ("a", "b", "c", "d"), directory, {})
+        flown = sb.Simulation("iris")
+        with flown.record(directory / "truth.npy"):
+            flown.step(flown.hover_controls)
+        return sb.FlightResult(True, "", ("0",), directory, {})
 
     return call
 
