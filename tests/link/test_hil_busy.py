@@ -109,8 +109,14 @@ def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
 def test_time_stands_still_with_a_flight_stack_that_is_stopped_between_frame_and_answer(
     serve: Callable[..., LockstepServer], wait_for: Wait
 ) -> None:
+    class Dated(list[tuple[int, bool]]):
+        def append(self, stall: tuple[int, bool]) -> None:
+            times.append(server.simulation.time)
+            super().append(stall)
+
     notes: list[str] = []
-    server = serve(notes=notes, patience=PATIENCE)
+    stalls, times = Dated(), list[int]()
+    server = serve(notes=notes, stalls=stalls, patience=PATIENCE)
     with flying_peer(server, wait_for) as peer:
         peer.send_signal(signal.SIGUSR1)
         wait_for(lambda: server._links.sockets.unread(0) == 0 and is_busy(peer.pid), "a frame to be read")
@@ -125,6 +131,8 @@ def test_time_stands_still_with_a_flight_stack_that_is_stopped_between_frame_and
         wait_for(lambda: server.status().steps > steps + 100, "the run to go on")
         assert server.status().links[0].lockstep
     assert not [note for note in notes if "real time" in note]
+    assert stalls == [(0, True), (0, False)]
+    assert times[0] == times[1], "the stall took no simulated time"
 
 
 def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(

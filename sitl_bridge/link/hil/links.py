@@ -89,6 +89,11 @@ class Links:
         connected: np.ndarray[tuple[int], np.dtype[np.bool_]] = self._records["fd"] >= 0
         return connected
 
+    @property
+    def overdue(self) -> bool:
+        """Whether time waits for an answer that is overdue."""
+        return bool((self._records["state"] == LinkState.OVERDUE).any())
+
     def status(self) -> tuple[LinkStatus, ...]:
         """A snapshot of every link; safe from any thread."""
         return tuple(

@@ -400,6 +400,8 @@ class LockstepServer:
         # Actions that are due now but must wait for an answer are executed before the next step, whenever
         # that answer arrives: simulated time decides, not the wall clock.
         last = max(min(due, default=1 << 62), now)
+        if self._loop["waiting"] and self._links.overdue:
+            return now  # so that the end of a stall during which time stood still is noted there
         if limit is None:
             return last
         if limit > now:
