@@ -11,9 +11,7 @@ import sys
 
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.session.missions.mavlink_request import goto
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
+from sitl_bridge.api.mavsdk import Vehicle, command_line, goto, positive, run
 
 METRES_PER_DEGREE = math.radians(1.0) * 6_371_000.0  # of PX4's sphere
 LEGS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))  # north, east; back to where they begin

@@ -8,15 +8,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sitl_bridge.session.missions.fleet_script import (
+from sitl_bridge.api.mavsdk import (
     FleetVehicle,
+    MissionFailedError,
     all_of,
     connected,
     fleet_command_line,
+    positive,
     run_fleet,
 )
-from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
-from sitl_bridge.session.missions.mission_script import positive
 
 
 async def hover(member: FleetVehicle, options: argparse.Namespace) -> None:

@@ -7,9 +7,7 @@ sitl-bridge fly missions/follow_terrain.yaml
 import argparse
 import sys
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.stick_input import position_mode
+from sitl_bridge.api.mavsdk import Vehicle, command_line, position_mode, positive, run
 
 TERRAIN_FOLLOWING, DIRECT_VELOCITY = 1, 0
 """MPC_ALT_MODE and MPC_POS_MODE: Position mode keeps the height over the ground where sticks are velocities.

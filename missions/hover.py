@@ -10,8 +10,7 @@ import sys
 
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
+from sitl_bridge.api.mavsdk import Vehicle, command_line, positive, run
 
 
 async def hover(vehicle: Vehicle, options: argparse.Namespace) -> None:

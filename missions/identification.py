@@ -14,9 +14,7 @@ from collections.abc import Callable
 
 from mavsdk.plugins.offboard import Attitude, PositionNedYaw, VelocityNedYaw
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 PULSES = (0.5, 0.25)  # s, each doublet's two halves
 REST = 0.8  # s, level flight after a doublet

@@ -11,9 +11,7 @@ import sys
 
 from mavsdk.plugins.offboard import Attitude
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 GRAVITY = 9.80665  # m/s^2, standard
 

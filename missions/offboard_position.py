@@ -9,9 +9,7 @@ import sys
 
 from mavsdk.plugins.offboard import PositionNedYaw
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 # m north, m east, m up, deg yaw; relative to the vehicle's position on the ground
 POINTS = [

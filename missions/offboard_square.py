@@ -13,9 +13,7 @@ from collections.abc import Callable
 
 from mavsdk.plugins.offboard import PositionNedYaw, VelocityNedYaw
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 Setpoint = tuple[PositionNedYaw, VelocityNedYaw]
 

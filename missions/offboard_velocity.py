@@ -10,9 +10,7 @@ import sys
 
 from mavsdk.plugins.offboard import VelocityNedYaw
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 # direction north, east, down; deg yaw.  The legs end at their start.
 LEGS = [(1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 90.0), (-1.0, 0.0, -0.3, 180.0), (0.0, -1.0, 0.3, 270.0)]

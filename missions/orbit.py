@@ -8,9 +8,8 @@ import argparse
 import math
 import sys
 
-from sitl_bridge.session.missions.mavlink_request import orbit as begin_orbit
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
+from sitl_bridge.api.mavsdk import Vehicle, command_line, positive, run
+from sitl_bridge.api.mavsdk import orbit as begin_orbit
 
 
 async def orbit(vehicle: Vehicle, options: argparse.Namespace) -> None:

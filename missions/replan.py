@@ -11,10 +11,7 @@ import sys
 from mavsdk.plugins.offboard import PositionNedYaw, VelocityNedYaw
 
 import sitl_bridge as sb
-from sitl_bridge.session.missions.live_map import LiveMap
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 LOOK = 0.2
 """s of the vehicle's time between looks at the map."""
@@ -22,7 +19,7 @@ LOOK = 0.2
 
 async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
-    live = LiveMap()
+    live = sb.planning.LiveMap()
     await vehicle.wait_until_armable()
     await vehicle.arm()
     await vehicle.take_off(options.height)

@@ -10,9 +10,7 @@ import sys
 
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.session.missions.mavlink_request import goto
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
+from sitl_bridge.api.mavsdk import Vehicle, command_line, goto, positive, run
 
 METRES_PER_DEGREE = 111_195.0  # of latitude, on PX4's sphere of 6,371,000 m radius
 

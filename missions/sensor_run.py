@@ -12,9 +12,7 @@ from collections.abc import Callable
 
 from mavsdk.plugins.offboard import PositionNedYaw, VelocityNedYaw
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 COURSE = [(0.0, 0.0), (0.0, -9.0), (-2.0, -9.0), (-2.0, 9.0), (2.0, 9.0), (2.0, 0.0), (0.0, 0.0)]
 """m north, east of the start."""

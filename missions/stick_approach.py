@@ -12,9 +12,7 @@ import sys
 
 from mavsdk.asyncio.plugins.param import ParamError
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.stick_input import HeldSticks, position_mode
+from sitl_bridge.api.mavsdk import HeldSticks, Vehicle, command_line, position_mode, positive, run
 
 STANDS, FOR = 0.1, 2.0
 """m/s below which the vehicle has stopped, and s for which it must be slower."""

@@ -12,9 +12,7 @@ import sys
 from mavsdk.plugins.offboard import PositionNedYaw
 from mavsdk.plugins.telemetry import FlightMode
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 GIVEN_UP = 15.0
 """s from jamming until PX4 has given the receiver up (7 s in EKF2) and gone to the place that remains."""

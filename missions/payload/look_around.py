@@ -10,9 +10,7 @@ from mavsdk.asyncio.plugins.camera import CameraAsync
 from mavsdk.asyncio.plugins.gimbal import GimbalAsync
 from mavsdk.plugins.gimbal import ControlMode, GimbalMode, SendMode
 
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.time_gate import in_real_time
+from sitl_bridge.api.mavsdk import Vehicle, command_line, in_real_time, positive, run
 
 LIMIT = 30.0
 """s of wall time within which the camera and the gimbal are found."""

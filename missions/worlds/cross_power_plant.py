@@ -13,9 +13,7 @@ from pathlib import Path
 from mavsdk.plugins.offboard import PositionNedYaw
 
 import sitl_bridge as sb
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.mission_script import command_line, positive, run
-from sitl_bridge.session.missions.setpoint_stream import OffboardControl
+from sitl_bridge.api.mavsdk import OffboardControl, Vehicle, command_line, positive, run
 
 WORLD = Path(__file__).resolve().parent / "power_plant.yaml"
 START, GOAL = (0.0, 0.0, -5.0), (62.0, 5.0, -6.0)

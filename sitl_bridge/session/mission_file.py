@@ -137,14 +137,14 @@ def check_mission_file(path: Path, arguments: Sequence[str], python: Path | None
 
 def takes_turns(mission: Path, python: Path | None = None) -> bool:
     """Whether a checked mission uses the time gate, and so can take turns: a plan, or a script that imports
-    this program's mission scripts."""
+    ``sitl_bridge.api.mavsdk``."""
     if mission.suffix == ".plan":
         return True
     if python is not None:
         return False
     program = ast.parse(read_bytes(mission, MAX_PROGRAM_BYTES), str(mission))
     return any(
-        isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitl_bridge.session.missions")
+        isinstance(node, ast.ImportFrom) and node.module == "sitl_bridge.api.mavsdk"
         for node in ast.walk(program)
     )
 

@@ -214,6 +214,24 @@ def test_the_core_knows_no_link_and_no_thread_and_the_swarm_does_no_input_or_out
     assert sorted(KNOWN_KNOWLEDGE - found) == [], "these are gone: remove them from KNOWN_KNOWLEDGE"
 
 
+WIDER = {
+    "missions/worlds/thermal.py": {"sitl_bridge.core.world.custom_wind"},
+    "missions/api/power_plant_path.py": {"sitl_bridge.perception.mapping.clearance"},
+    "airframes/rotors/blade_element.py": {"sitl_bridge.core.dynamics.custom_rotor"},
+}
+"""What shipped programs still import from inside."""
+
+
+def test_shipped_programs_import_the_public_api() -> None:
+    found = defaultdict(set)
+    for path in [*(ROOT / "missions").rglob("*.py"), *(ROOT / "airframes").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            if module.startswith("sitl_bridge.") and not module.startswith("sitl_bridge.api."):
+                found[path.relative_to(ROOT).as_posix()].add(module)
+    assert found == WIDER
+
+
 @pytest.mark.parametrize(
     ("question", "file", "name"),
     [
