@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,13 @@ def test_a_program_flies_the_built_in_stack(check: Callable[..., None], tmp_path
 @pytest.mark.parametrize("check", PROGRAMS, ids=lambda check: check.__name__)
 def test_a_program_flies_px4(check: Callable[..., None], tmp_path: Path) -> None:
     check({"autopilot": "px4", "runs": tmp_path}, tmp_path)
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    cells = json.loads((MISSIONS / "api" / "first_flights.ipynb").read_text(encoding="utf-8"))["cells"]
+    names: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    names["verdict"].check()
