@@ -274,8 +274,12 @@ def validate(model: type[Model], document: Document) -> Model:
     try:
         result = model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        # An invalid value is None; its type is not reported as a second fault.
-        faults = _add(faults, [_fault(model, item, document) for item in error.errors()])
+        # An invalid value is None; its type is not reported as a second fault.  Nor is a list that pydantic
+        # calls too short because some of its items are invalid.
+        items = error.errors()
+        holders = {item["loc"][:k] for item in items for k in range(len(item["loc"]))}
+        told = [item for item in items if item["type"] != "too_short" or item["loc"] not in holders]
+        faults = _add(faults, [_fault(model, item, document) for item in told])
     between = getattr(model, "faults_between", None)
     if between is not None:
         pairs: Iterable[tuple[FieldPath, str]] = between(document.data)
@@ -335,6 +339,8 @@ def _fault(model: type[BaseModel], item: Any, document: Document) -> Fault:
         message = UNKNOWN + suggestion(str(where[-1]), siblings)
     elif item["type"] == "missing":
         message = "missing"
+    elif item["type"] in ("model_type", "dict_type"):
+        message = "must be `key: value` pairs"
     elif item["type"] in ("union_tag_not_found", "union_tag_invalid"):
         message = _kind_fault(models_at(model, document.data, where), value)
     return Fault(document.line(where), where, message)

@@ -72,6 +72,14 @@ def test_all_faults_are_told_at_once_each_with_its_line_and_path(altered: Path) 
     assert numbers == sorted(numbers)
 
 
+def test_of_items_that_are_all_invalid_only_their_own_faults_are_told(altered: Path) -> None:
+    text = altered.read_text(encoding="utf-8")
+    altered.write_text(text.replace(", direction: c", ", propeller: 1, direction: c"), encoding="utf-8")
+    faults = faults_of(altered)
+    assert len(faults) == 4
+    assert all("].propeller: unknown field" in fault for fault in faults), faults
+
+
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf"])
 def test_numbers_that_are_not_finite_are_refused(altered: Path, value: str) -> None:
     replace(altered, ("mass: 1.55", f"mass: {value}"))
