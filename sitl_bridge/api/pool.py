@@ -41,8 +41,15 @@ class FlightPool:
         """End what waits; safe to call twice."""
         self.waiting.close()
 
-    def prepare(self, settings: FlightSettings) -> None:
-        """Start a flight over a link that comes next, where there is room."""
+    def prepare(self, settings: FlightSettings, *, instead: bool = False) -> None:
+        """Start a flight over a link that comes next, where there is room.
+
+        Args:
+            settings: of the flight.
+            instead: whether it takes the place of others that wait.
+        """
+        if instead:
+            self.waiting.keep(_key(settings))
         with contextlib.suppress(UserError):  # the flight itself reports it
             self.waiting.prepare(_key(settings), lambda: self._begin(settings))
 

@@ -81,7 +81,8 @@ class Sitl(Vehicles):
         record: whether a flight within this process keeps truth and logs at all; without, there is neither
             ``truth`` nor verdict, and long flights of many vehicles take no memory.
         name: of the run directory.
-        warm: PX4s that start and settle in the background for the next resets.
+        warm: PX4s that start and settle in the background for the next resets, with the seed that follows
+            if the seeds count on.
 
     Raises:
         UserError: for arguments that contradict one another, and for vehicles that do not become ready.
@@ -180,6 +181,7 @@ class Sitl(Vehicles):
     def _begin(self, settings: FlightSettings, pool: FlightPool, alone: bool) -> None:
         self._settings, self._pool = settings, pool
         self._verdict: Verdict | None = None
+        self._seed_step = 0
         super().__init__([self._open()], range(len(settings.vehicles)), alone)
 
     def _open(self) -> Stacks:
@@ -193,7 +195,9 @@ class Sitl(Vehicles):
             )
         stacks.schedule(self._faults)
         if self._own_pool is not None and self._linked:
-            self._own_pool.prepare(self._settings)
+            # Programs that change the seed mostly count on.
+            following = replace(self._settings, seed=max(0, self._settings.seed + self._seed_step))
+            self._own_pool.prepare(following, instead=True)
         return stacks
 
     # ------------------------------------------------------------------ vehicles and flight stacks
@@ -238,6 +242,7 @@ class Sitl(Vehicles):
             UserError: for an invalid seed, and for vehicles that do not become ready.
         """
         if seed is not None:
+            self._seed_step = checked_seed(seed) - self._settings.seed
             self._settings = replace(self._settings, seed=checked_seed(seed))
         self._stacks.close()
         self._verdict = None

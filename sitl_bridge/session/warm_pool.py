@@ -93,6 +93,13 @@ class WarmPool:
             return None
         return one.session
 
+    def keep(self, key: str) -> None:
+        """End those that wait or settle under another key."""
+        for one in [one for one in self._waiting if one.key != key]:
+            with self._lock:
+                self._waiting.remove(one)
+            self._discard(one)
+
     def close(self) -> None:
         """End all; safe to call twice."""
         self._stop.set()
