@@ -139,7 +139,6 @@ class InProcessStacks(Stacks):
         self._pool = pool or FleetPool()
         self._place = RunDirectory(settings.runs, settings.name) if files and record else None
         self._errors = ErrorLog(print_error)
-        self._closed = False
         self._flown: Flown | None = None
         self._texts: list[tuple[int, int, int, str]] = []
         """us, number of the vehicle, level and text."""
@@ -278,6 +277,7 @@ class InProcessStacks(Stacks):
 
     def advance(self, steps: int) -> None:
         """Let time pass, with the targets in force."""
+        self.refuse_ended()
         while steps > 0:
             for i in range(len(self.names)):
                 self._steer(i)
@@ -366,6 +366,7 @@ class InProcessStacks(Stacks):
 
     def command(self, vehicle: int, what: str, number: int, params: Sequence[float]) -> None:
         """Give a vehicle a MAV_CMD."""
+        self.refuse_ended()
         self._steer(vehicle)  # before the switch to a mode that follows it
         self._collect()
         before = len(self._texts)
@@ -503,9 +504,9 @@ class InProcessStacks(Stacks):
 
     def close(self, *, give_back: bool = True) -> None:
         """End the flight without judging it."""
-        if self._closed:
+        if self.ended:
             return
-        self._closed = True
+        self.ended = True
         if self._recording is not None:
             with suppress(UserError):
                 self._recording.close()

@@ -147,6 +147,7 @@ class LinkedStacks(Stacks):
 
     def _hold(self) -> None:
         """Let time stand still again after it passed by itself."""
+        self.refuse_ended()
         if self._free:
             self._free = False
             self.session.hold()
@@ -408,6 +409,7 @@ class LinkedStacks(Stacks):
     def finish(self, reason: str) -> Flown:
         """End and judge the flight, and write its summary."""
         if self._flown is None:
+            self.ended = True
             outcome = self.session.end(reason)
             files = [("run directory", self.directory)]
             files += [(name, outcome.logs[name]) for name in ("summary", "picture") if name in outcome.logs]
@@ -416,6 +418,7 @@ class LinkedStacks(Stacks):
 
     def close(self) -> None:
         """End the flight without judging it."""
+        self.ended = True
         self.session.stop()
 
 

@@ -32,7 +32,6 @@ from sitl_bridge.core.simulation.events import (
     GustEvent,
     PassingEvent,
     ScheduledEvent,
-    TeleportEvent,
     WindEvent,
     problems,
 )
@@ -181,7 +180,7 @@ class Sitl(Vehicles):
     def _begin(self, settings: FlightSettings, pool: FlightPool, alone: bool) -> None:
         self._settings, self._pool = settings, pool
         self._verdict: Verdict | None = None
-        self._seed_step = 0
+        self._seed_step, self._published = 0, False
         super().__init__([self._open()], range(len(settings.vehicles)), alone)
 
     def _open(self) -> Stacks:
@@ -239,8 +238,10 @@ class Sitl(Vehicles):
             seed: of all random numbers from now on; None keeps the seed.
 
         Raises:
-            UserError: for an invalid seed, and for vehicles that do not become ready.
+            UserError: for an invalid seed, for vehicles that do not become ready, and within ``publish``.
         """
+        if self._published:
+            raise UserError("reset: the flight is on the bus; end the `with` block of publish() first")
         if seed is not None:
             self._seed_step = checked_seed(seed) - self._settings.seed
             self._settings = replace(self._settings, seed=checked_seed(seed))
@@ -280,37 +281,6 @@ class Sitl(Vehicles):
             raise UserError("set_wind: a wind of your own blows from the start; give it to the World")
         self._stacks.happen(WindEvent(at=0.0, kind="wind_change", wind=specification), begins=True)
 
-    def place(
-        self,
-        position: tuple[float, float, float],
-        velocity: tuple[float, float, float] = (0.0, 0.0, 0.0),
-        yaw: float = 0.0,
-        vehicle: int | str = 0,
-    ) -> None:
-        """Move a vehicle at once, level; its flight stack is not told and has to find out by its sensors.
-
-        Args:
-            position: m NED from the world's origin, of its lowest point.
-            velocity: m/s NED.
-            yaw: rad from north, clockwise.
-            vehicle: number or name.
-
-        Raises:
-            UserError: for a place where another vehicle is.
-        """
-        try:
-            event = TeleportEvent(
-                at=0.0,
-                kind="teleport",
-                position=position,
-                velocity=velocity,
-                yaw=math.degrees(yaw),
-                vehicles=(vehicle,),
-            )
-        except ValidationError as error:
-            raise UserError(f"place: {error.errors()[0]['msg']}") from error
-        self._stacks.happen(event, begins=True)
-
     @contextmanager
     def publish(self, address: str, *, speed: float = 1.0, logs: str | Path = ".") -> Iterator[str]:
         """Publish the flight on MQTT and take commands from there, within a ``with`` block.
@@ -334,9 +304,11 @@ class Sitl(Vehicles):
         with Bus(
             source, BusAddress.parse(address), run=self._settings.name, directory=Path(logs) / "bus"
         ) as bus:
+            self._published = True
             try:
                 yield bus.url
             finally:
+                self._published = False
                 source.set_speed(before)
 
     # ------------------------------------------------------------------ the end
@@ -378,8 +350,9 @@ class Sitl(Vehicles):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._files and self._kept and (kind is None or issubclass(kind, UserError)):
-                self.finish("" if error is None else str(error))
+            if self._files and self._kept and (kind is None or issubclass(kind, Exception)):
+                named = error is None or isinstance(error, UserError)
+                self.finish(str(error or "") if named else f"{type(error).__name__}: {error}")
         finally:
             self.close()
 

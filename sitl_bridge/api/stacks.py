@@ -121,10 +121,12 @@ class Stacks(ABC):
         sticks: of each vehicle's remote control, sent likewise: forward, right, throttle, clockwise, each
             -1..1 but the throttle, 0..1; None until there is one.
         ready_at: us of simulated time at which the vehicles were ready.
+        ended: whether the flight is over, after which no time passes and nothing is commanded.
     """
 
     settings: FlightSettings
     ready_at: int
+    ended = False
 
     def __init__(self, settings: FlightSettings) -> None:
         self.settings = settings
@@ -182,6 +184,15 @@ class Stacks(ABC):
         Raises:
             UserError: when the simulation or a flight stack fails.
         """
+
+    def refuse_ended(self) -> None:
+        """Refuse what a flight that is over cannot do.
+
+        Raises:
+            UserError: after the end.
+        """
+        if self.ended:
+            raise UserError("the flight has ended; sitl.reset() begins another")
 
     @property
     def steps_to_look(self) -> int:

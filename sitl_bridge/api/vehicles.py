@@ -9,6 +9,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import ValidationError
 
 from sitl_bridge.api.plan_flight import PlanFlight
 from sitl_bridge.api.stacks import Message, Stacks, Target
@@ -18,6 +19,7 @@ from sitl_bridge.api.vehicle_arrays import Array, VehicleArrays
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.core.simulation.events import TeleportEvent
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.px4.vehicle_status import MODE_NUMBERS
@@ -522,6 +524,37 @@ class Vehicles(VehicleArrays, Statements):
             self._stacks.targets[i] = None
             if self._stacks.sticks[i] is not None:
                 self._stacks.sticks[i] = CENTRED
+
+    def place(
+        self,
+        position: tuple[float, float, float],
+        velocity: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        yaw: float = 0.0,
+    ) -> None:
+        """Move the vehicle at once, level; its flight stack is not told and has to find out by its sensors.
+
+        Args:
+            position: m NED from the world's origin, of its lowest point.
+            velocity: m/s NED.
+            yaw: rad from north, clockwise.
+
+        Raises:
+            UserError: for several vehicles, and for a place where another vehicle is.
+        """
+        if len(self) != 1:
+            raise UserError("place: these are several vehicles; take one by name")
+        try:
+            event = TeleportEvent(
+                at=0.0,
+                kind="teleport",
+                position=position,
+                velocity=velocity,
+                yaw=math.degrees(yaw),
+                vehicles=(self._numbers[0],),
+            )
+        except ValidationError as error:
+            raise UserError(f"place: {error.errors()[0]['msg']}") from error
+        self._stacks.happen(event, begins=True)
 
     # ------------------------------------------------------------------ missions, modes, parameters, MAVLink
 

@@ -201,13 +201,15 @@ def test_a_fault_lasts_as_long_as_its_block_and_is_noted(tmp_path: Path) -> None
         sitl.set_wind("6@0")
         sitl.run(0.1)
         assert drone.wind == pytest.approx([-6.0, 0.0, 0.0])
-        sitl.place((3.0, 3.0, -2.0))
+        drone.place((3.0, 3.0, -2.0))
         assert np.linalg.norm(drone.position - [3.0, 3.0, -2.0]) < 0.5
         with pytest.raises(sb.UserError, match="motors 1 to 4"):
             sitl.fault(sb.faults.MotorLoss(motor=9))
         with pytest.raises(sb.ConfigurationError, match="at, s of simulated time"):
             sb.Sitl("iris", faults=[{"kind": "motor_loss", "motor": 1}])
     events = json.loads((sitl.directory / "run.json").read_text(encoding="utf-8"))["events"]
+    with pytest.raises(sb.UserError, match="the flight has ended"):
+        drone.run(1.0)
     assert [event["kind"] for event in events] == ["sensor_fault", "wind_change", "teleport"]
     assert events[0]["lasts"] == pytest.approx(2.0)
 
@@ -451,6 +453,8 @@ def test_serve_serves_within_its_block(
 
 def test_a_fleet_is_published_on_the_bus(fleet: sb.Sitl, tmp_path: Path) -> None:
     with fleet.publish("embedded", speed=np.inf, logs=tmp_path) as url:
+        with pytest.raises(sb.UserError, match="reset: the flight is on the bus"):
+            fleet.reset()
         assert re.fullmatch(r"mqtt://127\.0\.0\.1:\d+", url)
         fleet.run(0.5)
     assert fleet.time == pytest.approx(0.5)
