@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
 from sitl_bridge.record.truth_log import map_table
+
+R = TypeVar("R")
 
 
 class RecordedSteps(Protocol):
@@ -105,15 +109,28 @@ class RecordedRun:
             raise UserError(f"{file}: is damaged: it is not an object")
         return found
 
+    def _described(self, read: Callable[[dict[str, Any]], R]) -> R:
+        """What ``read`` finds in ``description``.
+
+        Raises:
+            UserError: if it is not there.
+        """
+        try:
+            return read(self.description)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise UserError(f"{self.path / 'run.json'}: is damaged: {cause(error)}") from error
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the vehicles."""
-        return tuple(str(vehicle["name"]) for vehicle in self.description["vehicles"])
+        return self._described(lambda found: tuple(str(vehicle["name"]) for vehicle in found["vehicles"]))
 
     @property
     def rotors(self) -> tuple[int, ...]:
         """Number of each vehicle's rotors."""
-        return tuple(len(vehicle["airframe"]["rotors"]) for vehicle in self.description["vehicles"])
+        return self._described(
+            lambda found: tuple(len(vehicle["airframe"]["rotors"]) for vehicle in found["vehicles"])
+        )
 
     @property
     def count(self) -> int:
@@ -123,12 +140,12 @@ class RecordedRun:
     @property
     def start(self) -> int:
         """us of simulated time at which the run began."""
-        return int(self.description["start"])
+        return self._described(lambda found: int(found["start"]))
 
     @property
     def step(self) -> int:
         """us of simulated time between two steps."""
-        return int(self.description["step"])
+        return self._described(lambda found: int(found["step"]))
 
     @cached_property
     def frames(self) -> NDArray[np.uint8]:
@@ -137,6 +154,8 @@ class RecordedRun:
         size = int(self.rows["message_bytes"].sum() + self.rows["frame_bytes"].sum())
         if size == 0 or not file.is_file():
             return np.zeros(0, np.uint8)
+        if min(self.rows["message_bytes"].min(), self.rows["frame_bytes"].min()) < 0:
+            raise UserError(f"{self.path / TRUTH}: is damaged: a row counts less than no bytes of frames")
         if file.stat().st_size < size:
             raise UserError(f"{file}: is truncated; the rows of {TRUTH} count {size} bytes")
         return np.memmap(file, np.uint8, "r", shape=(size,))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recorded_climb import Climb
 
 from sitl_bridge.analysis.evaluation.run_evaluation import evaluate
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, read_run
@@ -20,6 +22,7 @@ from sitl_bridge.cli.export import export
 from sitl_bridge.cli.identify import identify
 from sitl_bridge.lab.identification.recorded_flight import read_flight as read_for_identification
 from sitl_bridge.record.records import ROW
+from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
 
@@ -181,3 +184,19 @@ def test_a_log_whose_motors_never_turned_says_so(tmp_path: Path) -> None:
             log.write("actuator_outputs", k * 10_000, 900.0, 900.0, 900.0, 900.0)
     with pytest.raises(UserError, match="its motors never turned"):
         read_vehicle_log(path, 4, whole=True)
+
+
+def test_a_recording_whose_description_or_counts_are_damaged_is_refused(tmp_path: Path) -> None:
+    with Climb(tmp_path / "runs") as climb:
+        climb.advance(5)
+    run = tmp_path / "run"
+    shutil.copytree(climb.path, run)
+    (run / "run.json").write_text('{"vehicles": [3]}', encoding="utf-8")
+    for name in ("names", "rotors", "start", "step"):
+        with pytest.raises(UserError, match=r"run\.json: is damaged: "):
+            getattr(RecordedRun(run), name)
+    rows = np.load(run / "truth.npy")
+    rows["frame_bytes"][1] = -1_000_000
+    np.save(run / "truth.npy", rows)
+    with pytest.raises(UserError, match=r"truth\.npy: is damaged: a row counts less than no bytes"):
+        _ = RecordedRun(run).frames
