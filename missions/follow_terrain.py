@@ -7,6 +7,8 @@ sitl-bridge fly missions/follow_terrain.yaml
 import argparse
 import sys
 
+from mavsdk.asyncio.plugins.param import ParamError
+
 from sitl_bridge.api.mavsdk import Vehicle, command_line, position_mode, positive, run
 
 TERRAIN_FOLLOWING, DIRECT_VELOCITY = 1, 0
@@ -16,8 +18,11 @@ With MPC_POS_MODE 4, where they are accelerations, the height setpoint is smooth
 
 async def fly(vehicle: Vehicle, options: argparse.Namespace) -> None:
     """Fly the mission."""
-    await vehicle.param.set_param_int("MPC_ALT_MODE", TERRAIN_FOLLOWING)
-    await vehicle.param.set_param_int("MPC_POS_MODE", DIRECT_VELOCITY)
+    try:
+        await vehicle.param.set_param_int("MPC_ALT_MODE", TERRAIN_FOLLOWING)
+        await vehicle.param.set_param_int("MPC_POS_MODE", DIRECT_VELOCITY)
+    except ParamError:
+        vehicle.fail("this flight stack does not follow the terrain; fly it with PX4")
     await vehicle.param.set_param_float("MPC_VEL_MANUAL", options.speed)
     async with position_mode(vehicle, options.height) as sticks:
         await vehicle.sleep(3.0)

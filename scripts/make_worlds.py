@@ -390,7 +390,8 @@ def warehouse() -> None:
 
 def pictures() -> None:
     """Write the worlds' pictures."""
-    from sitl_bridge.analysis.report.plot_scene import plot_scene
+    from plot_scene import plot_scene
+
     from sitl_bridge.core.world.scene import Scene
     from sitl_bridge.core.world.world_file import load_world
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sitl_bridge.core.sensors.custom import CustomSensor, Truth
     from sitl_bridge.core.world.custom_wind import WindField
     from sitl_bridge.lab import environments as learning
-    from sitl_bridge.perception.sample_ring import SampleReader
 
 __all__ = [
     "Airframe",
@@ -38,7 +37,6 @@ __all__ = [
     "Proximity",
     "Recording",
     "RotorLaw",
-    "SampleReader",
     "Simulation",
     "Sitl",
     "Truth",
@@ -68,7 +66,6 @@ _HOMES = {
     "Proximity": "core.dynamics.proximity",
     "Recording": "api.truth_table",
     "RotorLaw": "core.dynamics.custom_rotor",
-    "SampleReader": "perception.sample_ring",
     "Simulation": "api.physics",
     "Sitl": "api.sitl",
     "Truth": "core.sensors.custom",

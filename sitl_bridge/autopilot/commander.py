@@ -74,7 +74,6 @@ class Commander:
         land: the land detector.
         navigator: sets the target of automatic modes; holds the mission.
         sticks: their positions.
-        prevention: collision prevention under the sticks.
         orbit: the circle of Orbit mode; ``follow`` the target of Follow mode.
     """
 
@@ -110,7 +109,7 @@ class Commander:
         self.land = LandDetector(values)
         self._modes = FlightModeManager(values, self.state, self.land, self.send_text)
         self.navigator = self._modes.navigator
-        self.sticks, self.prevention = self._modes.sticks, self._modes.prevention
+        self.sticks = self._modes.sticks
         self.orbit, self.follow = self._modes.orbit, self._modes.follow
         self.reached = self.navigator.flight.reached
         self._geofence = Geofence(values)
@@ -304,14 +303,18 @@ class Commander:
             return False
         if self.arming_problems:
             self.send_text(CRITICAL, "Arming denied: Resolve system health failures first")
-            for text in self.arming_problems:
-                self.send_text(CRITICAL, f"Preflight Fail: {text}")
+            self.send_arming_problems()
             return False
         self.armed = True
         self._auto_disarm.begin()
         self.send_text(INFO, f"Armed by {reason}")
         self.set_home_here()
         return True
+
+    def send_arming_problems(self) -> None:
+        """Send a text for each check that fails."""
+        for text in self.arming_problems:
+            self.send_text(CRITICAL, f"Preflight Fail: {text}")
 
     def disarm(self, reason: str, forced: bool = False) -> bool:
         """Disarm; False if the vehicle is in the air and ``forced`` is not set."""
@@ -763,8 +766,15 @@ def _payload(command: int) -> Handler:
     return execute
 
 
+def _run_checks(commander: Commander, _params: Params, _now: int) -> int:
+    if commander.armed:
+        return TEMPORARILY_REJECTED
+    commander.send_arming_problems()
+    return ACCEPTED
+
+
 def _taken(_commander: Commander, _params: Params, _now: int) -> int:
-    """Accept a command for cameras, gimbals or checks, of which the vehicle has none."""
+    """Accept a command for cameras or gimbals, of which the vehicle has none."""
     return ACCEPTED
 
 
@@ -789,7 +799,7 @@ HANDLERS: dict[int, Handler] = {
     262: _set_standard_mode,  # DO_SET_STANDARD_MODE
     300: _start_mission,  # MISSION_START
     400: _arm_disarm,  # COMPONENT_ARM_DISARM
-    401: _taken,  # RUN_PREARM_CHECKS
+    401: _run_checks,  # RUN_PREARM_CHECKS
     420: _inject_failure,  # INJECT_FAILURE
 }
 """By MAV_CMD."""

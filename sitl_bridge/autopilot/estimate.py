@@ -58,32 +58,6 @@ class EstimatedState:
         resets: times the estimate jumped.
     """
 
-    __slots__ = (
-        "ax",
-        "ay",
-        "az",
-        "eph",
-        "evh",
-        "height_above_ground",
-        "p",
-        "pitch",
-        "projection",
-        "q",
-        "r",
-        "resets",
-        "roll",
-        "tilt",
-        "time",
-        "valid",
-        "vx",
-        "vy",
-        "vz",
-        "x",
-        "y",
-        "yaw",
-        "z",
-    )
-
     def __init__(self) -> None:
         self.time = 0
         self.valid = 0

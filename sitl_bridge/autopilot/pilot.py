@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge import __version__
 from sitl_bridge.autopilot.commander import Commander
@@ -19,19 +18,15 @@ from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.estimation import measurement
 from sitl_bridge.autopilot.flight_log import StackLog
-from sitl_bridge.autopilot.mavlink.parameter_protocol import GROUND_STATION, vehicle_type
+from sitl_bridge.autopilot.mavlink.parameter_protocol import vehicle_type
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.autopilot.topic_log import LogSources
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.dynamics.performance import performance
-from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.perception_settings import (
-    collision_prevention,
-    landing_target,
-    odometry,
-)
+from sitl_bridge.core.vehicle.perception_settings import odometry
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.world import World
 from sitl_bridge.record.topic_memory import TopicMemory
@@ -97,7 +92,7 @@ class Pilot:
         self,
         stacks: StackArrays,
         index: int,
-        controls: NDArray[np.float64],
+        controls: Floats,
         airframe: Airframe,
         world: World,
         start: int,
@@ -106,8 +101,11 @@ class Pilot:
         log: Path | TopicMemory | None = None,
         facts: VehicleFacts | None = None,
     ) -> None:
-        self.parameters = Parameters((*GROUND_STATION, vehicle_type(len(airframe.rotors))))
-        for name, value in {**self._settings_of(airframe), **(parameters or {})}.items():
+        self.parameters = Parameters((vehicle_type(len(airframe.rotors)),))
+        external = odometry(airframe)
+        if external is not None:
+            self.parameters.set("EKF2_EV_CTRL", external[1])
+        for name, value in (parameters or {}).items():
             self.parameters.set(name, value)
         self.commander = Commander(facts or facts_of(airframe, world), self.parameters)
         self.estimate: Any = stacks.estimates[index]
@@ -121,9 +119,6 @@ class Pilot:
         self._estimator: Any = stacks.estimators[index]
         self._version = -1
         """Of the parameters that the estimator has."""
-        seen = any(isinstance(s, MarkerDetectorSpecification) for s in airframe.seeing_sensors())
-        self._target_expected = seen or bool(airframe.custom_sensors())
-        self._targets = 0
         self._stepped = 0
         rotors = int(self.allocation["rotor_count"])
         axis_up = self.allocation["effectiveness"][0, :rotors]
@@ -136,14 +131,6 @@ class Pilot:
                 log, start, airframe.name, __version__, values, self._log_sources(stacks, index)
             )
             self.commander.log_text = self.log.say
-
-    def _settings_of(self, airframe: Airframe) -> dict[str, int | float]:
-        """Parameters that follow from the sensors that see the scene."""
-        found = {**collision_prevention(airframe), **landing_target(airframe)}
-        external = odometry(airframe)
-        if external is not None:
-            found["EKF2_EV_CTRL"] = external[1]
-        return {name: value for name, value in found.items() if name in self.parameters}
 
     def _log_sources(self, stacks: StackArrays, index: int) -> LogSources:
         rotors = int(self.allocation["rotor_count"])
@@ -166,22 +153,12 @@ class Pilot:
         if self._version != self.parameters.version:
             self._version = self.parameters.version
             self._estimator["odometry_control"] = self.parameters.values["EKF2_EV_CTRL"]
-        if self._target_expected:
-            self._take_target()
         thrust = float(self.wrench["thrust"]) / self._full_thrust
         self.commander.update(now, self.estimate, self._output, thrust)
         if self.commander.failures != self._applied:
             self._apply_failures()
         if self.log is not None:
             self.log.write(now)
-
-    def _take_target(self) -> None:
-        """Hand the last landing target to the navigator if it is new."""
-        measurement = self.reader["measurement"]
-        count = int(measurement["target_count"])
-        if count != self._targets:
-            self._targets = count
-            self.commander.navigator.landing_target.report(*measurement["target_angles"].tolist())
 
     def run_own_controller(self) -> None:
         """Let the user's controller ask for what the rotors are to do after a step.

@@ -81,8 +81,6 @@ MEASUREMENT = np.dtype(
         ("odometry_position_variance", "f8", 3),  # m^2; nan: not known
         ("odometry_velocity_variance", "f8", 3),  # (m/s)^2; nan: not known
         ("odometry_resets", "i8"),
-        ("target_count", "i8"),  # landing targets received
-        ("target_angles", "f8", 2),  # rad forward and right of body down, the last landing target's
     ],
     align=True,
 )

@@ -13,29 +13,6 @@ LEVEL_QUATERNION = (1.0, 0.0, 0.0, 0.0)
 class Output:
     """The fields of SETPOINT as floats; see there."""
 
-    __slots__ = (
-        "attitude",
-        "ax",
-        "ay",
-        "az",
-        "level",
-        "max_down",
-        "max_horizontal",
-        "max_tilt",
-        "max_up",
-        "on_ground",
-        "rates",
-        "thrust",
-        "vx",
-        "vy",
-        "vz",
-        "x",
-        "y",
-        "yaw",
-        "yaw_rate",
-        "z",
-    )
-
     def __init__(self) -> None:
         self.clear(OFF)
         self.max_horizontal = self.max_up = self.max_down = self.max_tilt = self.on_ground = 0.0

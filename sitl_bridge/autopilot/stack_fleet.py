@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice
-from sitl_bridge.autopilot.mavlink.inputs import report_obstacles
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
@@ -203,7 +201,7 @@ class StackFleet:
                     table=table,
                     errors=self.errors,
                 )
-            runners = seeing_runners(
+            yield from seeing_runners(
                 m.airframe.seeing_sensors(),
                 self.simulation,
                 vehicle=i,
@@ -211,9 +209,6 @@ class StackFleet:
                 directory=m.tables,
                 title=f"{m.name}-".__add__,
             )
-            for runner in runners:
-                runner.companion = partial(self._take_companion, self.pilots[i])
-            yield from runners
 
     def prepare(self) -> None:
         """Compile the steps, or load them from the cache; no time passes."""
@@ -286,11 +281,6 @@ class StackFleet:
                 frame = pack(message, self._encoder, int(link["sequence"]), host.label)
                 link["sequence"] += 1
                 self._hand_over(host.vehicle, np.frombuffer(frame, np.uint8))
-
-    def _take_companion(self, pilot: Pilot, messages: Sequence[Any]) -> None:
-        """Hand a companion computer's messages to a vehicle's commander."""
-        for message in messages:
-            report_obstacles(pilot.commander, message, self.time)
 
     def _hand_over(self, i: int, frame: NDArray[np.uint8]) -> None:
         """Let a vehicle's stack read a frame."""

@@ -13,11 +13,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.process import LOG_ENDED
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_writer import UlogWriter, spread
 
@@ -65,7 +63,7 @@ class LogSources:
     reader: Any
     controller: Any
     wrench: Any
-    controls: NDArray[np.float64]
+    controls: Floats
     full_thrust: float
     full_moment: tuple[float, float, float]
 

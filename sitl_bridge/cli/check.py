@@ -370,9 +370,6 @@ def check(
         str, typer.Argument(help="airframe (name or file), world (YAML or SDF), scenario, campaign or plan")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
-    picture: Annotated[
-        Path | None, typer.Option(help="PNG file for a picture of the world's scene from above")
-    ] = None,
 ) -> None:
     """Validate an airframe, world, scenario, campaign or QGroundControl plan, and print its figures.
 
@@ -380,8 +377,6 @@ def check(
     programs.
     """
     facts = facts_of(file)
-    if picture is not None:
-        write_picture(file, picture)
     if as_json:
         typer.echo(json.dumps(_finite(facts), indent=2, allow_nan=False))
         return
@@ -398,25 +393,6 @@ def check(
         console.print("  ".join(f"{name} {value:g}" for name, value in parameters.items()), highlight=False)
     for warning in warnings:
         console.print(f"note: {warning}", style="yellow")
-
-
-def write_picture(file: str, picture: Path) -> None:
-    """Write the scene of a world, or of a scenario's world, seen from above.
-
-    Raises:
-        UserError: for a file without a world, and for a picture that cannot be written.
-    """
-    from sitl_bridge.analysis.report.plot_scene import plot_scene  # imports matplotlib
-    from sitl_bridge.session.scenario import load_scenario  # imports modules that only scenarios need
-
-    path = Path(file)
-    kind = "world" if path.suffix.lower() in SDF_SUFFIXES else ""
-    if not kind and path.suffix in (".yaml", ".yml"):
-        kind = file_kind(read(path).data)
-    if kind not in ("world", "scenario"):
-        raise UserError(f"--picture: {file} has no world; give a world or a scenario")
-    world = load_world(path) if kind == "world" else load_scenario(path).world
-    plot_scene(Scene(world.scene), picture, path.stem)
 
 
 def _finite(value: Any) -> Any:

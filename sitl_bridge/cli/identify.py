@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,7 +22,7 @@ DEFAULT = "inertia,thrust,drag,lag,wind"
 
 
 def identify(
-    flight: Annotated[Path, typer.Argument(help="run directory, ULog (.ulg) or exported MCAP file (.mcap)")],
+    flight: Annotated[Path, typer.Argument(help="run directory or ULog (.ulg)")],
     airframe: Annotated[
         str | None,
         typer.Option(help="name or file of the airframe to start from (default: the run's)"),
@@ -41,9 +40,7 @@ def identify(
     window: Annotated[
         float, typer.Option(min=0.1, max=10.0, help="s until the simulation begins anew")
     ] = 1.0,
-    vehicle: Annotated[
-        str | None, typer.Option(help="name of the vehicle, of a run or MCAP file with several")
-    ] = None,
+    vehicle: Annotated[str | None, typer.Option(help="name of the vehicle, of a run with several")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="airframe file (.yaml) for the fitted airframe")
     ] = None,
@@ -63,8 +60,6 @@ def identify(
     that follows attitude setpoints (`missions/offboard_attitude.py`), for collision avoidance.
     """
     if model == "attitude":
-        if _is_mcap(flight):
-            raise UserError(f"{flight}: --model attitude reads a run directory or a ULog (.ulg)")
         if fix or output is not None or fit != DEFAULT:
             raise UserError("--fit, --fix and --output are for --model airframe")
         with Terminal(quiet=quiet, verbose=verbose).step(f"fitting {flight}"):
@@ -74,10 +69,6 @@ def identify(
         raise UserError("--keep stores an attitude model: give --model attitude, or -o FILE for an airframe")
     terminal = Terminal(quiet=quiet, verbose=verbose)
     _identify_airframe(flight, airframe, vehicle, fit, fix or [], window, output, terminal)
-
-
-def _is_mcap(flight: Path) -> bool:
-    return flight.suffix.lower() == ".mcap" and flight.is_file()
 
 
 def _identify_airframe(
@@ -92,15 +83,16 @@ def _identify_airframe(
 ) -> None:
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.lab.identification.airframe_identification import identify_airframe
+    from sitl_bridge.lab.identification.flight_source import read_identification_flight
     from sitl_bridge.lab.identification.identified_file import check_output, write_identified
 
     if output is not None:
         check_output(output)
-    name, read = _flight(flight, named, vehicle)
+    name = named or airframe_of(flight, vehicle)
     airframe = load_airframe(name)
     groups = [group.strip() for group in fit.split(",") if group.strip()]
     known = dict(_known(entry) for entry in fix)
-    log = read(len(airframe.rotors))
+    log = read_identification_flight(flight, len(airframe.rotors), vehicle)
     console = terminal.console
     console.print(f"{flight} on {name}: {_driving(log)}", highlight=False, soft_wrap=True)
     with terminal.step(f"fitting {name} to {flight}"):
@@ -110,18 +102,6 @@ def _identify_airframe(
         for note in write_identified(output, name, found, flight.resolve().name):
             console.print(f"note: {note}", highlight=False)
         console.print(f"{output}: written; fly it with --airframe {output}", highlight=False, soft_wrap=True)
-
-
-def _flight(flight: Path, named: str | None, vehicle: str | None) -> tuple[str, Callable[[int], VehicleLog]]:
-    """The airframe's name, and what reads the flight for a number of motors."""
-    from sitl_bridge.analysis.export.exported_flight import ExportedFlight
-    from sitl_bridge.lab.identification.flight_source import read_identification_flight
-
-    if _is_mcap(flight):
-        exported = ExportedFlight(flight, vehicle)
-        return named or exported.airframe, exported.log
-    name = named or airframe_of(flight, vehicle)
-    return name, lambda motors: read_identification_flight(flight, motors, vehicle)
 
 
 def _driving(log: VehicleLog) -> str:

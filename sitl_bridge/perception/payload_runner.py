@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
@@ -96,9 +97,7 @@ class PayloadRunner(SensorRunner):
         self._camera_specification = specification
         mounted = specification.gimbal
         self._gimbal = None if mounted is None else Gimbal(mounted)
-        self._attitudes: deque[tuple[int, NDArray[np.float64]]] = deque(
-            maxlen=round(MEMORY * 1e6 / PERIOD) + 2
-        )
+        self._attitudes: deque[tuple[int, Floats]] = deque(maxlen=round(MEMORY * 1e6 / PERIOD) + 2)
         self._link: ComponentLink | None = None
         self._folder = folder
         self._video = video
@@ -260,8 +259,6 @@ class PayloadRunner(SensorRunner):
     def _deliver_photo(self, photo: _Exposure, now: int) -> None:
         arrays, content = photo.future.result()
         self.latest = SeenSample(photo.view.time, arrays)
-        if self._ring is not None and not self._camera_specification.continuous:
-            self._ring.put(photo.view.time, arrays)
         file = ""
         if self._folder is not None:
             try:
@@ -287,7 +284,7 @@ class PayloadRunner(SensorRunner):
             self._folder.close()
 
 
-def _image_heading(turn: NDArray[np.float64]) -> float:
+def _image_heading(turn: Floats) -> float:
     """rad from north of the optical axis, or of the picture's top where the camera looks up or down."""
     steep = abs(float(turn[2, 0])) > STEEP
     return heading_of(-math.copysign(1.0, turn[2, 0]) * turn[:, 2:] if steep else turn)
@@ -319,7 +316,6 @@ def runner_for(
         start: likewise.
     """
     title = title or specification.name
-    share = title if specification.share and directory is not None else ""
     if not isinstance(specification, PayloadCameraSpecification):
         return SensorRunner(
             specification,
@@ -329,7 +325,6 @@ def runner_for(
             start=start,
             recording=recording_of(specification, directory, title, errors),
             mapper=mapper,
-            share=share,
         )
     specification = _with_own_port(specification, vehicle)
     released = specification.released
@@ -343,7 +338,6 @@ def runner_for(
         name=name,
         start=start,
         recording=recording_of(released, directory, title, errors),
-        share=share,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.perception.pose_estimate import EstimatedPose
@@ -40,8 +41,8 @@ class CameraPose:
         place: deg, deg, m above mean sea level.
     """
 
-    position: NDArray[np.float64]
-    rotation: NDArray[np.float64]
+    position: Floats
+    rotation: Floats
     place: tuple[float, float, float]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.output_file import append_whole, write_whole
 from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
@@ -73,7 +74,7 @@ class PoseTable:
         axes: (3, 3) of the frame to the sensor's axes.
     """
 
-    def __init__(self, path: Path, sensor: SeeingSpecification, axes: NDArray[np.float64]) -> None:
+    def __init__(self, path: Path, sensor: SeeingSpecification, axes: Floats) -> None:
         self._table = SampleTable(path, "# timestamp tx ty tz qx qy qz qw")
         self._position = np.array(sensor.position, float)
         self._turn = sensor.mounting() @ axes
@@ -192,7 +193,7 @@ IMU = (
 )
 
 
-def _extrinsics(rotation: NDArray[np.float64], place: NDArray[np.float64]) -> str:
+def _extrinsics(rotation: Floats, place: Floats) -> str:
     """T_BS: sensor to body."""
     matrix = np.eye(4)
     matrix[:3, :3], matrix[:3, 3] = rotation, place
@@ -252,7 +253,7 @@ class EurocFolder:
     def __init__(self, sensor: ImagingSpecification, path: Path) -> None:
         self._cameras: list[tuple[str, Path, SampleTable]] = []
         self._imu: SampleTable | None = None
-        self._last: tuple[int, NDArray[np.float64]] | None = None
+        self._last: tuple[int, Floats] | None = None
         base = path / "mav0"
         pairs = isinstance(sensor, PairSpecification)
         shifts = sensor.shifts if isinstance(sensor, PairSpecification) else ((0.0, 0.0, 0.0),)

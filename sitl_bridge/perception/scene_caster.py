@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.core.sensors.perception.scene_drawing import draw_scene
 from sitl_bridge.core.sensors.perception.view import Hits
@@ -27,7 +28,7 @@ class SceneCaster:
         paints: (k,) MESH_PAINT of the shapes.
     """
 
-    def __init__(self, scene: Scene, time: int, spheres: NDArray[np.float64]) -> None:
+    def __init__(self, scene: Scene, time: int, spheres: Floats) -> None:
         self._scene = scene  # keeps alive what the shapes point to
         self.record, shapes = scene.copy_of_shapes()
         place_moving_shapes(self.record[0], time * 1e-6)
@@ -41,7 +42,7 @@ class SceneCaster:
         self.record[0]["shape_count"] = len(self.shapes)
         self.record[0]["shapes"] = self.shapes.ctypes.data
 
-    def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
+    def cast(self, origins: Floats, directions: Floats, limit: float) -> Hits:
         """The nearest surface along each ray; see ``Caster``."""
         n = len(directions)
         hits = Hits(np.empty(n), np.empty((n, 3)), np.empty(n, np.int64), np.full(n, -1, np.int32))
@@ -54,9 +55,7 @@ class SceneCaster:
         )
         return hits
 
-    def draw(
-        self, place: NDArray[np.float64], turn: NDArray[np.float64], limit: float, camera: Pinhole
-    ) -> Image:
+    def draw(self, place: Floats, turn: Floats, limit: float, camera: Pinhole) -> Image:
         """What a pinhole camera sees; see ``Caster``."""
         size = (camera.height, camera.width)
         image = Image(np.empty(size, np.float32), np.empty(size, np.int32), np.empty(size, np.int32))

@@ -24,7 +24,6 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import SampleRecording
-from sitl_bridge.perception.sample_ring import SampleRing
 from sitl_bridge.perception.scene_caster import SceneCaster
 
 
@@ -65,7 +64,6 @@ class SensorRunner:
         deliver: called with every sample, between two steps; returns messages for the flight stack.
         recording: takes every sample that is delivered; closed with the runner.
         mapper: takes the rays of every sample of a sensor that measures distances; closed with the runner.
-        share: name under which the samples are offered in shared memory; empty for none.
 
     Attributes:
         latest: the last sample delivered; None before the first.
@@ -85,7 +83,6 @@ class SensorRunner:
         deliver: Callable[[SeenSample], Sequence[Any]] = lambda _sample: (),
         recording: SampleRecording | None = None,
         mapper: Mapper | None = None,
-        share: str = "",
     ) -> None:
         self.mapper = mapper
         self.specification = specification
@@ -111,15 +108,14 @@ class SensorRunner:
         self._count = 0
         kept = specification.exposure if recording is None else 1.0 / specification.rate
         simulation.remember_poses(vehicle, max(kept, specification.exposure))
-        example = self._try_out()
-        self._ring = SampleRing(share, example) if share else None
+        self._try_out()
 
-    def _try_out(self) -> Arrays:
+    def _try_out(self) -> None:
         """Take a sample that counts for nothing: what has to be compiled is, before simulated time runs."""
         view = self._view(self._simulation.time)
         self._count = 0
         process = self.specification.processor()
-        return self._sample(view, process)[0]
+        self._sample(view, process)
 
     @property
     def name(self) -> str:
@@ -156,8 +152,6 @@ class SensorRunner:
             if self.mapper is not None and sight is not None:
                 self.mapper.add(view.time, sight)
             self._record(view.poses, self.latest)
-            if self._ring is not None:
-                self._ring.put(view.time, self.latest.arrays)
             for listener in self.listeners:
                 listener(self.latest)
             messages += self._deliver(self.latest)
@@ -205,8 +199,6 @@ class SensorRunner:
         """Drop what is under way, end the worker and finish the recording."""
         self._under_way.clear()
         self._executor.shutdown(wait=True, cancel_futures=True)
-        if self._ring is not None:
-            self._ring.close()
         if self._recording is not None:
             self._recording.close()
         if self.mapper is not None:

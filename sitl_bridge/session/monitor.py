@@ -454,7 +454,7 @@ class Monitor:
             return reasons
         missing = [f"{name} to become healthy" for name in status.unhealthy]
         missing += [f"the {name} estimate" for name in status.estimates]
-        return missing or ["PX4's own checks"]
+        return missing or ["the flight stack's own checks"]
 
     # ---------------------------------------------------------------- what is sent
 

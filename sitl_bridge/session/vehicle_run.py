@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.mavlink.metadata import EVENTS, event_catalogue
 from sitl_bridge.autopilot.process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.core.sensors.custom import CustomSensorHost
@@ -348,9 +346,6 @@ class VehicleRun:
     # ---------------------------------------------------------------- messages of the flight stack
 
     def _catalogue(self) -> EventCatalogue | None:
-        if self.autopilot.kind == "builtin":
-            path = self.directory / EVENTS
-            return EventCatalogue(write_whole(path, json.dumps(event_catalogue())))
         if self.autopilot.px4 is None:
             return None
         path = self.autopilot.px4.etc / "extras" / "all_events.json.xz"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, UserError, about
 from sitl_bridge.base.input_file import read_rows
 from sitl_bridge.base.quantities import STRICT
@@ -37,10 +37,8 @@ from sitl_bridge.swarm.formation.specification import (
 )
 from sitl_bridge.swarm.trajectory_file import read_csv
 
-Array: TypeAlias = NDArray[np.float64]
 
-
-def load_offsets(path: Path, count: int) -> Array:
+def load_offsets(path: Path, count: int) -> Floats:
     """Slots from a file: CSV with the header ``forward,right,down``, or YAML with a list ``offsets``.
 
     Args:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes.flight_modes import FLAG_CUSTOM, OFFBOARD
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.dynamics.proximity import Proximity
@@ -38,8 +37,6 @@ from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.quick_simulation import FormationRecording, FormationResult, play_due
 
-Array: TypeAlias = NDArray[np.float64]
-
 ARRIVAL_DISTANCE = 0.5
 """Distance from its target at which a vehicle has arrived, m."""
 SETPOINT_INTERVAL = 50_000
@@ -56,7 +53,7 @@ class BuiltInFleet:
         origins: (n, 3) m NED from the common origin: start positions, the origins of the vehicles' estimates.
     """
 
-    def __init__(self, fleet: StackFleet, origins: Array) -> None:
+    def __init__(self, fleet: StackFleet, origins: Floats) -> None:
         self.fleet, self.origins = fleet, np.asarray(origins, dtype=np.float64)
         self.alive = np.ones(len(fleet), dtype=np.bool_)
         self._back: dict[int, int] = {}
@@ -95,7 +92,7 @@ class BuiltInFleet:
             angles[:, :2],
         )
 
-    def command(self, setpoints: Setpoints, vehicles: NDArray[np.bool_] | None = None) -> None:
+    def command(self, setpoints: Setpoints, vehicles: Mask | None = None) -> None:
         """Send each vehicle its target, in its own frame.
 
         Args:
@@ -117,7 +114,7 @@ class BuiltInFleet:
         while self.fleet.time < time:
             self.fleet.advance()
 
-    def take_off(self, places: Array, yaw: float | Array, *, limit: float = 90.0) -> None:
+    def take_off(self, places: Floats, yaw: float | Floats, *, limit: float = 90.0) -> None:
         """Arm all, and climb in offboard mode to (n, 3) m NED from the common origin, with a heading in rad.
 
         Raises:
@@ -144,7 +141,7 @@ class BuiltInFleet:
         if result != mavlink.MAV_RESULT_ACCEPTED:
             raise UserError(f"vehicle {vehicle} rejected command {command} with result {result}")
 
-    def _far(self, places: Array) -> float:
+    def _far(self, places: Floats) -> float:
         return float(np.linalg.norm(self.states().position - places, axis=1).max())
 
     def _until(self, condition: Callable[[], bool], setpoints: Setpoints | None, end: int, what: str) -> None:
@@ -169,7 +166,7 @@ class Flown:
     """
 
     result: FormationResult
-    true_error: Array
+    true_error: Floats
     separation: float
     contacts: int
     errors: tuple[str, ...] = ()

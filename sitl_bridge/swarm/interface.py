@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
+from sitl_bridge.base.arrays import Floats, Index, Mask
 
 LANDING_SEPARATION = 1.5
 """Smallest distance between two vehicles for landing at their positions, m.  Ordinary receivers have a
@@ -35,11 +33,11 @@ class States:
     """
 
     time: int
-    position: Array
-    velocity: Array
-    yaw: Array
+    position: Floats
+    velocity: Floats
+    yaw: Floats
     alive: Mask
-    tilt: Array | None = None
+    tilt: Floats | None = None
 
 
 @dataclass
@@ -53,10 +51,10 @@ class Setpoints:
         yaw: (n,) rad from north.
     """
 
-    position: Array
-    velocity: Array
-    acceleration: Array
-    yaw: Array
+    position: Floats
+    velocity: Floats
+    acceleration: Floats
+    yaw: Floats
 
     @classmethod
     def none(cls, count: int) -> Setpoints:
@@ -64,7 +62,7 @@ class Setpoints:
         empty = np.full((count, 3), np.nan)
         return cls(empty, empty.copy(), empty.copy(), np.full(count, np.nan))
 
-    def put(self, rows: NDArray[np.int64] | Mask, other: Setpoints) -> None:
+    def put(self, rows: Index | Mask, other: Setpoints) -> None:
         """Replace the given rows with those of ``other``."""
         self.position[rows] = other.position
         self.velocity[rows] = other.velocity

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.base.errors import UserError
-
-Array: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.int64]
-Mask: TypeAlias = NDArray[np.bool_]
 
 Kind: TypeAlias = Literal["star", "complete", "ring", "chain", "nearest", "inwards", "links"]
 
@@ -40,7 +36,7 @@ class Topology:
     neighbours: int = 4
     links: tuple[tuple[int, int], ...] = ()
 
-    def edges(self, offsets: Array, members: Mask, leaders: Sequence[int]) -> Index:
+    def edges(self, offsets: Floats, members: Mask, leaders: Sequence[int]) -> Index:
         """Return the directed links, sorted by receiver and then by sender.
 
         Args:
@@ -65,12 +61,12 @@ def _both_ways(edges: Index) -> Index:
     return np.concatenate([edges, edges[:, ::-1]])
 
 
-def _star(_: Topology, __: Array, who: Index, leaders: Sequence[int]) -> Index:
+def _star(_: Topology, __: Floats, who: Index, leaders: Sequence[int]) -> Index:
     pairs = [np.stack([np.full(len(who), leader), who], axis=1) for leader in leaders]
     return _both_ways(np.concatenate([np.zeros((0, 2), np.int64), *pairs]))
 
 
-def _complete(_: Topology, __: Array, who: Index, ___: Sequence[int]) -> Index:
+def _complete(_: Topology, __: Floats, who: Index, ___: Sequence[int]) -> Index:
     if len(who) * (len(who) - 1) > MAX_LINKS:
         raise UserError(
             f"a complete graph of {len(who)} vehicles has more than {MAX_LINKS} links; use nearest"
@@ -78,15 +74,15 @@ def _complete(_: Topology, __: Array, who: Index, ___: Sequence[int]) -> Index:
     return np.stack(np.meshgrid(who, who, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def _chain(_: Topology, __: Array, who: Index, ___: Sequence[int]) -> Index:
+def _chain(_: Topology, __: Floats, who: Index, ___: Sequence[int]) -> Index:
     return _both_ways(np.stack([who[:-1], who[1:]], axis=1))
 
 
-def _ring(_: Topology, __: Array, who: Index, ___: Sequence[int]) -> Index:
+def _ring(_: Topology, __: Floats, who: Index, ___: Sequence[int]) -> Index:
     return _both_ways(np.stack([who, np.roll(who, -1)], axis=1))
 
 
-def _nearest(topology: Topology, offsets: Array, who: Index, _: Sequence[int]) -> Index:
+def _nearest(topology: Topology, offsets: Floats, who: Index, _: Sequence[int]) -> Index:
     count = min(topology.neighbours, len(who) - 1)
     if count < 1:
         return np.zeros((0, 2), np.int64)
@@ -95,7 +91,7 @@ def _nearest(topology: Topology, offsets: Array, who: Index, _: Sequence[int]) -
     return _both_ways(pairs)
 
 
-def _inwards(topology: Topology, offsets: Array, who: Index, leaders: Sequence[int]) -> Index:
+def _inwards(topology: Topology, offsets: Floats, who: Index, leaders: Sequence[int]) -> Index:
     first = leaders[0] if leaders else int(who[0])
     away = np.round(np.linalg.norm(offsets[who] - offsets[first], axis=1), 6)
     away[who == first] = -1.0
@@ -110,7 +106,7 @@ def _inwards(topology: Topology, offsets: Array, who: Index, leaders: Sequence[i
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _links(topology: Topology, offsets: Array, _: Index, __: Sequence[int]) -> Index:
+def _links(topology: Topology, offsets: Floats, _: Index, __: Sequence[int]) -> Index:
     edges = np.array(topology.links, dtype=np.int64).reshape(-1, 2)
     if len(edges) and not (edges.min() >= 0 and edges.max() < len(offsets)):
         raise UserError(f"the graph's links name vehicles outside 0..{len(offsets) - 1}")

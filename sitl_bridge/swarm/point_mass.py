@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.swarm.interface import Setpoints, States
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class PointMass:
     max_turn_rate: float = math.radians(45.0)
     step: int = 10_000
 
-    def parameters(self) -> Array:
+    def parameters(self) -> Floats:
         """(5,) for the compiled loop."""
         return np.array(
             [self.position_gain, self.velocity_lag, self.max_speed, self.max_acceleration, self.max_turn_rate]
@@ -114,7 +112,7 @@ class PointMassFleet:
     """
 
     def __init__(
-        self, position: Array, model: PointMass | None = None, *, yaw: float = 0.0, start: int = 0
+        self, position: Floats, model: PointMass | None = None, *, yaw: float = 0.0, start: int = 0
     ) -> None:
         self.model = model or PointMass()
         self.time = start

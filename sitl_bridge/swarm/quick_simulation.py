@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
 from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.point_mass import PointMassFleet
-
-Array: TypeAlias = NDArray[np.float64]
 
 ROW_INTERVAL = 100_000
 """Interval between two rows of a recording, us."""
@@ -39,10 +38,10 @@ class FormationRecording:
         self.formation = formation
         self._next = 0
         self._time: list[int] = []
-        self._position: list[Array] = []
-        self._error: list[Array] = []
+        self._position: list[Floats] = []
+        self._error: list[Floats] = []
         self._separation: list[tuple[float, int, int]] = []
-        self._slot: list[Array] = []
+        self._slot: list[Floats] = []
         self._leader: list[int] = []
 
     def __call__(self, states: States, setpoints: Setpoints) -> bool:
@@ -98,18 +97,18 @@ class FormationResult:
     """
 
     plan: FormationPlan
-    time: Array
-    position: Array
-    error: Array
-    separation: Array
+    time: Floats
+    position: Floats
+    error: Floats
+    separation: Floats
     nearest: tuple[int, int]
     start: int
     events: tuple[FormationLogEntry, ...] = field(default=())
-    slot: Array = field(default_factory=lambda: np.zeros((0, 0, 3)))
-    leader: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    slot: Floats = field(default_factory=lambda: np.zeros((0, 0, 3)))
+    leader: Index = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
-    def settled(self) -> NDArray[np.bool_]:
+    def settled(self) -> Mask:
         """(k,) rows at which all must be in their slots: no move, and none ended within SETTLING_TIME."""
         free = self.time >= 0.0
         for move in self.plan.choreography.moves[1:]:
@@ -117,7 +116,7 @@ class FormationResult:
         return free
 
     @property
-    def steady(self) -> NDArray[np.bool_]:
+    def steady(self) -> Mask:
         """(k,) settled rows whose centre has not accelerated or turned for SETTLING_TIME."""
         moments = np.arange(-SETTLING_TIME, self.plan.duration, 0.05)
         centre = self.plan.path.at(np.clip(moments, self.plan.path.time[0], self.plan.path.time[-1]))
@@ -126,7 +125,7 @@ class FormationResult:
         )
         last = np.maximum.accumulate(np.where(restless, moments, -np.inf))
         row = np.clip(np.searchsorted(moments, self.time, side="right") - 1, 0, len(moments) - 1)
-        steady: NDArray[np.bool_] = self.settled & (self.time - last[row] >= SETTLING_TIME)
+        steady: Mask = self.settled & (self.time - last[row] >= SETTLING_TIME)
         return steady
 
     @property

@@ -9,20 +9,17 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream, uniform
 from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.swarm.neighbour_graph import Kind, Topology
-
-Array: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.int64]
-Mask: TypeAlias = NDArray[np.bool_]
 
 
 class RadioSpecification(BaseModel):
@@ -123,7 +120,7 @@ class Radio:
         keys: Index = edges[:, 1] * self.count + edges[:, 0]
         return keys
 
-    def send(self, time: int, messages: NDArray[Any], position: Array, on_air: Mask) -> None:
+    def send(self, time: int, messages: NDArray[Any], position: Floats, on_air: Mask) -> None:
         """Send a message of every vehicle on air.
 
         Args:

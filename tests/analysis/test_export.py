@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from support.vehicle_logs import FORMATS
 from typer.testing import CliRunner
 
 from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
-from sitl_bridge.analysis.export.exported_flight import ExportedFlight
 from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name, schema_text
 from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
@@ -209,35 +206,9 @@ def written_log(run: RecordedRun, index: int, file: Path, hardware: str = "PX4_F
         log.flush()
 
 
-def test_the_flight_in_an_mcap_file_is_that_of_the_run(run: RecordedRun, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(run.path, copy)
-    copied = RecordedRun(copy)
-    for i in range(2):
-        written_log(copied, i, copy / f"vehicle-{i}" / "log" / "flight.ulg")
-    file = tmp_path / "run.mcap"
-    write_mcap(copied, file)
-    for vehicle, name in (("0", "iris"), ("1", "hector")):
-        exported = ExportedFlight(file, vehicle)
-        assert exported.airframe == name
-        found, expected = exported.log(4), read_identification_flight(copy, 4, vehicle)
-        np.testing.assert_allclose(found.airborne, expected.airborne)
-        assert found.origin == expected.origin
-        for part in ("commands", "attitude", "rates", "acceleration", "position", "velocity"):
-            mine, theirs = getattr(found, part), getattr(expected, part)
-            np.testing.assert_allclose(mine.time, theirs.time, atol=1e-9)
-            np.testing.assert_allclose(mine.values, theirs.values, atol=1e-9, err_msg=part)
-        for part in ("voltage", "current", "speeds"):
-            mine, theirs = getattr(found, part), getattr(expected, part)
-            np.testing.assert_allclose(mine.values, theirs.values)
-    with pytest.raises(UserError, match="has 2 vehicles; choose one by --vehicle: vehicle_0, vehicle_1"):
-        ExportedFlight(file)
-    with pytest.raises(UserError, match="has no vehicle 7; there are"):
-        ExportedFlight(file, "7")
+def test_a_vehicle_of_a_run_with_several_is_named(run: RecordedRun) -> None:
     with pytest.raises(UserError, match="has 2 vehicles; choose one by --vehicle: 0, 1"):
-        read_identification_flight(copy, 4)
-    with pytest.raises(UserError, match="motor commands of 4 motors, the airframe 6; check --airframe"):
-        ExportedFlight(file, "0").log(6)
+        read_identification_flight(run.path, 4)
 
 
 def test_rotor_speeds_that_px4_invents_in_simulation_are_not_read(run: RecordedRun, tmp_path: Path) -> None:
@@ -246,28 +217,3 @@ def test_rotor_speeds_that_px4_invents_in_simulation_are_not_read(run: RecordedR
         file = tmp_path / hardware / "flight.ulg"
         written_log(run, 0, file, hardware)
         assert (read_vehicle_log(file, 4).speeds is None) == (hardware == "PX4_SITL")
-
-
-def test_an_mcap_file_that_cannot_be_identified_gives_one_message(run: RecordedRun, tmp_path: Path) -> None:
-    file = tmp_path / "run.mcap"
-    write_mcap(run, file)
-    with pytest.raises(UserError, match="topic /vehicle_0/estimate/odometry is missing"):
-        ExportedFlight(file, "0").log(4)
-    whole = file.read_bytes()
-    for damaged in (
-        b"",
-        b"nothing",
-        whole[:200],
-        whole[: len(whole) // 2],
-        whole[:-40],
-        whole[:-4000] + bytes(4000),
-    ):
-        file.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"run\.mcap: "):
-            ExportedFlight(file, "0").log(4)
-    for size in range(40, 4000, 173):
-        changed = bytearray(whole)
-        changed[size] ^= 0xFF
-        file.write_bytes(changed)
-        with contextlib.suppress(UserError):
-            ExportedFlight(file, "0").log(4)

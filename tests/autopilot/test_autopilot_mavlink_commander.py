@@ -12,10 +12,8 @@ from support.mavlink_vehicle import ZURICH, Station, source
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import VehicleFacts
-from sitl_bridge.autopilot.mavlink import metadata
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.parameters import Parameters
-from sitl_bridge.autopilot.safety import arming_checks
 
 STEP = 50_000
 SECOND = 1_000_000
@@ -113,11 +111,13 @@ def test_unknown_commands_are_unsupported_and_unknown_modes_refused(station: Com
     assert station.result(176, 1.0, 4.0, 3.0) == mavlink.MAV_RESULT_ACCEPTED
 
 
-def test_every_need_of_a_mode_has_words_in_the_events_catalogue() -> None:
-    for _, words in arming_checks.WORDS:
-        assert metadata.problem_number(words) > 0, words
-    for kind in arming_checks.SENSOR_BITS:
-        assert metadata.problem_number(f"{kind.replace('_', ' ').capitalize()} failure") > 0, kind
+def test_the_checks_that_fail_are_told_when_asked_for(station: CommandedStation) -> None:
+    station.vehicle_source.commander.failures["gps"] = {0: "off"}
+    station.run(0.2)
+    station.heard.clear()
+    assert station.result(401) == mavlink.MAV_RESULT_ACCEPTED
+    station.run(0.1)
+    assert "Preflight Fail: Gps failure" in [m.text for m in station.of("STATUSTEXT")]
 
 
 def test_every_command_is_answered_whatever_its_parameters(station: CommandedStation) -> None:

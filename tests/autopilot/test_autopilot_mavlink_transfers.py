@@ -15,7 +15,7 @@ from pymavlink.dialects.v20 import common as mavlink
 from support.mavlink_vehicle import Station, source
 
 from sitl_bridge.autopilot.mavlink.mission_protocol import decode_item, encode_item
-from sitl_bridge.autopilot.mavlink.parameter_protocol import GROUND_STATION, parameter_hash
+from sitl_bridge.autopilot.mavlink.parameter_protocol import parameter_hash
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.parameters import Parameters
@@ -528,7 +528,7 @@ def test_after_anything_at_all_a_station_can_still_upload(script: list[tuple[int
 
 def test_qgroundcontrol_finds_the_vehicle_set_up_and_cannot_change_that() -> None:
     vehicle = source()
-    vehicle.commander.parameters = Parameters(GROUND_STATION)
+    vehicle.commander.parameters = Parameters()
     found = GroundStation(Services(vehicle)).parameters()
     station = GroundStation(Services(vehicle))
     for name in ("SYS_AUTOSTART", "CAL_GYRO0_ID", "CAL_ACC0_ID", "CAL_MAG0_ID"):

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -20,7 +19,6 @@ from support.paths import MISSIONS
 from sitl_bridge.autopilot.mavlink.endpoint import Endpoint, port_pairs
 from sitl_bridge.autopilot.mavlink.services import Link, Services
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.vehicle_status import BatterySample
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.missions.connection import connect
@@ -179,16 +177,11 @@ def test_a_taken_port_is_told_and_leaves_nothing_open(endpoint: Endpoint) -> Non
     Endpoint(services, INSTANCE).close()
 
 
-def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint) -> None:
     commander = cast(ObedientCommander, endpoint.services.source.commander)
-    events = tmp_path / "events.json"
-    events.write_bytes(endpoint.services.metadata["events.json"])
-    monitor = Monitor(
-        INSTANCE,
-        battery=lambda: BatterySample(5, 11.1, 12.0, 0.45, 100.0, 3),
-        catalogue=EventCatalogue(events),
-    )
+    monitor = Monitor(INSTANCE, battery=lambda: BatterySample(5, 11.1, 12.0, 0.45, 100.0, 3))
     commander.arming_problems = ("Low battery",)
+    commander.health_bits.healthy &= ~mavlink.MAV_SYS_STATUS_SENSOR_BATTERY
     monitor.start()
     try:
         for k in range(200):
@@ -201,7 +194,7 @@ def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint,
         assert commander.battery_state.remaining == pytest.approx(0.45)
         assert monitor.status().mode == "Hold"
         assert monitor.status().landed == "in air"
-        assert monitor.status().waits_for == ("Low battery",)
+        assert monitor.status().waits_for == ("battery to become healthy",)
     finally:
         monitor.stop()
 

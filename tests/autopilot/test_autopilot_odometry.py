@@ -71,11 +71,6 @@ def test_odometry_in_frames_that_are_not_known_is_not_used() -> None:
     assert np.isnan(local["odometry_velocity"]).all()
 
 
-def test_a_landing_target_is_read_from_the_simulator_link() -> None:
-    m = measured(mavlink.MAVLink_landing_target_message(1, 0, 12, 0.25, -0.5, 5.0, 0.1, 0.1))
-    assert (m["target_count"], m["target_angles"].tolist()) == (1, [0.25, -0.5])
-
-
 # ------------------------------------------------------------------ the offset as a state
 
 

@@ -17,11 +17,10 @@ from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.perception_settings import reach
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
-from sitl_bridge.link.px4.perception_parameters import collision_prevention_mode
+from sitl_bridge.link.px4.perception_parameters import collision_prevention_mode, reach
 from sitl_bridge.link.px4.startup import write_startup_files
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.scene_caster import SceneCaster

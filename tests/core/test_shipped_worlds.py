@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support.paths import MISSIONS, ROOT
-from typer.testing import CliRunner
 
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import facts_of
-from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.ray_casting import SCRATCH, cast_ray
 from sitl_bridge.core.world.records import START
@@ -74,18 +72,6 @@ def test_the_script_makes_the_worlds_that_are_shipped(
         assert (tmp_path / f"{name}.yaml").read_text("utf-8") == (WORLDS / f"{name}.yaml").read_text("utf-8")
     ours, shipped = (np.load(place / "hills.npz")["height"] for place in (tmp_path, WORLDS))
     np.testing.assert_allclose(ours, shipped, atol=0.04)
-
-
-def test_check_draws_a_scene_from_above(tmp_path: Path) -> None:
-    for name in ("office.yaml", "hills.yaml"):
-        picture = tmp_path / f"{name}.png"
-        result = CliRunner().invoke(
-            build(["check"]), ["check", str(WORLDS / name), "--picture", str(picture)]
-        )
-        assert result.exit_code == 0, result.output
-        assert picture.read_bytes().startswith(b"\x89PNG")
-    refused = CliRunner().invoke(build(["check"]), ["check", "iris", "--picture", str(tmp_path / "x.png")])
-    assert "--picture: iris has no world; give a world or a scenario" in str(refused.exception)
 
 
 def test_the_built_in_stack_gets_the_place_of_a_world_without_its_scene() -> None:

@@ -10,17 +10,13 @@ from support.px4_flights import fly
 from support.vehicle_logs import write_flight
 from typer.testing import CliRunner
 
-from sitl_bridge.analysis.export.exported_flight import ExportedFlight
-from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.cli.main import build
-from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
-from sitl_bridge.lab.identification.airframe_identification import Identification, identify_airframe
+from sitl_bridge.lab.identification.airframe_identification import identify_airframe
 from sitl_bridge.lab.identification.fitted_parameters import DEFAULT
 from sitl_bridge.lab.identification.flight_source import read_identification_flight
-from sitl_bridge.record.run_reader import RecordedRun
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -93,31 +89,6 @@ def test_files_that_are_no_flight_give_one_message(tmp_path: Path) -> None:
     assert "the log has no flight of" in run(str(file), "--airframe", "iris")[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [([], "cannot be read as an MCAP file"), (["--model", "attitude"], "reads a run directory or a ULog")],
-)
-def test_an_mcap_file_that_cannot_be_used_gives_one_message(
-    tmp_path: Path, options: list[str], message: str
-) -> None:
-    file = tmp_path / "flight.mcap"
-    file.write_bytes(b"\x89MCAP0\r\n")
-    code, output = run(str(file), *options)
-    assert code != 0
-    assert message in output
-
-
-def exported_fits_alike(path: Path, file: Path, found: Identification, prior: Airframe) -> None:
-    """The fit to a run's MCAP file is that to its recording, to 0.1 % and 0.01 m/s."""
-    write_mcap(RecordedRun(path), file)
-    again = identify_airframe(ExportedFlight(file).log(4), prior, fit=DEFAULT, fix=found.fixed)
-    for estimate, other in zip(found.estimates, again.estimates, strict=True):
-        assert other.value == pytest.approx(estimate.value, rel=1e-3)
-    assert found.wind is not None
-    assert again.wind is not None
-    assert again.wind.mean == pytest.approx(found.wind.mean, abs=0.01)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_run_of_the_built_in_stack_is_identified_from_the_recorder(tmp_path: Path) -> None:
@@ -135,4 +106,3 @@ def test_a_run_of_the_built_in_stack_is_identified_from_the_recorder(tmp_path: P
         assert estimate.value == pytest.approx(estimate.parameter.value(prior), rel=0.05), estimate
     assert found.wind is not None
     assert found.wind.mean == pytest.approx((3.0, 5.196), abs=0.3)
-    exported_fits_alike(session.directory.path, tmp_path / "flight.mcap", found, changed)

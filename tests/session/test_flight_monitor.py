@@ -241,7 +241,7 @@ def test_arming_checks_come_in_px4s_own_words(monitor: Monitor, px4: FakePx4) ->
     wait_for(lambda: monitor.status().waits_for == ("GPS fix too low",))
     px4.send_event(1, 8, struct.pack("<BIIII", 0, 0, 0, 1 << 4, 1 << 4))
     px4.send_event(3, 8, b"")
-    wait_for(lambda: monitor.status().waits_for == ("PX4's own checks",))
+    wait_for(lambda: monitor.status().waits_for == ("the flight stack's own checks",))
 
 
 def test_events_and_texts_are_told_once_in_words(monitor: Monitor, px4: FakePx4) -> None:

@@ -30,7 +30,6 @@ from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
 from sitl_bridge.autopilot.mavlink.telemetry import TelemetrySource
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
-from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes.tasks.orbit import Circle
 from sitl_bridge.autopilot.parameters import Parameters
@@ -53,7 +52,6 @@ class ObedientCommander:
         self.parameters = Parameters()
         self.mode = self.intended = flight_modes.AUTO_LOITER
         self.orbit = SimpleNamespace(circle=Circle(3.0, 4.0, -10.0, 20.0, -2.0))
-        self.prevention = CollisionPrevention(self.parameters.values)
         self.state = EstimatedState()
         self.follow = SimpleNamespace(report=lambda _place, _velocity, _now: None)
         self.navigator = SimpleNamespace(payload=SimpleNamespace(triggers=deque(), commands=deque()))

@@ -15,9 +15,9 @@ from scipy.ndimage import map_coordinates
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.perception_settings import reach
 from sitl_bridge.core.vehicle.vehicle_specification import Choice
 from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.link.px4.perception_parameters import reach
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.scenario_settings import scenario_settings

@@ -26,13 +26,10 @@ from sitl_bridge.swarm.formation.patterns import (
 )
 from sitl_bridge.swarm.formation.trajectory import (
     Limits,
-    Trajectory,
     UnsafeShowError,
-    check_show,
     minimum_jerk,
     move_time,
     path_through,
-    stationary,
 )
 from sitl_bridge.swarm.formation_file import load_offsets
 from sitl_bridge.swarm.trajectory_file import COLUMNS, read_csv, write_csv
@@ -318,40 +315,7 @@ def test_every_fault_of_a_csv_file_is_told_with_its_line(tmp_path: Path) -> None
         read_csv(file)
 
 
-# ---------------------------------------------------------------- safe shows
-
-
-def straight(begin: list[float], end: list[float], delay: float = 0.0) -> Trajectory:
-    return path_through(np.array([begin, end]), speed=2.0, acceleration=2.0, holds=[delay, 0.0], yaw=0.0)
-
-
-def test_a_safe_show_passes_and_an_unsafe_one_says_which_pair_when_and_how_close() -> None:
-    east = straight([0.0, -5.0, -10.0], [0.0, 5.0, -10.0])
-    north = straight([-5.0, 0.0, -10.0], [5.0, 0.0, -10.0])
-    above = straight([-5.0, 0.0, -13.0], [5.0, 0.0, -13.0])
-    check_show([east, above], Limits(separation=2.9))
-    with pytest.raises(UnsafeShowError) as caught:
-        check_show([above, east, north], Limits())
-    (breach,) = caught.value.violations
-    assert breach.vehicles == (1, 2)
-    assert breach.value == pytest.approx(0.0, abs=1e-3)
-    assert breach.time == pytest.approx(east.duration / 2, abs=0.01)
-    assert "vehicles 1 and 2 come within 0.00 m at" in str(caught.value)
-
-
-def test_a_pass_between_two_looks_is_not_missed() -> None:
-    # At 20 m/s against each other they are near for 0.05 s only, a tenth of the period.
-    row = np.array([0.0, 1.0])
-    still_row = np.zeros((2, 3))
-
-    def fast(begin: float, end: float) -> Trajectory:
-        place = np.array([[begin, 0.0, -10.0], [end, 0.4, -10.0]])
-        speed = np.repeat((place[1:] - place[:1]), 2, axis=0)
-        return Trajectory(row, place, speed, still_row, np.zeros(2))
-
-    with pytest.raises(UnsafeShowError) as caught:
-        check_show([fast(-10.0, 10.0), fast(10.3, -9.7)], Limits(speed=30.0, separation=0.5), period=0.5)
-    assert caught.value.violations[0].kind == "separation"
+# ---------------------------------------------------------------- limits
 
 
 @pytest.mark.parametrize(("limits", "kind"), [
@@ -359,7 +323,11 @@ def test_a_pass_between_two_looks_is_not_missed() -> None:
     (Limits(height=(11.0, 50.0)), "height"), (Limits(height=(1.0, 9.0)), "height"),
 ])  # fmt: skip
 def test_speed_acceleration_and_height_are_held_to_their_limits(limits: Limits, kind: str) -> None:
+    path = path_through(
+        np.array([[0.0, 0.0, -10.0], [9.0, 0.0, -10.0]]), speed=2.0, acceleration=2.0, yaw=0.0
+    )
+    still = np.array([[0.0, 0.0, 0.0], [0.0, 5.0, 0.0]])
     with pytest.raises(UnsafeShowError) as caught:
-        check_show([straight([0.0, 0.0, -10.0], [9.0, 0.0, -10.0]), stationary([0.0, 5.0, -10.0])], limits)
+        Choreography(still).check(path, 0.0, limits, path.duration)
     assert {v.kind for v in caught.value.violations} == {kind}
     assert 0 in {v.vehicles[0] for v in caught.value.violations}

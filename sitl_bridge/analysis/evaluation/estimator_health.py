@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.flight_record import (
     BIASES,
@@ -17,6 +16,7 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     in_air,
     seconds,
 )
+from sitl_bridge.base.arrays import Floats, Mask
 
 GROUND_EFFECT_MARGIN = 5.0
 """Time at both ends of the flight without evaluation, because of the ground (Tools/ecl_ekf), s."""
@@ -164,7 +164,7 @@ def _test_ratios(
     return ratios
 
 
-def _in_range(log: FlightLog, time: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _in_range(log: FlightLog, time: Floats) -> Mask:
     """Return whether the range finder has measured since RANGE_SETTLING before each time, in s.
 
     Without a target in its range PX4 ignores it, but from 2026 on still reports the innovation's test ratio.

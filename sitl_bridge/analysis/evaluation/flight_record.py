@@ -6,18 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.ulog_file import Fields, read_columns
 from sitl_bridge.autopilot.flight_log import NAME
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.px4.event_catalogue import DEBUG
 from sitl_bridge.record.topic_memory import TopicMemory
-
-Array: TypeAlias = NDArray[np.float64]
 
 EARTH_RADIUS = 6_371_000.0
 """Radius of PX4's spherical Earth, m (src/lib/geo)."""
@@ -171,13 +170,13 @@ class FlightRecord:
     vibration: float = math.nan
     damaged: bool = False
     messages: list[tuple[float, int, str]] = field(default_factory=list)
-    time: Array = field(default_factory=lambda: np.zeros(0))
-    estimate: Array = field(default_factory=lambda: np.zeros((0, 3)))
-    true_time: Array = field(default_factory=lambda: np.zeros(0))
-    truth: Array = field(default_factory=lambda: np.zeros((0, 3)))
-    reference: Array = field(default_factory=lambda: np.zeros((0, 3)))
-    error_time: Array = field(default_factory=lambda: np.zeros(0))
-    error: Array = field(default_factory=lambda: np.zeros(0))
+    time: Floats = field(default_factory=lambda: np.zeros(0))
+    estimate: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    true_time: Floats = field(default_factory=lambda: np.zeros(0))
+    truth: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    reference: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    error_time: Floats = field(default_factory=lambda: np.zeros(0))
+    error: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 class FlightLog:
@@ -246,22 +245,22 @@ class FlightLog:
         return sorted(instance for topic, instance in self._columns if topic == name)
 
 
-def seconds(topic: dict[str, NDArray[Any]]) -> Array:
+def seconds(topic: dict[str, NDArray[Any]]) -> Floats:
     """Return the (k,) time stamps of a topic in s."""
     return np.asarray(topic["timestamp"], np.float64) * 1e-6
 
 
-def columns(topic: dict[str, NDArray[Any]], *names: str) -> Array:
+def columns(topic: dict[str, NDArray[Any]], *names: str) -> Floats:
     """Return (k, c) columns of a topic, side by side."""
     return np.stack([np.asarray(topic[name], np.float64) for name in names], axis=-1)
 
 
-def last_before(times: Array, moments: Array) -> NDArray[np.intp]:
+def last_before(times: Floats, moments: Floats) -> NDArray[np.intp]:
     """Return the index of the last of ``times`` at or before each moment, -1 if there is none."""
     return np.searchsorted(times, moments, side="right") - 1
 
 
-def deviation(time: Array, error: Array) -> Deviation | None:
+def deviation(time: Floats, error: Floats) -> Deviation | None:
     """Return statistics of an error over time; None for fewer than two finite samples."""
     good = np.isfinite(error)
     if np.count_nonzero(good) < 2:
@@ -276,12 +275,12 @@ def deviation(time: Array, error: Array) -> Deviation | None:
     )
 
 
-def in_air(record: FlightRecord, time: Array, margin: float = 0.0) -> NDArray[np.bool_]:
+def in_air(record: FlightRecord, time: Floats, margin: float = 0.0) -> Mask:
     """Return which times lie between take-off and landing, with a margin in s."""
     return (time >= record.take_off + margin) & (time < record.landing - margin)
 
 
-def true_at(record: FlightRecord, time: Array) -> Array | None:
+def true_at(record: FlightRecord, time: Floats) -> Floats | None:
     """Return (k, 3) m true positions at times; None if the log has no ground truth."""
     if not len(record.true_time):
         return None

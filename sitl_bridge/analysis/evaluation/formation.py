@@ -9,15 +9,14 @@ import json
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.swarm.formation.formation import true_slot_errors
 from sitl_bridge.swarm.quick_simulation import FormationResult
 from sitl_bridge.swarm.trajectory_file import write_csv
 
-Array = NDArray[np.float64]
 SUMMARY, TRACKS = "summary.json", "tracks.npz"
 
 
@@ -61,11 +60,11 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
     return {**found, "estimated": summary["worst_slot_error_steady_m"]}
 
 
-def _worst(errors: Array) -> float:
+def _worst(errors: Floats) -> float:
     return float(np.nanmax(errors)) if np.isfinite(errors).any() else float("nan")
 
 
-def _least_separation(position: Array) -> float:
+def _least_separation(position: Floats) -> float:
     """Return the smallest distance in m between any two vehicles in the known rows of (k, n, 3)."""
     least = float("inf")
     i, j = np.triu_indices(position.shape[1], 1)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
-from sitl_bridge.analysis.evaluation.estimator_health import VIBRATION_FAIL
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.yaml_file import load
-
-HARD_LANDING = 2.0
-"""Closing speed at the ground of a hard landing, m/s.  Derived: about three times PX4's landing speed
-(MPC_LAND_SPEED, 0.7 m/s), or a fall from 0.2 m."""
 
 
 @dataclass(frozen=True)
@@ -39,84 +36,27 @@ class MeasureKind:
     source: str = ""
 
 
-KINDS: dict[str, MeasureKind] = {
-    kind.name: kind
-    for kind in (
-        MeasureKind("mission_legs_rms", "Distance from the mission legs, RMS", "m"),
-        MeasureKind("mission_legs_max", "Distance from the mission legs, largest", "m"),
-        MeasureKind("offboard_position_rms", "Position error in offboard mode, RMS", "m"),
-        MeasureKind("offboard_position_max", "Position error in offboard mode, largest", "m"),
-        MeasureKind("hold_rms", "Position error in hold, RMS", "m"),
-        MeasureKind("hold_max", "Position error in hold, largest", "m"),
-        MeasureKind("velocity_rms", "Velocity error against its setpoint, RMS", "m/s"),
-        MeasureKind("hover_position_rms", "RotorS hovering: position error, RMS over 10 s", "m"),
-        MeasureKind("hover_rates_rms", "RotorS hovering: angular velocity, RMS over 10 s", "rad/s"),
-        MeasureKind("waypoint_settling", "RotorS waypoints: settling in a 0.1 m ball, slowest", "s"),
-        MeasureKind("waypoints_settled", "RotorS waypoints: share that settled", "%", at_least=True),
-        MeasureKind(
-            "waypoint_position_rms", "RotorS waypoints: position error once settled, largest RMS", "m"
-        ),
-        MeasureKind("disturbance_deviation", "RotorS disturbance: largest distance from the setpoint", "m"),
-        MeasureKind("disturbance_settling", "RotorS disturbance: settling in a 0.1 m ball, slowest", "s"),
-        MeasureKind("step_rise_time", "Velocity steps: 10 to 90 % rise time, mean", "s"),
-        MeasureKind("step_overshoot", "Velocity steps: overshoot, largest", "%"),
-        MeasureKind("step_settling", "Velocity steps: settling within 5 %, slowest", "s"),
-        MeasureKind("rates_rms", "Angular velocity in flight, RMS", "rad/s"),
-        MeasureKind("rates_peak_frequency", "Angular velocity: frequency of the strongest oscillation", "Hz"),
-        MeasureKind("estimate_error_rms", "Estimated against true position, RMS", "m"),
-        MeasureKind("estimate_error_max", "Estimated against true position, largest", "m"),
-        MeasureKind("pose_error_absolute", "Absolute pose error of the estimate (APE), RMS", "m"),
-        MeasureKind("pose_error_relative", "Relative pose error of the estimate over 1 s (RPE), RMS", "m"),
-        MeasureKind("pose_error_rotation", "Relative rotation error of the estimate over 1 s, RMS", "deg"),
-        MeasureKind("test_ratio_mag", "Innovation test ratio: heading"),
-        MeasureKind("test_ratio_velocity", "Innovation test ratio: velocity"),
-        MeasureKind("test_ratio_position", "Innovation test ratio: position"),
-        MeasureKind("test_ratio_height", "Innovation test ratio: height"),
-        MeasureKind(
-            "estimator_failures",
-            "Estimator checks that failed",
-            "",
-            0.0,
-            source="PX4 Tools/ecl_ekf, EKF2_NOAID_TOUT",
-        ),
-        MeasureKind("estimator_warnings", "Estimator checks that warned"),
-        MeasureKind(
-            "vibration",
-            "Accelerometer vibration, largest",
-            "m/s\N{SUPERSCRIPT TWO}",
-            VIBRATION_FAIL,
-            source="PX4 Flight Review, red",
-        ),
-        MeasureKind("failsafes", "Failsafe causes in flight", "", 0.0, source="a flight without failsafe"),
-        MeasureKind(
-            "unanswered_time",
-            "Time without answers of the flight stack",
-            "s",
-            0.0,
-            source="a flight in lockstep",
-        ),
-        MeasureKind("saturation", "Flight time with a motor at its limit", "%"),
-        MeasureKind("vortex_ring_time", "Time with a rotor in its vortex ring state", "s"),
-        MeasureKind("battery_used", "Battery charge used", "%"),
-        MeasureKind("battery_voltage", "Battery voltage, lowest", "V", at_least=True),
-        MeasureKind(
-            "touchdown",
-            "Closing speed at ground contact, largest",
-            "m/s",
-            HARD_LANDING,
-            source="3 times PX4's landing speed",
-        ),
-        MeasureKind("object_contacts", "Contacts with objects", "", 0.0, source="a flight without contact"),
-        MeasureKind("slot_error_steady", "Formation: slot error with a steady centre, largest", "m"),
-        MeasureKind("slot_error_settled", "Formation: slot error between moves, largest", "m"),
-        MeasureKind("separation", "Distance of the closest pair in the air, smallest", "m", at_least=True),
-        MeasureKind(
-            "collisions", "Collisions between vehicles", "", 0.0, source="a flight without collision"
-        ),
-        MeasureKind("real_time_factor", "Simulated over wall time", "x", at_least=True),
-    )
-}
-"""All measures by name, in the order in which they are shown."""
+def _kinds() -> dict[str, MeasureKind]:
+    text = resources.files("sitl_bridge.analysis.evaluation").joinpath("measures.csv").read_text("utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return {
+        row["name"]: MeasureKind(
+            row["name"],
+            row["title"],
+            row["unit"],
+            float(row["limit"]) if row["limit"] else None,
+            row["at_least"] == "yes",
+            row["source"],
+        )
+        for row in rows
+    }
+
+
+KINDS = _kinds()
+"""All measures by name, in the order in which they are shown, from measures.csv.
+
+The limit of ``touchdown`` is about three times PX4's landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from
+0.2 m; that of ``vibration`` is VIBRATION_FAIL of estimator_health.py."""
 
 Limits = Mapping[str, float | None]
 """Limits by name of the measure; None removes the default."""

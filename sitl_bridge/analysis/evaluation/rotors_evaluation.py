@@ -10,12 +10,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from sitl_bridge.base.arrays import Floats
 
 START_DELAY = 5.0
 """Time after a waypoint before a hover is evaluated, s (helpers.py, ``--delay``)."""

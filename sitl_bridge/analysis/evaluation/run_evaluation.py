@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, columns, last_before, seconds
@@ -29,9 +28,8 @@ from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum, StepResponse, spectrum, step_responses
 from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair, closest_pair
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
-
-Floats: TypeAlias = NDArray[np.float64]
 
 AT_LIMIT = 0.999
 """Motor command at which a motor is saturated, of 1; at 1 - AT_LIMIT it is at its lower limit."""
@@ -312,7 +310,7 @@ def _truth_values(run: RunRecord, vehicle: RecordedVehicle, values: dict[str, fl
     values["touchdown"] = float(vehicle.true("impact_speed")[-1])
 
 
-def saturated(vehicle: RecordedVehicle) -> NDArray[np.bool_]:
+def saturated(vehicle: RecordedVehicle) -> Mask:
     """Whether a motor is at a limit of its command, (k,)."""
     commands = vehicle.true("control", *(str(i) for i in range(vehicle.rotors)))
     armed = vehicle.true("armed") > 0

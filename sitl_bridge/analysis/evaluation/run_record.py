@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog, FlightRecord
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.evaluation.ulog_file import Fields
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan, parse_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_logs
 from sitl_bridge.record.run_recorder import EVENTS
 from sitl_bridge.record.truth_log import map_truth, read_columns
-
-Floats: TypeAlias = NDArray[np.float64]
 
 LOGGED: Fields = {
     **TOPICS,

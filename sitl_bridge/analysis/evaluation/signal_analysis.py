@@ -10,12 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from sitl_bridge.base.arrays import Floats
 
 SEGMENT = 4.0
 """Length of Welch's segments, s: a resolution of 0.25 Hz."""

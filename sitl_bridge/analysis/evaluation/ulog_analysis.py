@@ -19,7 +19,6 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     LEG_MODES,
     MODES,
     OFFBOARD,
-    Array,
     FlightLog,
     FlightRecord,
     columns,
@@ -29,6 +28,7 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     seconds,
     true_at,
 )
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.event_catalogue import WARNING
 
@@ -171,8 +171,8 @@ def _measure_tracking(
     truth = true_at(record, time)
     index = last_before(seconds(status), time)
     mode = np.where(index >= 0, np.asarray(status["nav_state"])[index], -1)
-    errors: list[tuple[Array, Array]] = []
-    parts: list[Array] = []
+    errors: list[tuple[Floats, Floats]] = []
+    parts: list[Floats] = []
 
     setpoint = log.topic("trajectory_setpoint")
     if setpoint is not None and (mode == OFFBOARD).any():
@@ -218,7 +218,7 @@ def _measure_tracking(
 
 
 def _store(
-    record: FlightRecord, name: str, time: Array, error: Array, errors: list[tuple[Array, Array]] | None
+    record: FlightRecord, name: str, time: Floats, error: Floats, errors: list[tuple[Floats, Floats]] | None
 ) -> None:
     found = deviation(time, error)
     if found is not None:
@@ -227,20 +227,20 @@ def _store(
             errors.append((time, error))
 
 
-def _store_true(record: FlightRecord, name: str, time: Array, error: Array) -> None:
+def _store_true(record: FlightRecord, name: str, time: Floats, error: Floats) -> None:
     found = deviation(time, error)
     if found is not None:
         record.true_deviations[name] = found
 
 
-def _since_change(time: Array, mode: NDArray[Any]) -> Array:
+def _since_change(time: Floats, mode: NDArray[Any]) -> Floats:
     """Return the s since the last change of mode, at each time."""
     changed = np.concatenate([[True], np.diff(mode) != 0])
     starts = np.where(changed, time, -np.inf)
     return np.asarray(time - np.maximum.accumulate(starts), np.float64)
 
 
-def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Array) -> tuple[Array, Array]:
+def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Floats) -> tuple[Floats, Floats]:
     """Return position and velocity setpoints at given times, (k, 3) each; nan if none counts.
 
     A position that moves with its velocity is interpolated.  After a step, or while constant, it counts only
@@ -267,10 +267,10 @@ def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Array) -> tuple[Array
     return wanted, wanted_velocity
 
 
-def _only_velocity(setpoint: dict[str, NDArray[Any]], time: Array) -> NDArray[np.bool_]:
+def _only_velocity(setpoint: dict[str, NDArray[Any]], time: Floats) -> Mask:
     """Return whether the setpoint at each time is a velocity without a position."""
     index = np.maximum(last_before(seconds(setpoint), time), 0)
-    only: NDArray[np.bool_] = ~np.isfinite(np.asarray(setpoint["position[0]"])[index])
+    only: Mask = ~np.isfinite(np.asarray(setpoint["position[0]"])[index])
     return only
 
 
@@ -287,7 +287,7 @@ class _Legs:
         self.previous = self._local(triplet, "previous")
         self.current = self._local(triplet, "current")
 
-    def _local(self, triplet: dict[str, NDArray[Any]], which: str) -> Array:
+    def _local(self, triplet: dict[str, NDArray[Any]], which: str) -> Floats:
         lat, lon, alt = (np.asarray(triplet[f"{which}.{name}"], np.float64) for name in ("lat", "lon", "alt"))
         lat0, lon0, alt0 = self.origin
         north, east = self.scale
@@ -295,7 +295,7 @@ class _Legs:
         valid = np.asarray(triplet[f"{which}.valid"]) != 0
         return np.where(valid[:, None], local, np.nan)
 
-    def arrived(self, time: Array, here: Array, in_mode: Array) -> NDArray[np.bool_]:
+    def arrived(self, time: Floats, here: Floats, in_mode: Floats) -> Mask:
         """Return whether the present setpoint was reached at least ``SETTLING`` s ago, in the same mode.
 
         Args:
@@ -315,17 +315,17 @@ class _Legs:
             if near[k] and not np.isfinite(first):
                 first = time[k]
             since[k] = first
-        settled: NDArray[np.bool_] = time - since >= SETTLING
+        settled: Mask = time - since >= SETTLING
         return settled
 
-    def points(self, time: Array) -> Array:
+    def points(self, time: Floats) -> Floats:
         """Return the ends of the legs flown in the given times, each once, in order."""
         index = np.unique(last_before(self.time, time))
         index = index[index >= 0]
         ends = np.stack([self.previous[index], self.current[index]], axis=1)
         return np.asarray(ends.reshape(-1, 3), np.float64)
 
-    def distance(self, time: Array, here: Array, hold: bool) -> Array:
+    def distance(self, time: Floats, here: Floats, hold: bool) -> Floats:
         """Return the distance from the present setpoint (hold) or from the legs in m; nan if there is none.
 
         The path consists of the leg to the present setpoint and the one before, because PX4 turns to the next
@@ -343,7 +343,7 @@ class _Legs:
         error = np.fmin(present, np.where(first > 0, before, np.nan))
         return np.where(np.isfinite(present), error, np.nan)
 
-    def _from_leg(self, index: NDArray[np.intp], here: Array) -> Array:
+    def _from_leg(self, index: NDArray[np.intp], here: Floats) -> Floats:
         start, end = self.previous[index], self.current[index]
         along = (end - start)[:, :2]
         length = np.einsum("ij,ij->i", along, along)

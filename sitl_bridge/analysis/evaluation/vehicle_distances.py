@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from sitl_bridge.base.arrays import Floats
 
 MIN_FLIGHT_HEIGHT = 0.5
 """Height above which a vehicle counts for the closest pair, m."""
 
 
-def closest_distance(position: NDArray[np.float64]) -> NDArray[np.float64]:
+def closest_distance(position: Floats) -> Floats:
     """Return the (k,) m between the closest pair of (k, n, 3) in the air; nan for fewer than two."""
     found = np.full(len(position), np.inf)
     count = position.shape[1]
@@ -38,7 +39,7 @@ class ClosestPair:
     vehicles: tuple[int, int]
 
 
-def closest_pair(time: NDArray[np.float64], position: NDArray[np.float64]) -> ClosestPair | None:
+def closest_pair(time: Floats, position: Floats) -> ClosestPair | None:
     """Return the closest pair for (k,) s and (k, n, 3) m NED; None if no two flew at the same time."""
     found = closest_distance(position)
     if not np.isfinite(found).any():

@@ -88,21 +88,6 @@ class CdrLayout:
                 self._fields[place] = (base if count == 1 else (base, number)), self._end
                 self._end += base.itemsize * number
 
-    @classmethod
-    def of(cls, name: str, message: bytes) -> CdrLayout:
-        """The layout of a message that was written by any program.
-
-        Raises:
-            ValueError: if it is not little-endian CDR of this type.
-        """
-        if message[: len(HEADER)] != HEADER:
-            raise ValueError("is not little-endian CDR")
-        found = _Varying(name, message)
-        layout = cls(name, found.strings, found.lengths)
-        if layout.dtype.itemsize != len(message):
-            raise ValueError(f"is not a {name}")
-        return layout
-
     def messages(self, count: int) -> NDArray[np.void]:
         """So many messages, with 0 in all fields but strings and lengths; columns have the fields' paths."""
         table = np.zeros(count, self.dtype)
@@ -110,44 +95,6 @@ class CdrLayout:
         for offset, value in self._constants:
             data[:, offset : offset + len(value)] = np.frombuffer(value, np.uint8)
         return table
-
-
-class _Varying:
-    """What differs between layouts of a type: the strings of a message, and the lengths of its sequences."""
-
-    def __init__(self, name: str, message: bytes) -> None:
-        self.strings: dict[str, str] = {}
-        self.lengths: dict[str, int] = {}
-        self._message, self._at = message, len(HEADER)
-        self._read(name, "")
-
-    def _skip(self, size: int, count: int = 1) -> bytes:
-        """So many values of ``size`` bytes, aligned to it."""
-        begin = self._at + -(self._at - len(HEADER)) % size
-        self._at = begin + size * count
-        if self._at > len(self._message):
-            raise ValueError("ends early")
-        return self._message[begin : self._at]
-
-    def _number(self) -> int:
-        return int.from_bytes(self._skip(4), "little")
-
-    def _read(self, name: str, path: str) -> None:
-        for kind, count, field in fields_of(name):
-            place = f"{path}{field}"
-            number = count
-            if number is None:
-                number = self.lengths[place] = self._number()
-            one = count == 1
-            if kind == "string":
-                for k in range(number):
-                    text = self._skip(1, self._number())
-                    self.strings[place if one else f"{place}.{k}"] = text[:-1].decode()
-            elif kind in DEFINITIONS:
-                for k in range(number):
-                    self._read(kind, f"{place}." if one else f"{place}.{k}.")
-            elif number > 0:
-                self._skip(np.dtype(_BASIC[kind]).itemsize, number)
 
 
 def bytes_of(table: NDArray[np.void]) -> NDArray[np.uint8]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
 from sitl_bridge.analysis.export.ros_topics import (
@@ -25,6 +24,7 @@ from sitl_bridge.analysis.export.ros_topics import (
     to_flu,
 )
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
+from sitl_bridge.base.arrays import Floats, Index
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.run_reader import RecordedRun, vehicle_logs
 
@@ -86,7 +86,7 @@ def _topics(log: VehicleLog, name: str) -> Iterator[RosMessages]:
         yield rotor_speeds(f"{begin}/{CONTROLLERS}", nanoseconds(log.speeds.time), log.speeds.values)
 
 
-def nanoseconds(time: NDArray[np.float64]) -> NDArray[np.int64]:
+def nanoseconds(time: Floats) -> Index:
     """Times in s as ns."""
     return np.round(time * 1e9).astype(np.int64)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_topics import ros_name
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.world import Origin
@@ -41,7 +41,7 @@ class PlannedLine:
     """
 
     name: str
-    points: NDArray[np.float64]
+    points: Floats
     color: tuple[float, float, float, float]
     closed: bool = False
 
@@ -100,7 +100,7 @@ def _formation(run: RecordedRun) -> tuple[float, list[Trajectory]]:
     return 0.0, []
 
 
-def slot_places(run: RecordedRun) -> Iterator[tuple[int, NDArray[np.float64]]]:
+def slot_places(run: RecordedRun) -> Iterator[tuple[int, Floats]]:
     """The slots of a recorded formation along their ways: us, (n, 3) m NED."""
     begun, ways = _formation(run)
     for moment in np.arange(0.0, ways[0].time[-1], SLOT_INTERVAL) if ways else ():

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.base.arrays import Floats, Index
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.record.run_reader import RecordedSteps
 
-Array = NDArray[np.float64]
 WORLD = "map"
 NO_COVARIANCE = -1.0
 """First element of a covariance in sensor_msgs/Imu where there is no such estimate."""
@@ -39,7 +39,7 @@ class RosMessages:
 
     topic: str
     name: str
-    time: NDArray[np.int64]
+    time: Index
     data: NDArray[np.uint8]
 
 
@@ -54,17 +54,17 @@ def base_link(name: str) -> str:
     return f"{ros_name(name)}/base_link"
 
 
-def to_enu(ned: Array) -> Array:
+def to_enu(ned: Floats) -> Floats:
     """(k, 3) NED to ENU."""
     return np.stack([ned[:, 1], ned[:, 0], -ned[:, 2]], axis=1)
 
 
-def to_flu(frd: Array) -> Array:
+def to_flu(frd: Floats) -> Floats:
     """(k, 3) body FRD to FLU."""
     return frd * (1.0, -1.0, -1.0)
 
 
-def to_enu_flu(attitude: Array) -> Array:
+def to_enu_flu(attitude: Floats) -> Floats:
     """(k, 4) w, x, y, z of FRD to NED, to x, y, z, w of FLU to ENU."""
     w, x, y, z = attitude.T
     half = np.sqrt(0.5)
@@ -72,22 +72,22 @@ def to_enu_flu(attitude: Array) -> Array:
     return np.stack([half * (x + y), half * (x - y), half * (w - z), half * (w + z)], axis=1)
 
 
-def set_axes(table: NDArray[np.void], path: str, values: Array) -> None:
+def set_axes(table: NDArray[np.void], path: str, values: Floats) -> None:
     """Set the columns ``path.x`` ... to values."""
     for axis, name in enumerate("xyzw"[: values.shape[1]]):
         table[f"{path}.{name}"] = values[:, axis]
 
 
-def stamp(table: NDArray[np.void], time: NDArray[np.int64], path: str = "header.stamp") -> None:
+def stamp(table: NDArray[np.void], time: Index, path: str = "header.stamp") -> None:
     """Set the stamps to times in ns."""
     table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
 
 
-def _stamp(table: NDArray[np.void], time: NDArray[np.int64], path: str = "header.stamp") -> None:
+def _stamp(table: NDArray[np.void], time: Index, path: str = "header.stamp") -> None:
     table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000, time % 1_000_000 * 1000
 
 
-def _made(topic: str, layout: CdrLayout, table: NDArray[np.void], time: NDArray[np.int64]) -> RosMessages:
+def _made(topic: str, layout: CdrLayout, table: NDArray[np.void], time: Index) -> RosMessages:
     return RosMessages(topic, layout.name, time * 1000, bytes_of(table))
 
 
@@ -154,11 +154,11 @@ def _odometry(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
     return _made(topic, layout, table, rows["time"])
 
 
-def to_body(attitude: Array, ned: Array) -> Array:
+def to_body(attitude: Floats, ned: Floats) -> Floats:
     """(k, 3) NED turned into the body."""
     w, u = attitude[:, :1], -attitude[:, 1:]
     across = np.cross(u, ned)
-    turned: Array = ned + 2.0 * (w * across + np.cross(u, across))
+    turned: Floats = ned + 2.0 * (w * across + np.cross(u, across))
     return turned
 
 
@@ -180,7 +180,7 @@ def _wind(topic: str, _name: str, rows: NDArray[np.void]) -> RosMessages:
     return _made(topic, layout, table, rows["time"])
 
 
-def _motor_commands(topic: str, time: NDArray[np.int64], signals: NDArray[np.float32]) -> RosMessages:
+def _motor_commands(topic: str, time: Index, signals: NDArray[np.float32]) -> RosMessages:
     """Signals 0..1 in the flight stack's order of motors, which act from ``time`` in us on."""
     lengths = {"position": 0, "velocity": 0, "normalized": signals.shape[1]}
     layout = CdrLayout("actuator_msgs/Actuators", {"header.frame_id": ""}, lengths)
@@ -190,7 +190,7 @@ def _motor_commands(topic: str, time: NDArray[np.int64], signals: NDArray[np.flo
     return _made(topic, layout, table, time)
 
 
-def rotor_speeds(topic: str, time: NDArray[np.int64], speeds: NDArray[np.floating]) -> RosMessages:
+def rotor_speeds(topic: str, time: Index, speeds: NDArray[np.floating]) -> RosMessages:
     """Speeds (k, m) in rad/s at times in ns."""
     m = speeds.shape[1]
     names = {"header.frame_id": ""} | {f"name.{i}": f"rotor_{i + 1}" for i in range(m)}

@@ -25,10 +25,10 @@ from foxglove.messages import (
     Timestamp,
     Vector3,
 )  # fmt: skip
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.plans import SLOT, PlannedLine, planned_lines, slot_places
 from sitl_bridge.analysis.export.ros_topics import WORLD, to_enu, to_enu_flu
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.record.run_reader import RecordedRun
 
@@ -46,7 +46,7 @@ def _vector(values: Iterable[float]) -> Vector3:
     return Vector3(x=x, y=y, z=z)
 
 
-def _pose(position: NDArray[np.float64], attitude: NDArray[np.float64] | None = None) -> Pose:
+def _pose(position: Floats, attitude: Floats | None = None) -> Pose:
     """A pose in ENU of a place in NED and, w x y z, an attitude of axes x ahead, y right, z down in NED."""
     x, y, z, w = (
         (0.0, 0.0, 0.0, 1.0) if attitude is None else (float(q) for q in to_enu_flu(attitude[None])[0])

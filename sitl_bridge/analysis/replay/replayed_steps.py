@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Index
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
@@ -41,7 +42,7 @@ class ReplayArrays(NamedTuple):
     """
 
     links: NDArray[np.void]
-    slots: NDArray[np.int64]
+    slots: Index
     payloads: NDArray[np.void]
     payload_bytes: NDArray[np.uint8]
     out: NDArray[np.uint8]

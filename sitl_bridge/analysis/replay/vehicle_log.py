@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from pyulog import ULog
 
 from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.world import Origin
 
-Array = NDArray[np.float64]
 Table = Mapping[str, NDArray[np.generic]]
 Tables = Mapping[tuple[str, int], Table]
 
@@ -52,10 +52,10 @@ FIRST_MOTOR = 101
 class Series:
     """Values at times in s on the log's clock, ascending."""
 
-    time: Array
-    values: Array
+    time: Floats
+    values: Floats
 
-    def at(self, time: Array) -> Array:
+    def at(self, time: Floats) -> Floats:
         """(k, c) linear between samples, the first and last value beyond."""
         return np.stack([np.interp(time, self.time, column) for column in self.values.T], axis=-1)
 
@@ -168,7 +168,7 @@ def _columns(table: Table, pattern: str) -> list[str]:
     return sorted(names, key=lambda name: (order.get(name, 0), name))
 
 
-def _sample_time(log: ULog, tables: Tables, topic: str, column: str) -> Array:
+def _sample_time(log: ULog, tables: Tables, topic: str, column: str) -> Floats:
     """Times in s that the values of a topic are about.
 
     Samples of sensor_combined are means of the interval that ends at the timestamp, by the trapezoidal rule,
@@ -229,7 +229,7 @@ def _speeds(log: ULog, tables: Tables, motors: int) -> Series | None:
     return Series(series.time, turning) if len(series.time) > 1 and turning.max(axis=0).min() > 0.0 else None
 
 
-def _series(table: Table, names: list[str], time: Array | None = None) -> Series:
+def _series(table: Table, names: list[str], time: Floats | None = None) -> Series:
     """Columns of a topic without the rows that are not finite or not later than the row before."""
     time = np.asarray(table["timestamp"], np.float64) * 1e-6 if time is None else time
     values = np.stack([np.asarray(table[name], np.float64) for name in names], axis=-1)
@@ -299,7 +299,7 @@ def _series_of_motors(table: Table, names: list[str]) -> Series:
     return _series({**table, **{n: np.nan_to_num(np.asarray(table[n], np.float64)) for n in names}}, names)
 
 
-def _signal(thrust: Array, factor: float) -> Array:
+def _signal(thrust: Floats, factor: float) -> Floats:
     """The signal of a thrust, both 0..1: thrust = f s^2 + (1 - f) s (PX4, mixer_module, THR_MDL_FAC)."""
     if factor <= 0.0:
         return thrust

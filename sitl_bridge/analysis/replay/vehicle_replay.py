@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from sitl_bridge.analysis.replay.logged_battery import follow_battery, ideal_battery
 from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 
-Array = NDArray[np.float64]
 WindChoice = Literal["auto", "log", "fit", "none"]
 
 STEP = 4000
@@ -154,7 +154,7 @@ class _Windows:
         )
         self.position = self.position - (0.0, 0.0, altitude - depth)
 
-    def simulate(self, winds: Array) -> dict[str, Array]:
+    def simulate(self, winds: Floats) -> dict[str, Floats]:
         """Simulated motion at every step, by the names of ``measured``.
 
         Args:
@@ -193,7 +193,7 @@ class _Windows:
                 state[name] = value
 
 
-def _steady(wind: Array) -> WindSpecification:
+def _steady(wind: Floats) -> WindSpecification:
     """A steady wind of m/s north and east; its direction is where it comes from."""
     speed = float(np.hypot(*wind))
     direction = float(np.degrees(np.arctan2(-wind[1], -wind[0]))) % 360.0
@@ -244,13 +244,13 @@ def replay_log(
     )
 
 
-def _fitted_wind(windows: _Windows) -> tuple[Array, Array]:
+def _fitted_wind(windows: _Windows) -> tuple[Floats, Floats]:
     """Constant wind and its standard errors that fit the horizontal velocities at the ends of windows best.
 
     Gauss-Newton with derivatives by differences (analysis by synthesis).
     """
 
-    def residual(wind: Array) -> Array:
+    def residual(wind: Floats) -> Floats:
         simulated = windows.simulate(np.tile(wind, (len(windows.begins), 1)))["velocity"]
         return np.asarray((windows.measured["velocity"] - simulated)[:, -1, :2].ravel())
 
@@ -269,8 +269,8 @@ def _fitted_wind(windows: _Windows) -> tuple[Array, Array]:
 
 
 def _errors(
-    measured: dict[str, Array],
-    simulated: dict[str, Array],
+    measured: dict[str, Floats],
+    simulated: dict[str, Floats],
     quantities: Sequence[tuple[str, str, str, tuple[str, str, str]]],
 ) -> Iterator[Error]:
     for name, words, unit, axes in quantities:
@@ -283,7 +283,7 @@ def _errors(
             yield Error(f"{words} {label}", unit, spread[0], rms, largest, float(error.mean()), correlation)
 
 
-def _table(windows: _Windows, simulated: dict[str, Array]) -> NDArray[np.void]:
+def _table(windows: _Windows, simulated: dict[str, Floats]) -> NDArray[np.void]:
     table = np.zeros(windows.time.size, TABLE)
     table["time"] = windows.time.ravel()
     for name, *_ in _QUANTITIES:

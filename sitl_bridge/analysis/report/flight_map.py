@@ -6,7 +6,7 @@ All positions are m NED in the world frame.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,13 @@ from pydantic import ValidationError
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.report.scene_outline import footprints
 from sitl_bridge.analysis.report.time_lines import shown_window
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_geometry import GeometryLoader
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.world import Origin
-
-Floats: TypeAlias = NDArray[np.float64]
 
 RELATIVE_FRAMES = (3, 6)
 """MAV_FRAME with heights above home."""

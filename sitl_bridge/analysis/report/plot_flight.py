@@ -11,14 +11,15 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sitl_bridge.analysis.evaluation.flight_record import Array, FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.output_file import write_figure
 
 POINTS = 4000
 """Number of points per curve, more than the picture has pixels across."""
 
 
-def _thin(time: Array, values: Array) -> tuple[Array, Array]:
+def _thin(time: Floats, values: Floats) -> tuple[Floats, Floats]:
     every = max(1, len(time) // POINTS)
     return time[::every], values[::every]
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.core.world.records import BOX, CYLINDER, PLANE, SPHERE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import HeightMapObject, MeshObject, OctreeObject
-
-Floats: TypeAlias = NDArray[np.float64]
 
 AROUND = np.linspace(0.0, 2.0 * np.pi, 25)[:-1]
 MOST_CELLS = 1500
@@ -82,7 +81,7 @@ def solid_points(shape: NDArray[np.void]) -> Floats:
     return np.asarray(points @ shape["rotation"].T + shape["position"], np.float64)
 
 
-def _columns(shape: NDArray[np.void], occupied: NDArray[np.bool_], size: float) -> list[dict[str, Any]]:
+def _columns(shape: NDArray[np.void], occupied: Mask, size: float) -> list[dict[str, Any]]:
     """Rows of occupied columns of an occupancy map, joined; coarser until they are few."""
     step = 1
     while True:

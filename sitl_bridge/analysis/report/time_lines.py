@@ -6,10 +6,8 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.estimator_health import AMBER, RED, VIBRATION_FAIL, VIBRATION_WARN
 from sitl_bridge.analysis.evaluation.flight_record import FlightLog, FlightRecord, columns, seconds
@@ -17,9 +15,8 @@ from sitl_bridge.analysis.evaluation.run_evaluation import fleet_positions
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum
 from sitl_bridge.analysis.evaluation.vehicle_distances import closest_distance
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import euler_arrays
-
-Floats: TypeAlias = NDArray[np.float64]
 
 MARGIN = 3.0
 """Time shown before take-off and after landing, s."""

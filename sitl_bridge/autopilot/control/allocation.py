@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.records import ALLOCATION, IDLE, OFF
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.performance import hover, static_thrusts, torque_slope
@@ -78,9 +79,7 @@ def density_at(world: World) -> float:
     return float(air(world.environment[0], 0.0)[2])
 
 
-def _effectiveness(
-    record: NDArray[np.void], thrusts: NDArray[np.float64], density: float
-) -> NDArray[np.float64]:
+def _effectiveness(record: NDArray[np.void], thrusts: Floats, density: float) -> Floats:
     """Return the (4, rotors) thrust along body up and moments per N of rotor thrust, about hover thrust."""
     n = len(thrusts)
     axis = np.array(record["rotor_axis"][:n])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.control.allocation import allocation_record, density_at
 from sitl_bridge.autopilot.control.records import CONTROLLER, HECTOR_PID, LEE, USER
 from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratios
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.rotor_laws import in_plane_drag
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
     from sitl_bridge.core.world.world import World
 
-Floats = NDArray[np.float64]
 ControllerChoice: TypeAlias = str | Callable[..., Any] | None
 """A built-in law (``hector_pid``, ``lee``, ``rotors``), FILE.py:CLASS, or a class or function that takes the
 vehicle and returns a controller; None for the airframe's own choice."""

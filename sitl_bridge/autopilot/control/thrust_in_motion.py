@@ -11,8 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
@@ -29,7 +29,7 @@ LEAST, MOST = 0.5, 2.0
 """Limits of the ratio: beyond them the rotor speeds of a hover say little."""
 
 
-def thrust_ratios(airframe: Airframe, density: float, gravity: float) -> NDArray[np.float64]:
+def thrust_ratios(airframe: Airframe, density: float, gravity: float) -> Floats:
     """Return thrust in motion over thrust in still air at hover speed, SHAPE: velocities along, across.
 
     Args:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
 from sitl_bridge.autopilot.records import TRAJECTORY
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.vehicle.controller import own_controller
@@ -40,7 +41,7 @@ class VehicleModel:
 
     name: str
     mass: float
-    inertia: NDArray[np.float64]
+    inertia: Floats
     gravity: float
     thrust_min: float
     thrust_max: float

@@ -26,7 +26,6 @@ from sitl_bridge.link.hil.message_layout import (
     HIL_OPTICAL_FLOW,
     HIL_SENSOR,
     HIL_STATE_QUATERNION,
-    LANDING_TARGET,
     MAGIC,
     ODOMETRY,
     PAYLOADS,
@@ -53,39 +52,23 @@ BODY_FRAMES = (8, 12)
 LOCAL_FRAMES = (1, 20)
 """MAV_FRAME_LOCAL_NED and MAV_FRAME_LOCAL_FRD."""
 
-SEEN = np.dtype(
+ODOMETRY_PAYLOAD = np.dtype(
     [
-        (
-            "odometry",
-            [
-                ("time_usec", "<u8"),
-                ("position", "<f4", 3),
-                ("q", "<f4", 4),
-                ("velocity", "<f4", 3),
-                ("rates", "<f4", 3),
-                ("pose_covariance", "<f4", 21),
-                ("velocity_covariance", "<f4", 21),
-                ("frame_id", "u1"),
-                ("child_frame_id", "u1"),
-                ("reset_counter", "u1"),
-                ("estimator_type", "u1"),
-                ("quality", "i1"),
-            ],
-        ),
-        (
-            "target",
-            [
-                ("time_usec", "<u8"),
-                ("angles", "<f4", 2),
-                ("distance", "<f4"),
-                ("size", "<f4", 2),
-                ("number", "u1"),
-                ("frame", "u1"),
-            ],
-        ),
+        ("time_usec", "<u8"),
+        ("position", "<f4", 3),
+        ("q", "<f4", 4),
+        ("velocity", "<f4", 3),
+        ("rates", "<f4", 3),
+        ("pose_covariance", "<f4", 21),
+        ("velocity_covariance", "<f4", 21),
+        ("frame_id", "u1"),
+        ("child_frame_id", "u1"),
+        ("reset_counter", "u1"),
+        ("estimator_type", "u1"),
+        ("quality", "i1"),
     ]
 )
-"""ODOMETRY and LANDING_TARGET in wire order, the latter without its extensions."""
+"""ODOMETRY in wire order."""
 
 
 def _payload_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -109,23 +92,16 @@ READER = np.dtype(
         ("truth_position", "f8", 3),  # latitude deg, longitude deg, altitude m
         ("truth_velocity", "f8", 3),  # m/s NED
         ("garbage", "i8"),  # number of bytes outside any frame
-        ("seen", SEEN),
+        ("odometry", ODOMETRY_PAYLOAD),
     ],
     align=True,
 )
 """Receive state of one vehicle's simulator link."""
 
 
-def _seen_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
-    outer, inner = READER.fields, SEEN.fields
-    assert outer is not None
-    assert inner is not None
-    rows = [inner[name][:2] for name in ("odometry", "target")]
-    return np.array([[outer["seen"][1] + offset, dtype.itemsize] for dtype, offset in rows], np.int64)
-
-
-_SEEN = _seen_locations()
-"""(2, 2) offset within the reader, and length, of the payloads of ``SEEN``."""
+assert READER.fields is not None
+_ODOMETRY = np.array([READER.fields["odometry"][1], ODOMETRY_PAYLOAD.itemsize])
+"""Offset within the reader, and length, of the payload of ODOMETRY."""
 
 
 @compiled
@@ -157,8 +133,6 @@ def frame_size(data: Any, at: int, end: int) -> int:
         extra = 4
     elif message == ODOMETRY:
         extra = 91
-    elif message == LANDING_TARGET:
-        extra = 200
     if extra >= 0:
         last: Any = at + HEADER + np.int64(data[at + 1])
         if checksum(data, at + 1, last, extra) != data[last] | (np.int64(data[last + 1]) << 8):
@@ -254,14 +228,6 @@ def _take_odometry(m: Any, o: Any) -> None:
 
 
 @compiled
-def _take_target(m: Any, t: Any) -> None:
-    """LANDING_TARGET: the direction to a landing marker."""
-    m.target_count += 1
-    m.target_angles[0] = t.angles[0]
-    m.target_angles[1] = t.angles[1]
-
-
-@compiled
 def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
     """Decode the verified frame at ``at`` into the reader's measurement; return STEP if the stack is to run.
 
@@ -299,11 +265,8 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
         _copy_payload(data, at, raw, _PAYLOADS[TRUTH_AT])
         _take_truth(reader, reader.payloads.truth)
     elif message == ODOMETRY:
-        _copy_payload(data, at, raw, _SEEN[0])
-        _take_odometry(m, reader.seen.odometry)
-    elif message == LANDING_TARGET:
-        _copy_payload(data, at, raw, _SEEN[1])
-        _take_target(m, reader.seen.target)
+        _copy_payload(data, at, raw, _ODOMETRY)
+        _take_odometry(m, reader.odometry)
     return OTHER
 
 

@@ -16,7 +16,6 @@ from sitl_bridge.autopilot.commander_data import (
     ACCEPTED,
     DENIED,
     FAILED,
-    TEMPORARILY_REJECTED,
     UNSUPPORTED,
 )
 from sitl_bridge.autopilot.mavlink.streams import Streams
@@ -60,7 +59,6 @@ class CommandProtocol:
         snapshot: returns the vehicle's state at a time.
         extra: further messages that can be requested: id to a function of the request's second parameter and
             the time.
-        report: sends a new report of health and arming checks at a time.
     """
 
     def __init__(
@@ -70,20 +68,17 @@ class CommandProtocol:
         streams: Streams,
         snapshot: Callable[[int], Snapshot],
         extra: dict[int, Callable[[float, int], list[Any]]],
-        report: Callable[[int], None],
     ) -> None:
         self._commander = commander
         self._system_id = system_id
         self._streams = streams
         self._snapshot = snapshot
         self._extra = extra
-        self._report = report
         self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=KEPT_ANSWERS)
         self._own: dict[int, Callable[[Params, int], tuple[int, list[Any]]]] = {
             mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
             mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: self._set_interval,
             mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: self._get_interval,
-            mavlink.MAV_CMD_RUN_PREARM_CHECKS: self._run_checks,
         }
 
     def handle(self, message: Any, now: int, wall: int) -> list[Any]:
@@ -137,12 +132,6 @@ class CommandProtocol:
         number = _message_number(params[0])
         interval = self._streams.interval(number)
         return ACCEPTED, [mavlink.MAVLink_message_interval_message(number & 0xFFFF, interval)]
-
-    def _run_checks(self, _params: Params, now: int) -> tuple[int, list[Any]]:
-        if self._commander.armed:
-            return TEMPORARILY_REJECTED, []
-        self._report(now)
-        return ACCEPTED, []
 
 
 def _long_params(message: Any) -> Params | None:

@@ -64,7 +64,6 @@ class Inputs:
             "BATTERY_STATUS": self._on_battery,
             "HEARTBEAT": self._on_heartbeat,
             "FOLLOW_TARGET": self._on_follow_target,
-            "OBSTACLE_DISTANCE": self._on_obstacles,
         }
 
     def _is_for_us(self, message: Any) -> bool:
@@ -199,10 +198,6 @@ class Inputs:
 
     # ------------------------------------------------------------------ others
 
-    def _on_obstacles(self, message: Any, now: int) -> None:
-        if not report_obstacles(self._commander, message, now):
-            self._reject(f"Obstacle message received in unsupported frame {message.frame}", now)
-
     def _on_battery(self, message: Any, now: int) -> None:
         """Decode BATTERY_STATUS of this vehicle's battery, sent by a simulator."""
         if message.get_srcSystem() != self._system_id:
@@ -218,19 +213,6 @@ class Inputs:
     def _on_heartbeat(self, message: Any, now: int) -> None:
         if message.type == mavlink.MAV_TYPE_GCS:
             self._commander.ground_station_seen(now)
-
-
-def report_obstacles(commander: Commander, message: Any, now: int) -> bool:
-    """Hand OBSTACLE_DISTANCE to collision prevention; False if its frame is not supported."""
-    return commander.prevention.report(
-        message.distances,
-        message.increment_f if message.increment_f > 0.0 else float(message.increment),
-        message.angle_offset,
-        (message.min_distance, message.max_distance),
-        message.frame,
-        commander.state.yaw,
-        now,
-    )
 
 
 def _unmasked(values: Vector, mask: int, first: int) -> Vector:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from sitl_bridge.autopilot.mavlink.file_protocol import ServedFile, ServedFiles
 from sitl_bridge.link.mavlink import common as mavlink
 
 DATA = 90
@@ -18,21 +18,40 @@ BURST_PERIOD = 10_000
 
 
 class _Log(NamedTuple):
-    """A listed log."""
+    """A listed log with its size then; data appended later is not sent."""
 
-    file: ServedFile
+    path: Path
+    size: int  # bytes
     time: int  # s since 1970
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Return bytes from ``offset``; fewer at the end, none if the file no longer exists."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(offset)
+                return file.read(max(min(offset + count, self.size) - offset, 0))
+        except OSError:
+            return b""
+
+
+def _logs(directory: Path | None) -> list[_Log]:
+    """All logs within a directory, by name; the last is the newest.  Links that leave it are left out."""
+    if directory is None:
+        return []
+    root = directory.resolve()
+    files = sorted(path for path in root.rglob("*.ulg") if path.resolve().is_relative_to(root))
+    return [_Log(path, path.stat().st_size, int(path.stat().st_mtime)) for path in files if path.is_file()]
 
 
 class LogProtocol:
     """Log download on one link.
 
     Args:
-        files: files of the vehicle, including the logs.
+        directory: of the vehicle's logs; None without any.
     """
 
-    def __init__(self, files: ServedFiles) -> None:
-        self._files = files
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
         self._listed: list[_Log] = []
         self._entries: list[Any] = []
         self._sending: int | None = None
@@ -69,7 +88,7 @@ class LogProtocol:
     def _data(self) -> list[Any]:
         assert self._sending is not None
         end = min(self._end, self._at + BURST * DATA)
-        content = self._listed[self._sending].file.read(self._at, end - self._at)
+        content = self._listed[self._sending].read(self._at, end - self._at)
         due = []
         for start in range(0, len(content), DATA):
             part = content[start : start + DATA]
@@ -81,14 +100,11 @@ class LogProtocol:
         return due
 
     def _on_list(self, message: Any) -> None:
-        self._listed = [
-            _Log(ServedFile(path, status.st_size), int(status.st_mtime))
-            for path, status in ((path, path.stat()) for path in self._files.logs())
-        ]
+        self._listed = _logs(self._directory)
         count = len(self._listed)
         self._sending = None
         self._entries = [
-            mavlink.MAVLink_log_entry_message(number, count, count - 1, log.time, log.file.size)
+            mavlink.MAVLink_log_entry_message(number, count, count - 1, log.time, log.size)
             for number, log in enumerate(self._listed)
             if message.start <= number <= message.end
         ]
@@ -99,7 +115,7 @@ class LogProtocol:
         self._sending = None
         if message.id >= len(self._listed):
             return
-        size = self._listed[message.id].file.size
+        size = self._listed[message.id].size
         if message.ofs < size:
             self._sending = message.id
             self._at = message.ofs

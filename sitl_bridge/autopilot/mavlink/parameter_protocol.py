@@ -27,21 +27,10 @@ TYPES = {
 """MAV_TYPE by number of rotors."""
 
 
-def _fixed(name: str, value: int, text: str) -> ParameterInfo:
-    return ParameterInfo(name, value, value, value, "", text)
-
-
 def vehicle_type(rotors: int) -> ParameterInfo:
     """Return MAV_TYPE of a multirotor."""
-    return _fixed("MAV_TYPE", TYPES.get(rotors, mavlink.MAV_TYPE_GENERIC), "Vehicle type, a MAV_TYPE")
-
-
-GROUND_STATION = (
-    _fixed("SYS_AUTOSTART", 22000, "User-defined airframe, as PX4 numbers them from here on"),
-    _fixed("CAL_ACC0_ID", 1, "The accelerometer needs no calibration"),
-    _fixed("CAL_GYRO0_ID", 1, "The gyroscope needs no calibration"),
-    _fixed("CAL_MAG0_ID", 1, "The magnetometer needs no calibration"),
-)
+    kind = TYPES.get(rotors, mavlink.MAV_TYPE_GENERIC)
+    return ParameterInfo("MAV_TYPE", kind, kind, kind, "", "Vehicle type, a MAV_TYPE")
 
 
 HASH = "_HASH_CHECK"

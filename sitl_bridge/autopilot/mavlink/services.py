@@ -13,11 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
-from sitl_bridge.autopilot.mavlink.event_protocol import EventLog, EventProtocol
-from sitl_bridge.autopilot.mavlink.file_protocol import FileProtocol, ServedFiles
 from sitl_bridge.autopilot.mavlink.inputs import Inputs
 from sitl_bridge.autopilot.mavlink.log_protocol import LogProtocol
-from sitl_bridge.autopilot.mavlink.metadata import GENERAL, checksum, files
 from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
@@ -64,9 +61,7 @@ class Link:
         self._outbox: deque[Any] = deque()
         self.parameters = ParameterProtocol(source.commander.parameters)
         self.missions = MissionProtocol(services.missions)
-        self.events = EventProtocol(services.events)
-        self.files = FileProtocol(services.files)
-        self.logs = LogProtocol(services.files)
+        self.logs = LogProtocol(services.source.log.parent if services.source.log is not None else None)
         self.commands = CommandProtocol(
             source.commander,
             source.system_id,
@@ -74,12 +69,8 @@ class Link:
             services.snapshot,
             {
                 mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: lambda _which, _now: [self.missions.current()],
-                mavlink.MAVLINK_MSG_ID_COMPONENT_METADATA: lambda _which, now: [
-                    services.component_metadata(now)
-                ],
                 mavlink.MAVLINK_MSG_ID_AVAILABLE_MODES: lambda which, _now: available_modes(which),
             },
-            services.events.report,
         )
         self._beat = _HeartbeatTimer()
         self._state: tuple[int, int, int] | None = None
@@ -116,10 +107,6 @@ class Link:
             if message.target_system == system and message.target_component in (0, AUTOPILOT):
                 self.logs.handle(message)
             return []
-        if kind in ("FILE_TRANSFER_PROTOCOL", "REQUEST_EVENT"):
-            if message.target_system != system or message.target_component not in (0, AUTOPILOT):
-                return []
-            return (self.files if kind[0] == "F" else self.events).handle(message)
         if kind == "SET_MODE":
             return self._set_mode(message, now)
         return _time_answers(message, now)
@@ -140,7 +127,6 @@ class Link:
         due += self.parameters.poll()
         due += self.logs.poll(wall)
         due += self._mission_progress(now)
-        due += self.events.poll(now)
         for number in self.streams.due(now):
             message = MESSAGES[number](self._services.snapshot(now))
             if message is not None:
@@ -228,9 +214,6 @@ class Services:
         self.source = source
         self.missions = MissionStore(source.commander, self.send_text)
         self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.send_text)
-        self.events = EventLog(source.commander)
-        self.metadata = files(source.commander.parameters)
-        self.files = ServedFiles(self.metadata, source.log.parent if source.log is not None else None)
         self.links: dict[Key, Link] = {}
         self._text_id = 0
         self._faults: dict[str, int] = {}
@@ -274,8 +257,6 @@ class Services:
             for link in self.links.values():
                 link.put(message)
         commander.mode_changes.clear()  # HEARTBEAT reports them
-        if self.links:
-            self.events.update(now)
         due: list[tuple[Key, list[Any]]] = []
         for key, link in self.links.items():
             with self.reporting_faults(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
@@ -300,12 +281,6 @@ class Services:
                 self._faults[what] = now
                 fault = f"{type(error).__name__}: {error}"
                 self.send_text(mavlink.MAV_SEVERITY_ERROR, f"{what} could not be handled ({fault})")
-
-    def component_metadata(self, now: int) -> Any:
-        """Return COMPONENT_METADATA with the location of the metadata files."""
-        crc = checksum(self.metadata[GENERAL])
-        uri = f"mftp://{GENERAL}"
-        return mavlink.MAVLink_component_metadata_message(now // 1000 & 0xFFFFFFFF, crc, uri.encode("ascii"))
 
     def send_text(self, severity: int, text: str) -> None:
         """Send a status text to every peer with the next poll, and log it."""

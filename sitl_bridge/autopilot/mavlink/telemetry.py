@@ -137,7 +137,6 @@ CAPABILITIES = (
     | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_INT
     | mavlink.MAV_PROTOCOL_CAPABILITY_COMMAND_INT
     | mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE
-    | mavlink.MAV_PROTOCOL_CAPABILITY_FTP
     | mavlink.MAV_PROTOCOL_CAPABILITY_SET_ATTITUDE_TARGET
     | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_LOCAL_NED
     | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_GLOBAL_INT
@@ -613,34 +612,16 @@ def distance_sensor(s: Snapshot) -> Any:
 
 
 MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
-    mavlink.MAVLINK_MSG_ID_HEARTBEAT: heartbeat,
-    mavlink.MAVLINK_MSG_ID_SYS_STATUS: sys_status,
-    mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: battery_status,
-    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: extended_sys_state,
-    mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: autopilot_version,
-    mavlink.MAVLINK_MSG_ID_PROTOCOL_VERSION: protocol_version,
-    mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: system_time,
-    mavlink.MAVLINK_MSG_ID_CURRENT_MODE: current_mode,
-    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: orbit_execution_status,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE: attitude,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: attitude_quaternion,
-    mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: local_position_ned,
-    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: global_position_int,
-    mavlink.MAVLINK_MSG_ID_VFR_HUD: vfr_hud,
-    mavlink.MAVLINK_MSG_ID_ALTITUDE: altitude,
-    mavlink.MAVLINK_MSG_ID_ODOMETRY: odometry,
-    mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: estimator_status,
-    mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: gps_global_origin,
-    mavlink.MAVLINK_MSG_ID_HOME_POSITION: home_position,
-    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: gps_raw_int,
-    mavlink.MAVLINK_MSG_ID_HIGHRES_IMU: highres_imu,
-    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: scaled_pressure,
-    mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: distance_sensor,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET: attitude_target,
-    mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: position_target_local_ned,
-    mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: servo_output_raw,
-}
-"""Messages by id; a function returns None while its values are unknown."""
+    getattr(mavlink, f"MAVLINK_MSG_ID_{make.__name__.upper()}"): make
+    for make in (
+        heartbeat, sys_status, battery_status, extended_sys_state, autopilot_version, protocol_version,
+        system_time, current_mode, orbit_execution_status, attitude, attitude_quaternion,
+        local_position_ned, global_position_int, vfr_hud, altitude, odometry, estimator_status,
+        gps_global_origin, home_position, gps_raw_int, highres_imu, scaled_pressure, distance_sensor,
+        attitude_target, position_target_local_ned, servo_output_raw,
+    )
+}  # fmt: skip
+"""Messages by id, each made by the function of its name, which returns None while its values are unknown."""
 
 
 CAMERA_COMMANDS = range(2000, 3000)

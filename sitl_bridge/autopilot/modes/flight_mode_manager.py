@@ -11,7 +11,6 @@ from collections.abc import Callable
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.navigator import Navigator
@@ -110,7 +109,6 @@ class FlightModeManager:
         output: setpoint for the controller.
         navigator: sets the target of automatic modes.
         sticks: stick positions.
-        prevention: collision prevention under the sticks.
         offboard: the offboard signal.
         orbit: task of Orbit mode.
         follow: task of Follow mode.
@@ -129,12 +127,11 @@ class FlightModeManager:
         self.output = Output()
         self.navigator = Navigator(values, state, land, send_text)
         self.sticks = Sticks()
-        self.prevention = CollisionPrevention(values)
         self.offboard = OffboardSignal()
         self._takeoff = Takeoff(values)
         self._blind_descent = BlindDescent()
         self._automatic = AutomaticTask(values, state, land, self.output)
-        self._stick_task = StickTask(values, state, land, self.output, self.sticks, self.prevention)
+        self._stick_task = StickTask(values, state, land, self.output, self.sticks)
         self.orbit = OrbitTask(values, state, self.output, self._automatic)
         self.follow = FollowTask(values, state, self.output, self._automatic)
         self._wants_takeoff = False
@@ -223,9 +220,6 @@ class FlightModeManager:
         task = self._stick_task
         if mode is flight_modes.POSITION_CONTROL:
             task.position(self.ramping_up, dt)
-            if self.prevention.wants_hold:
-                self.prevention.wants_hold = False
-                self.navigator.requested_mode = flight_modes.AUTO_LOITER
         elif mode is flight_modes.ALTITUDE_CONTROL:
             task.altitude(self.ramping_up, dt)
         elif mode is flight_modes.ACRO:

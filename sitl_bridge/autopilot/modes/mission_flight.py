@@ -34,7 +34,6 @@ from sitl_bridge.autopilot.modes.mission_items import (
 )
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
-from sitl_bridge.autopilot.modes.precision_landing import OPPORTUNISTIC, REQUIRED, PrecisionLanding
 from sitl_bridge.base.rotations import wrap_angle
 
 # --- present step of the current item (PX4: work items)
@@ -55,7 +54,6 @@ class MissionFlight:
         land: land detector.
         target: position target, set from the mission.
         send_text: sends a status text (severity, text).
-        precision: lands on markers.
         payload: takes commands for cameras and gimbals, MAV_CMD and seven parameters.
 
     Attributes:
@@ -77,7 +75,6 @@ class MissionFlight:
         land: LandDetector,
         target: PositionTarget,
         send_text: Callable[[int, str], None],
-        precision: PrecisionLanding,
         payload: Callable[[int, Sequence[float]], None] = lambda _command, _params: None,
     ) -> None:
         self._values = values
@@ -86,7 +83,6 @@ class MissionFlight:
         self._target = target
         self._send_text = send_text
         self._payload = payload
-        self._precision = precision
         self.items: tuple[MissionItem, ...] = ()
         self.current = 0
         self.finished = False
@@ -160,7 +156,7 @@ class MissionFlight:
 
     def pause(self) -> None:
         """Pause the mission; it can be resumed."""
-        self.active = self._precision.active = False
+        self.active = False
         self._resume_speed = self._target.speed
 
     def update(self, now: int) -> None:
@@ -169,12 +165,10 @@ class MissionFlight:
             return
         item = self.items[self.current]
         self._point_at_interest(item)
-        if self._precision.active:
-            self._precision.update(now)
         if not self._is_done(item, now):
             return
         if self._work in (CLIMB, MOVE_TO_LAND, LEVEL_OFF):
-            self._go_to(item, self._work, now)
+            self._go_to(item, self._work)
             self._arrived = -1
             return
         self.reached.append(item.seq)
@@ -225,7 +219,6 @@ class MissionFlight:
     def _start_item(self, now: int, climb_first: bool = False) -> None:
         """Start the current item; complete immediate items at once."""
         climb_first |= self._land.landed
-        self._precision.active = False
         for _ in range(len(self.items) + 1):
             item = self.items[self.current]
             self._arrived = -1
@@ -239,7 +232,7 @@ class MissionFlight:
                 continue
             if item.is_destination:
                 if not (climb_first and self._start_climb(item)):
-                    self._go_to(item, ITEM, now)
+                    self._go_to(item, ITEM)
                 return
             if item.command == DELAY:
                 self._arrived = now
@@ -309,8 +302,8 @@ class MissionFlight:
             self._send_text(INFO, f"Climb to {above:.1f} meters above home")
         return True
 
-    def _go_to(self, item: MissionItem, done: int, now: int) -> None:
-        """Set the target to an item after the step ``done`` of its work, at ``now`` (us)."""
+    def _go_to(self, item: MissionItem, done: int) -> None:
+        """Set the target to an item after the step ``done`` of its work."""
         target, state, values = self._target, self._state, self._values
         before = (target.x, target.y, target.z) if target.kind in (GO, HOLD, CLIMB_OFF) else None
         if done == LEVEL_OFF:
@@ -330,10 +323,6 @@ class MissionFlight:
             if done != MOVE_TO_LAND and away > target.acceptance and not self._land.landed:
                 self._work = MOVE_TO_LAND
                 z = target.z if before is not None else state.z
-            elif item.param2 in (OPPORTUNISTIC, REQUIRED) and not self._land.landed:
-                target.x, target.y, target.z = x, y, target.z if before is not None else state.z
-                self._precision.begin(int(item.param2), now)
-                return
             else:
                 target.kind = GROUND
         elif command in (LOITER_TIME, LOITER_UNLIMITED):

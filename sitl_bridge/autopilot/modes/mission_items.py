@@ -35,57 +35,21 @@ RALLY_POINT = 5100
 DESTINATIONS = frozenset({WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, LAND, TAKEOFF, LOITER_TO_ALT})
 """Items with a destination."""
 
-IN_POSITION_FRAME = DESTINATIONS | {
-    ROI,
-    VTOL_TAKEOFF,
-    VTOL_LAND,
-    DO_SET_ROI_LOCATION,
-    DO_SET_ROI,
-}
+IN_POSITION_FRAME = DESTINATIONS | {ROI, VTOL_TAKEOFF, VTOL_LAND, DO_SET_ROI_LOCATION, DO_SET_ROI}
 """Commands with a position that the transfer accepts."""
 
 PASSED_OVER = frozenset(
     {ROI, DO_SET_ROI, DO_SET_ROI_LOCATION, DO_SET_ROI_OFFSET, DO_SET_ROI_NONE}
-    | {
-        200,
-        203,
-        204,
-        205,
-        206,
-        211,
-        214,
-        260,
-        187,
-        530,
-        531,
-        532,
-        534,
-        1000,
-        1001,
-        2000,
-        2001,
-        2003,
-        2500,
-        2501,
-    }
-    | {42600}
+    | {187, 200, 203, 204, 205, 206, 211, 214, 260, 530, 531, 532, 534}
+    | {1000, 1001, 2000, 2001, 2003, 2500, 2501, 42600}
 )
 """Commands of cameras, gimbals and triggers, for the payload (payload_control.py), and of grippers, actuators
 and winches, which have no effect."""
 
 IN_MISSION_FRAME = (
-    PASSED_OVER - {DO_SET_ROI_LOCATION}
-    | {
-        RETURN,
-        DELAY,
-        CONDITION_DELAY,
-        CONDITION_DISTANCE,
-        DO_JUMP,
-        DO_CHANGE_SPEED,
-        DO_SET_HOME,
-        DO_LAND_START,
-    }
-    | {VTOL_TRANSITION}
+    (PASSED_OVER - {DO_SET_ROI_LOCATION})
+    | {RETURN, DELAY, CONDITION_DELAY, CONDITION_DISTANCE, VTOL_TRANSITION}
+    | {DO_JUMP, DO_CHANGE_SPEED, DO_SET_HOME, DO_LAND_START}
 )
 """Commands without a position that the transfer accepts."""
 

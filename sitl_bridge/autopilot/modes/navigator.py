@@ -18,7 +18,6 @@ from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
 from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
-from sitl_bridge.autopilot.modes.precision_landing import LandingTarget, PrecisionLanding
 from sitl_bridge.core.world.geography import distance
 
 NAN = math.nan
@@ -43,7 +42,6 @@ class Navigator:
         rally: rally points in deg latitude, deg longitude, m above mean sea level.
         payload: camera triggers, and commands to components on board.
         flight: mission execution.
-        landing_target: place of a landing marker.
     """
 
     def __init__(
@@ -71,11 +69,7 @@ class Navigator:
         self._destination = (0.0, 0.0, 0.0)
         self._mission_landing = False
         self.payload = PayloadControl(state)
-        self.landing_target = LandingTarget(values, state)
-        precision = PrecisionLanding(values, state, land, self.target, self.landing_target)
-        self.flight = MissionFlight(
-            values, state, land, self.target, send_text, precision, self.payload.command
-        )
+        self.flight = MissionFlight(values, state, land, self.target, send_text, self.payload.command)
 
     # ------------------------------------------------------------------ modes
 
@@ -114,7 +108,6 @@ class Navigator:
     def update(self, now: int) -> None:
         """Update the target of the active mode, and trigger the camera."""
         self.payload.update()
-        self.landing_target.update(now)
         mode = self._mode
         if mode is flight_modes.AUTO_MISSION or self._mission_landing:
             self.flight.home = self.home

@@ -61,11 +61,7 @@ class MovingSetpoint:
             share = limited_acceleration(error, acceleration, jerk) / error
             ex *= share
             ey *= share
-        self.push(ex, ey, dt, jerk)
-
-    def push(self, ax: float, ay: float, dt: float, jerk: float) -> None:
-        """Advance horizontally by ``dt`` s with the acceleration (``ax``, ``ay``), reached by the jerk."""
-        dx, dy = ax - self.ax, ay - self.ay
+        dx, dy = ex - self.ax, ey - self.ay
         change = math.hypot(dx, dy)
         if change > jerk * dt:
             share = jerk * dt / change

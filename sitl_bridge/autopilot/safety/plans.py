@@ -72,6 +72,8 @@ def check_mission(
         if verdict.waits_for_home:
             return verdict
     _check_first(items, home, values["MIS_DIST_1WP"], verdict)
+    if any(item.command == LAND and item.param2 > 0.0 for item in items):
+        verdict.warnings.append("No precision landing in this flight stack: lands at the item's place")
     verdict.fault = _check_fence(items, home, fence)
     return verdict
 

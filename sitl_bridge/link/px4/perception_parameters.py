@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from sitl_bridge.core.dynamics.proximity import hull
+from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
+from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, reports_obstacles
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
-from sitl_bridge.core.vehicle.perception_settings import collision_prevention, landing_target
 
+STOPPING_MARGIN = 1.0
+"""m between the vehicle's hull and an obstacle at which collision prevention stops it (derived: several times
+what it overshoots by, under half a metre from 5 m/s)."""
+TRACKING_DELAY = 0.4
+"""s, CP_DELAY's default: of the position controller."""
+LONGEST_DELAY = 1.0
+"""s, greatest CP_DELAY."""
+STATIONARY, UNTURNED = 1, 0
+"""LTEST_MODE and LTEST_SENS_ROT: the marker stands, and the picture's top is ahead."""
 TRIGGER_ON_COMMAND, TRIGGER_BY_MAVLINK = 4, 3
 """TRIG_MODE: by distance, on command; TRIG_INTERFACE: PX4 sends CAMERA_TRIGGER."""
 GIMBAL_PROTOCOL_2, GIMBAL_DEVICE = 4, 2
 """MNT_MODE_IN and MNT_MODE_OUT: PX4 manages a gimbal that is a MAVLink component."""
 DIRECT_VELOCITY, SMOOTHED_VELOCITY = 0, 3
 """MPC_POS_MODE: sticks are velocities; and a mode that went when collision prevention was changed."""
+
+
+def reach(airframe: Airframe) -> float:
+    """Radius in m of the vehicle seen from above."""
+    shape = hull(airframe.vehicle())
+    spheres = shape["sphere"][: int(shape["sphere_count"])]
+    return float(max(math.hypot(x, y) + radius for x, y, _, radius in spheres.tolist()))
+
+
+def collision_prevention(airframe: Airframe) -> Parameters:
+    """CP_DIST and CP_DELAY, where a sensor reports obstacles."""
+    sensors = [s for s in airframe.seeing_sensors() if isinstance(s, RangingSpecification)]
+    late = [s.latency + 0.5 * s.exposure for s in sensors if reports_obstacles(s)]
+    if not late:
+        return {}
+    return {
+        "CP_DIST": round(reach(airframe) + STOPPING_MARGIN, 2),
+        "CP_DELAY": round(min(TRACKING_DELAY + max(late), LONGEST_DELAY), 2),
+    }
+
+
+def landing_target(airframe: Airframe) -> Parameters:
+    """LTEST_*, where a sensor reports a landing marker."""
+    found: Parameters = {}
+    for sensor in airframe.seeing_sensors():
+        if isinstance(sensor, MarkerDetectorSpecification):
+            found |= {"LTEST_MODE": STATIONARY, "LTEST_SENS_ROT": UNTURNED}
+            found |= {f"LTEST_SENS_POS_{axis}": v for axis, v in zip("XYZ", sensor.position, strict=True)}
+    return found
 
 
 def perception_parameters(airframe: Airframe) -> Parameters:

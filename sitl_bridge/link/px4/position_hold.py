@@ -11,17 +11,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import expm, solve_discrete_are, solve_discrete_lyapunov
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.link.px4.estimator_parameters import PREDICTION_PERIOD, STATED_SPEED_ACCURACY
-
-Matrix = NDArray[np.float64]
 
 TOLD = {"EKF2_ACC_NOISE": 0.35, "EKF2_GYR_NOISE": 0.015, "EKF2_GYR_B_NOISE": 0.001, "EKF2_GPS_P_NOISE": 0.5}
 """PX4's defaults."""
@@ -90,7 +88,7 @@ def noise_of(airframe: Airframe) -> tuple[HoverNoise, GpsSpecification] | None:
     return noise, receiver
 
 
-def filter_gain(noise: HoverNoise, receiver: GpsSpecification, settings: Parameters) -> Matrix:
+def filter_gain(noise: HoverNoise, receiver: GpsSpecification, settings: Parameters) -> Floats:
     """Return EKF2's steady gain (4, 2) on position and velocity of a fix, for its noise parameters.
 
     The states are those of the joint model's errors.  EKF2 uses the larger of a fix's stated accuracy and
@@ -114,11 +112,11 @@ def filter_gain(noise: HoverNoise, receiver: GpsSpecification, settings: Paramet
     measured = np.diag([position**2, velocity**2])
     look = np.eye(2, 4)
     before = solve_discrete_are(step.T, look.T, added, measured)
-    gain: Matrix = before @ look.T @ np.linalg.inv(look @ before @ look.T + measured)
+    gain: Floats = before @ look.T @ np.linalg.inv(look @ before @ look.T + measured)
     return gain
 
 
-def deviation(noise: HoverNoise, gain: Matrix, attitude: float, factor: float = 1.0) -> float:
+def deviation(noise: HoverNoise, gain: Floats, attitude: float, factor: float = 1.0) -> float:
     """Return the stationary deviation in m, on one axis, of the estimated position from the hold point.
 
     Between fixes the estimate follows the flight; with a fix it jumps by the innovation, which contains the
@@ -204,7 +202,7 @@ def position_gains(airframe: Airframe, settings: Parameters) -> Parameters:
     }
 
 
-def _sampled(rate: Matrix, density: Matrix, period: float) -> tuple[Matrix, Matrix]:
+def _sampled(rate: Floats, density: Floats, period: float) -> tuple[Floats, Floats]:
     """Return transition and added covariance over a period (Van Loan 1978)."""
     n = len(rate)
     block = np.zeros((2 * n, 2 * n))

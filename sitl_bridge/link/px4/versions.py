@@ -6,8 +6,10 @@ list gives the parameters that it has, and the read-back gives those that PX4 ha
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Collection
+from importlib import resources
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # else missions, which read the names of parameters, load the compiler and SciPy
@@ -35,53 +37,17 @@ RENAMED: dict[str, tuple[str, ...]] = {
 """Old name to the new ones with the same meaning and unit (PX4 v1.18 has one set per receiver instead of one
 for all; sensors/vehicle_gps_position/VehicleGPSPosition.cpp)."""
 
-_CURRENT = "MOTFAIL_C2T is the expected current at full thrust, MOTFAIL_OFF the accepted difference"
-_OVERRIDE = "MAN_OVERRIDE_SPD is the speed of the sticks that overrides, a negative one disables it"
-_MARKER = "VTE_* configure the vision target estimator, which replaced the landing target estimator"
-REPLACED: dict[str, str] = {
-    "ASPD_FALLBACK_GW": "ASPD_FALLBACK selects what replaces a failed airspeed sensor",
-    "COM_KILL_DISARM": "PX4 disarms after 5 s",
-    "COM_LKDOWN_TKO": "PX4 checks for 3 s",
-    "COM_OBC_LOSS_T": "a companion computer is lost after 5 s",
-    "COM_RC_OVERRIDE": _OVERRIDE,
-    "COM_RC_STICK_OV": _OVERRIDE,
-    "COM_TAKEOFF_ACT": "a take-off ends in Hold",
-    "FD_ACT_HIGH_OFF": _CURRENT,
-    "FD_ACT_LOW_OFF": _CURRENT,
-    "FD_ACT_MOT_C2T": _CURRENT,
-    "FD_ACT_MOT_THR": _CURRENT,
-    "FD_ACT_MOT_TOUT": "MOTFAIL_TIME is the time in s",
-    "FD_ESCS_EN": "COM_ARM_CHK_ESCS enables the check",
-    "FW_AT_START": "a MAVLink command starts the autotune (MAV_CMD_DO_AUTOTUNE_ENABLE)",
-    "MC_AT_START": "a MAVLink command starts the autotune (MAV_CMD_DO_AUTOTUNE_ENABLE)",
-    "MNT_RANGE_PITCH": "MNT_MIN_PITCH and MNT_MAX_PITCH limit the pitch",
-    "MPC_USE_HTE": "PX4 always uses its estimate of the hover thrust",
-    "MPC_HOLD_DZ": "MAN_DEADZONE is the deadzone of all sticks",
-    "SIM_ARSPD_FAIL": "inject a failure of the airspeed sensor (MAV_CMD_INJECT_FAILURE)",
-    "SIM_BAT_ENABLE": "PX4 simulates a battery if SIM_BAT_DRAIN is above 0",
-    **{f"EKF2_AGP_{name}": f"EKF2_AGP0_{name}, with the sensor's id in EKF2_AGP0_ID"
-       for name in ("CTRL", "DELAY", "GATE", "MODE", "NOISE")},
-    **{f"LTEST_{name}": _MARKER
-       for name in ("ACC_UNC", "MEAS_UNC", "MODE", "POS_UNC_IN", "SCALE_X", "SCALE_Y", "SENS_POS_X",
-                    "SENS_POS_Y", "SENS_POS_Z", "SENS_ROT", "VEL_UNC_IN")},
-    **dict.fromkeys((f"RC{channel}_DZ" for channel in range(1, 19)), "MAN_DEADZONE is that of all sticks"),
-    **dict.fromkeys(
-        ("ASPD_BETA_GATE", "ASPD_BETA_NOISE", "ASPD_SCALE_NSD", "ASPD_TAS_GATE", "COM_ARM_SDCARD",
-         "COM_DISARM_MAN", "COM_FLT_PROFILE", "COM_HLDL_REG_T", "COM_IMB_PROP_ACT", "COM_MOT_TEST_EN",
-         "COM_POSCTL_NAVL", "COM_RC_ARM_HYST", "EKF2_RNG_A_IGATE", "FW_AT_SYSID_AMP", "FW_T_SPD_DEV_STD",
-         "FW_T_SPD_PRC_STD", "FW_T_SPD_STD", "GF_PREDICT", "GND_L1_DAMPING", "GND_L1_DIST", "GND_L1_PERIOD",
-         "GND_MAN_Y_MAX", "GND_MAX_ANG", "GND_SPEED_D", "GND_SPEED_I", "GND_SPEED_IMAX", "GND_SPEED_MAX",
-         "GND_SPEED_P", "GND_SPEED_THR_SC", "GND_SPEED_TRIM", "GND_SP_CTRL_MODE", "GND_THR_CRUISE",
-         "GND_THR_MAX", "GND_THR_MIN", "GND_WHEEL_BASE", "LNDMC_TRIG_TIME", "MNT_OFF_PITCH", "MNT_OFF_ROLL",
-         "MNT_OFF_YAW", "MPC_XY_MAN_EXPO", "MPC_YAW_EXPO", "MPC_Z_MAN_EXPO", "NPFG_EN_MIN_GSP",
-         "NPFG_GSP_MAX_TK", "NPFG_TRACK_KEEP", "NPFG_WIND_REG", "RD_MAX_THR_YAW_R", "RD_MISS_SPD_GAIN",
-         "RM_MAX_THR_YAW_R", "RM_MISS_SPD_GAIN", "RWTO_HDG", "RWTO_NPFG_PERIOD", "SDLOG_ALGORITHM",
-         "SDLOG_EXCH_KEY", "SDLOG_KEY", "UUV_DIRCT_PITCH", "UUV_DIRCT_ROLL", "UUV_DIRCT_THRUST",
-         "UUV_DIRCT_YAW", "UUV_INPUT_MODE", "UUV_SKIP_CTRL"),
-        "",
-    ),
-}  # fmt: skip
-"""Names of v1.16 and v1.17 that a later PX4 removed, and what there is instead; empty for nothing.
+REPLACED = {
+    row["name"]: row["instead"]
+    for row in csv.DictReader(
+        resources.files("sitl_bridge.link.px4")
+        .joinpath("removed_parameters.csv")
+        .read_text("utf-8")
+        .splitlines()
+    )
+}
+"""Names of v1.16 and v1.17 that a later PX4 removed, and what there is instead; empty for nothing
+(removed_parameters.csv).
 
 Found by comparing the builds' lists of parameters; reasons in docs/en/releases/1.18.md and in the history of
 the files that defined them."""

@@ -6,15 +6,14 @@ import math
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.nearest_surface import nearest
 from sitl_bridge.core.world.scene import UNBOUNDED, Scene
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 
-Floats: TypeAlias = NDArray[np.float64]
 Box: TypeAlias = tuple[Floats, Floats]
 """Least and greatest corner, m NED."""
 

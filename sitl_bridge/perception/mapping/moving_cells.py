@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import binary_dilation, label
 
+from sitl_bridge.base.arrays import Floats, Index
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 BESIDE = np.ones((3, 3, 3), np.bool_)
 """A cell and its 26 neighbours."""
@@ -71,7 +69,7 @@ class MovingCells:
         self._speed = speed
         self.fronts: list[Front] = []
         self._half = 0.0
-        self._first: NDArray[np.int64] = np.zeros(3, np.int64)
+        self._first: Index = np.zeros(3, np.int64)
         self._free: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
         """Time in s since when a cell is surely free; nan where it is not."""
         self._held: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import PLANNING, missing
 from sitl_bridge.base.output_file import write_arrays, write_whole
@@ -65,26 +66,26 @@ class OccupancyMap:
         self._model = np.array([_log_odds(p) for p in (HIT_PROBABILITY, MISS_PROBABILITY, *clamping)])
 
     @property
-    def corner(self) -> NDArray[np.float64]:
+    def corner(self) -> Floats:
         """(3,) m NED, least corner of the grid."""
         return np.asarray(self._first * self.cell, np.float64)
 
     @property
-    def occupied(self) -> NDArray[np.bool_]:
+    def occupied(self) -> Mask:
         """(x, y, z) cells that are occupied with a probability above one half."""
         return self.log_odds > 0.0
 
     @property
-    def free(self) -> NDArray[np.bool_]:
+    def free(self) -> Mask:
         """(x, y, z) cells that were seen and are not occupied."""
         return self.log_odds <= 0.0
 
     @property
-    def unknown(self) -> NDArray[np.bool_]:
+    def unknown(self) -> Mask:
         """(x, y, z) cells that no ray has reached."""
         return np.isnan(self.log_odds)
 
-    def centers(self, cells: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def centers(self, cells: Mask) -> Floats:
         """Return the (n, 3) m NED centres of chosen cells, given as a (x, y, z) mask."""
         return np.asarray((np.argwhere(cells) + self._first + 0.5) * self.cell, np.float64)
 
@@ -156,7 +157,7 @@ class OccupancyMap:
             raise UserError(f"insert_ranges: {len(length)} ranges and directions of shape {way.shape}")
         self.insert(origin, starts + way * length[:, None], maximum)
 
-    def _cover(self, points: NDArray[np.float64]) -> None:
+    def _cover(self, points: Floats) -> None:
         """Grow the grid until it holds all points (n, 3).
 
         Raises:

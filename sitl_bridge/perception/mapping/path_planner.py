@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.perception.mapping.clearance import Box, Obstacles
-from sitl_bridge.perception.mapping.grid_search import search_grid
-
-Floats: TypeAlias = NDArray[np.float64]
 
 MOST_CELLS = 20_000_000
 USUAL_CELLS = 1_500_000
@@ -26,6 +26,57 @@ SURROUNDINGS = 10.0
 def figures(place: Floats) -> str:
     """Return a place as text."""
     return f"({place[0]:.2f}, {place[1]:.2f}, {place[2]:.2f})"
+
+
+@compiled
+def search_grid(
+    clearance: Any, first: int, last: int, needed: float, cell: float, cost: Any, came: Any
+) -> bool:
+    """Find the shortest way between two cells over their 26 neighbours.
+
+    Hart, Nilsson and Raphael, "A formal basis for the heuristic determination of minimum cost paths", IEEE
+    Trans. Systems Science and Cybernetics 4(2), 1968; the heuristic is the straight distance.  A distance
+    changes by no more than the way along it, so half of (c1 + c2 - length) is the least clearance that is
+    possible between two centres with clearances c1 and c2; it must reach ``needed``.
+
+    Args:
+        clearance: (x, y, z) m at the centres of cells.
+        first: flat index of the start's cell.
+        last: flat index of the goal's cell.
+        needed: m of clearance.
+        cell: m, edge of a cell.
+        cost: (cells,) float64, all inf; m from the start, written.
+        came: (cells,) int64, written: the cell before.
+
+    Returns:
+        whether there is a way.
+    """
+    rows, columns, layers = clearance.shape
+    gx, gy, gz = last // (layers * columns), last // layers % columns, last % layers
+    cost[first], came[first] = 0.0, first
+    heap = [(0.0, first)]
+    while len(heap) > 0:
+        total, at = heapq.heappop(heap)
+        if at == last:
+            return True
+        x, y, z = at // (layers * columns), at // layers % columns, at % layers
+        straight = cell * math.sqrt(float((x - gx) ** 2 + (y - gy) ** 2 + (z - gz) ** 2))
+        if at != first and total > cost[at] + straight + 1e-9:
+            continue
+        here = clearance[x, y, z]
+        for i in range(max(x - 1, 0), min(x + 2, rows)):
+            for j in range(max(y - 1, 0), min(y + 2, columns)):
+                for k in range(max(z - 1, 0), min(z + 2, layers)):
+                    length = cell * math.sqrt(float((i - x) ** 2 + (j - y) ** 2 + (k - z) ** 2))
+                    if length == 0.0 or 0.5 * (here + clearance[i, j, k] - length) < needed:
+                        continue
+                    other = (i * columns + j) * layers + k
+                    reached = cost[at] + length
+                    if reached < cost[other]:
+                        cost[other], came[other] = reached, at
+                        left = cell * math.sqrt(float((i - gx) ** 2 + (j - gy) ** 2 + (k - gz) ** 2))
+                        heapq.heappush(heap, (reached + left, other))
+    return False
 
 
 class PathPlanner:
@@ -108,7 +159,7 @@ class PathPlanner:
             parts.append(a + (b - a) * (np.arange(1, count + 1) / count)[:, None])
         return self.obstacles.clearance(np.concatenate(parts), 4.0 * self.needed)
 
-    def is_within_bounds(self, points: Floats) -> NDArray[np.bool_]:
+    def is_within_bounds(self, points: Floats) -> Mask:
         """Return (n,) whether points (n, 3) are within the bounds, where bounds were given."""
         if self._bounds is None:
             return np.ones(len(points), np.bool_)
@@ -177,9 +228,7 @@ class PathPlanner:
         centers = low + cell * (np.stack(np.unravel_index(way[::-1], tuple(shape)), axis=1) + 0.5)
         return np.vstack([begin, centers, end])
 
-    def _cell_beside(
-        self, name: str, place: Floats, low: Floats, cell: float, shape: NDArray[np.int64]
-    ) -> int:
+    def _cell_beside(self, name: str, place: Floats, low: Floats, cell: float, shape: Index) -> int:
         """Return the flat index of the nearest cell whose centre can be reached straight from a place."""
         at = np.floor((place - low) / cell).astype(np.int64)
         around = np.array(np.meshgrid(*[np.arange(-2, 3)] * 3, indexing="ij")).reshape(3, -1).T + at
@@ -209,9 +258,7 @@ PLANNERS = {"rrt_star": "RRTstar", "bit_star": "BITstar"}
 """Karaman and Frazzoli, IJRR 30(7), 2011; Gammell and others, IJRR 39(5), 2020."""
 
 
-def plan_by_ompl(
-    planner: PathPlanner, start: ArrayLike, goal: ArrayLike, method: str, seed: int
-) -> NDArray[np.float64]:
+def plan_by_ompl(planner: PathPlanner, start: ArrayLike, goal: ArrayLike, method: str, seed: int) -> Floats:
     """Return the (k, 3) waypoints of a path from start to goal.
 
     How far the path is shortened depends on the machine's speed.
@@ -268,7 +315,7 @@ def plan_by_ompl(
     return np.array([[state[i] for i in range(3)] for state in path.getStates()])
 
 
-def _state(space: Any, place: NDArray[np.float64]) -> Any:
+def _state(space: Any, place: Floats) -> Any:
     """Return a place as a state of OMPL."""
     state = space.allocState()
     for i in range(3):

@@ -17,6 +17,7 @@ from mavsdk.plugins.offboard import AccelerationNed, PositionNedYaw, VelocityNed
 from mavsdk.plugins.telemetry import FlightMode
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Mask
 from sitl_bridge.session.missions.concurrent_work import each, ended_by, named, together, until
 from sitl_bridge.session.missions.environment import paused
 from sitl_bridge.session.missions.log_stamp import stamp
@@ -40,7 +41,7 @@ from sitl_bridge.session.missions.swarm_vehicle import (
 from sitl_bridge.session.missions.time_gate import time_gate
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.trajectory import minimum_jerk, move_time
-from sitl_bridge.swarm.interface import Mask, Setpoints, States, Steered, Watch, fly_async
+from sitl_bridge.swarm.interface import Setpoints, States, Steered, Watch, fly_async
 
 Array: TypeAlias = NDArray[np.float64]
 

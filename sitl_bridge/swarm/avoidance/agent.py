@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import wrap_angle
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer, ObserverNoise
@@ -20,8 +20,6 @@ from sitl_bridge.swarm.avoidance.plan_shift import follow_yaw
 from sitl_bridge.swarm.avoidance.records import STATES
 from sitl_bridge.swarm.avoidance.references import Reference, Route
 from sitl_bridge.swarm.avoidance.solver import PlanStatus, Solver
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.swarm.avoidance.agent import Agent, ControlCommand, OwnState
@@ -32,9 +32,6 @@ from sitl_bridge.swarm.avoidance.specification import (
     check_scenario,
 )
 from sitl_bridge.swarm.radio import RadioSpecification
-
-Array: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
 
 
 class BroadcastNetwork:
@@ -54,7 +51,7 @@ class BroadcastNetwork:
         self._next = float(start)
         self._on_air = np.zeros(count, dtype=np.bool_)
 
-    def send(self, now: int, position: Array, on_air: Mask, broadcast: Callable[[int], Broadcast]) -> None:
+    def send(self, now: int, position: Floats, on_air: Mask, broadcast: Callable[[int], Broadcast]) -> None:
         """Send a broadcast of every vehicle that is on air, where one is due at ``now`` (us).
 
         Args:
@@ -84,7 +81,6 @@ class BroadcastNetwork:
         return received
 
 
-Floats = NDArray[np.float64]
 START = 1_000_000_000
 """us of simulated time at which flights begin."""
 
@@ -171,7 +167,7 @@ class Flight:
     command: Floats
     solve_cpu: Floats
     solve_wall: Floats
-    active: NDArray[np.int64]
+    active: Index
     slack: Floats
     statuses: Counter[PlanStatus]
 

@@ -13,12 +13,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, LONGEST_HORIZON, SETTINGS, STATES
 
 
-def hover_model(settings: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def hover_model(settings: NDArray[np.void]) -> tuple[Floats, Floats]:
     """A (8, 8) and B (8, 3) of one grid step about hover at yaw 0.
 
     Args:
@@ -34,7 +35,7 @@ def hover_model(settings: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArra
     return a, b
 
 
-def terminal_hessian(settings: NDArray[np.void]) -> NDArray[np.float64]:
+def terminal_hessian(settings: NDArray[np.void]) -> Floats:
     """(8, 8) solution of the discrete algebraic Riccati equation about hover at yaw 0.
 
     Certain from the text: a terminal cost function is there; from the brief of its companion code: the

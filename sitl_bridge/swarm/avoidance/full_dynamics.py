@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.control.allocation import allocate, allocation_record, density_at
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import ESTIMATE, LEVEL_ATTITUDE, SETPOINT, WRENCH
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays, quaternion_from_euler
 from sitl_bridge.core.dynamics.performance import hover
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sitl_bridge.core.simulation.events import ScheduledEvent
     from sitl_bridge.core.vehicle.airframe import Airframe
 
-Floats = NDArray[np.float64]
 STEP = 2000
 """us of a dynamics step: divides the tick of every usual rate."""
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Distances
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, PLAN_POINTS, SPHERE, VEHICLE
 
-Floats = NDArray[np.float64]
 Vector = tuple[float, float, float]
 
 

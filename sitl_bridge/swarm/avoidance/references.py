@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 
-Floats = NDArray[np.float64]
 REFERENCE_WIDTH = 11
 
 

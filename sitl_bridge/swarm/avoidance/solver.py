@@ -20,11 +20,10 @@ import daqp
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance import optimal_control_problem, plan_shift
 from sitl_bridge.swarm.avoidance.records import INPUTS, STATES
-
-Floats = NDArray[np.float64]
 
 ROW_MARGIN = 1.0
 """m beyond the minimum distance within which a constraint is part of the first program.  Others are checked

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance.agent import ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.closed_loop import BroadcastNetwork, Flight, make_agents
@@ -21,8 +21,6 @@ from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 from sitl_bridge.swarm.interface import Setpoints, States
-
-Floats = NDArray[np.float64]
 
 TICK_DEVIATION = 0.02
 """m and m/s, what a flight stack's estimate of position or velocity jumps by from one report to the next."""

@@ -9,16 +9,13 @@ would be shorter; so their distance never falls below 1/sqrt(2) of the smallest 
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-Array: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.int64]
+from sitl_bridge.base.arrays import Floats, Index
 
 WIDEN_UP_TO = 100
 """Largest fleet, in vehicles, for the search, which takes WIDEN_TRIES assignments of a millisecond each."""
@@ -27,15 +24,15 @@ WIDEN_TRIES = 60
 
 
 def assign(
-    positions: Array,
-    slots: Array,
+    positions: Floats,
+    slots: Floats,
     *,
     current: Index | None = None,
     hysteresis: float = 0.0,
-    priority: Array | None = None,
+    priority: Floats | None = None,
     fixed: dict[int, int] | None = None,
     clearance: float = 0.0,
-    penalty: Array | None = None,
+    penalty: Floats | None = None,
 ) -> Index:
     """Return the slot of each vehicle, by the Hungarian method (Kuhn-Munkres, scipy's linear_sum_assignment).
 
@@ -86,7 +83,7 @@ def assign(
 
 
 def assign_wide(
-    positions: Array, slots: Array, *, fixed: dict[int, int] | None = None, clearance: float = 0.0
+    positions: Floats, slots: Floats, *, fixed: dict[int, int] | None = None, clearance: float = 0.0
 ) -> Index:
     """As ``assign``, with the largest separation among assignments of equal or nearly equal cost.
 
@@ -111,7 +108,7 @@ def assign_wide(
     return best
 
 
-def _squared_clearances(begin: Array, end: Array) -> Array:
+def _squared_clearances(begin: Floats, end: Floats) -> Floats:
     """Return the squared smallest distances (n, m) to the origin on paths from ``begin`` to ``end``.
 
     Infinite if an end is the nearest point, because no other path can improve that.
@@ -127,7 +124,7 @@ def _squared_clearances(begin: Array, end: Array) -> Array:
         return np.where(inside, square - along**2 / length, np.inf)
 
 
-def closest_approach(begin: Array, end: Array) -> tuple[float, float, int, int]:
+def closest_approach(begin: Floats, end: Floats) -> tuple[float, float, int, int]:
     """Return how close n vehicles come on synchronous straight paths.
 
     Args:
@@ -145,7 +142,7 @@ def closest_approach(begin: Array, end: Array) -> tuple[float, float, int, int]:
     return math.sqrt(float(square[worst])), float(part[worst]), int(i[worst]), int(j[worst])
 
 
-def nearest_part(apart: Array, change: Array) -> tuple[Array, Array]:
+def nearest_part(apart: Floats, change: Floats) -> tuple[Floats, Floats]:
     """Return the part (0 to 1) at which ``apart + part * change`` is shortest, and its squared length."""
     length = (change**2).sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,7 +151,7 @@ def nearest_part(apart: Array, change: Array) -> tuple[Array, Array]:
     return part, ((apart + part[..., None] * change) ** 2).sum(axis=-1)
 
 
-def _candidate_pairs(begin: Array, end: Array) -> tuple[Index, Index]:
+def _candidate_pairs(begin: Floats, end: Floats) -> tuple[Index, Index]:
     """Return pairs that may be the closest: all of some hundred vehicles, else those with near midpoints.
 
     A vehicle stays within half its path length of the path's midpoint, so pairs with midpoints further apart

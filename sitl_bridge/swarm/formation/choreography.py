@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign_wide, closest_approach
 from sitl_bridge.swarm.formation.patterns import check_separation, closest_pair
@@ -28,11 +27,6 @@ from sitl_bridge.swarm.formation.trajectory import (
     move_time,
     single_violations,
 )
-
-Array: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.int64]
-Mask: TypeAlias = NDArray[np.bool_]
-
 
 BLOCK = 300_000
 """Rows of all vehicles checked at once: a quarter of an hour of thirty vehicles, some 100 MB."""
@@ -51,20 +45,20 @@ class Move:
     name: str
     start: int
     duration: int
-    begin: Array
-    end: Array
+    begin: Floats
+    end: Floats
 
     @property
     def over(self) -> int:
         """End of the move, us."""
         return self.start + self.duration
 
-    def at(self, time: int) -> tuple[Array, Array, Array]:
+    def at(self, time: int) -> tuple[Floats, Floats, Floats]:
         """Return offsets (n, 3) at a time in us, and their first and second derivative."""
         offsets, rate, bend = self.rows(np.array([time]))
         return offsets, rate, bend
 
-    def rows(self, time: Index) -> tuple[Array, Array, Array]:
+    def rows(self, time: Index) -> tuple[Floats, Floats, Floats]:
         """Return offsets (k n, 3) at times (k,) in us, time by time, and their two derivatives."""
         span = max(self.duration, 1) * 1e-6
         parts = minimum_jerk(np.asarray((time - self.start) * 1e-6 / span, dtype=np.float64))
@@ -89,7 +83,7 @@ class Choreography:
         moves: by epoch; the first is only the start positions.
     """
 
-    start: Array
+    start: Floats
     limits: Limits = field(default_factory=Limits)
     moves: list[Move] = field(init=False)
 
@@ -105,7 +99,7 @@ class Choreography:
     def add(
         self,
         name: str,
-        slots: Array,
+        slots: Floats,
         time: int,
         *,
         duration: int | None = None,
@@ -156,7 +150,7 @@ class Choreography:
         kept.moves = [move for k, move in enumerate(self.moves) if k == 0 or move.start < time]
         return kept
 
-    def _choose(self, name: str, begin: Array, slots: Array, who: Index, leader: int | None) -> Index:
+    def _choose(self, name: str, begin: Floats, slots: Floats, who: Index, leader: int | None) -> Index:
         """Return slots (m,) of the members whose paths keep their distance."""
         wanted = self.limits.separation
         tried = []
@@ -176,7 +170,7 @@ class Choreography:
             f"after {part:.0%} of the way; the minimum is {wanted:g} m: increase the spacing"
         )
 
-    def offsets(self, known: Index, time: int) -> tuple[Array, Array, Array]:
+    def offsets(self, known: Index, time: int) -> tuple[Floats, Floats, Floats]:
         """Return offsets (n, 3) of the vehicles at ``time`` us since the start, and their two derivatives.
 
         Args:
@@ -194,7 +188,7 @@ class Choreography:
         """Return the newest move that has started by ``time`` us."""
         return max(k for k, move in enumerate(self.moves) if k == 0 or move.start <= time)
 
-    def planned(self, path: Trajectory, heading: float | None, times: Array) -> Moment:
+    def planned(self, path: Trajectory, heading: float | None, times: Floats) -> Moment:
         """Return the planned motion of all vehicles.
 
         Args:
@@ -255,8 +249,8 @@ class Choreography:
 
 
 def in_world(
-    offsets: tuple[Array, Array, Array], heading: Array, turn_rate: Array
-) -> tuple[Array, Array, Array]:
+    offsets: tuple[Floats, Floats, Floats], heading: Floats, turn_rate: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Return offsets of a rotating frame in NED, and their derivatives in the inertial frame.
 
     With R the rotation by the heading and w the turn about down: d/dt(R f) = R f' + w x R f, and d2/dt2(R f)

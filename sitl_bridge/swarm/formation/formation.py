@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
@@ -76,11 +77,6 @@ class FormationLogEntry:
     text: str
 
 
-Array: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.int64]
-Mask: TypeAlias = NDArray[np.bool_]
-
-
 class Formation:
     """Computes the setpoints of n vehicles; vehicle 0 is the first leader.
 
@@ -123,8 +119,8 @@ class Formation:
         self._start = np.zeros(count, dtype=np.int64)
         self._centre = np.zeros(count, REFERENCE)
         # --- individual paths
-        self._home: Array = np.full((count, 3), np.nan)
-        self._home_yaw: Array = np.full(count, np.nan)
+        self._home: Floats = np.full((count, 3), np.nan)
+        self._home_yaw: Floats = np.full(count, np.nan)
         self._leaving: dict[int, Legs] = {}
         self._lost_way: set[int] = set()
         self._returning: dict[int, Legs] = {}
@@ -167,7 +163,7 @@ class Formation:
         return self.started_at
 
     def change(
-        self, name: str, slots: Array | None = None, *, spacing: float = 4.0, after: float = 0.0
+        self, name: str, slots: Floats | None = None, *, spacing: float = 4.0, after: float = 0.0
     ) -> Move:
         """Change to another pattern in flight, with the present members.
 
@@ -196,7 +192,7 @@ class Formation:
     def redirect(
         self,
         name: str,
-        slots: Callable[[Choreography, Mask, int], Array],
+        slots: Callable[[Choreography, Mask, int], Floats],
         check: Callable[[Choreography], None] = lambda _plan: None,
     ) -> Move:
         """Change to other slots as soon as possible; moves that have not begun are dropped.
@@ -395,7 +391,7 @@ class Formation:
 
     # ---------------------------------------------------------------- slots
 
-    def _offsets(self) -> tuple[Array, Array, Array]:
+    def _offsets(self) -> tuple[Floats, Floats, Floats]:
         """Return offsets (n, 3) and derivatives in the formation's frame, including returning vehicles."""
         time = self._time - self.started_at if self.started_at else 0
         offsets = self.choreography.offsets(self._epoch, time)
@@ -407,7 +403,7 @@ class Formation:
                 part[vehicle] = value
         return offsets
 
-    def _lead(self, states: States, offsets: tuple[Array, Array, Array], setpoints: Setpoints) -> None:
+    def _lead(self, states: States, offsets: tuple[Floats, Floats, Floats], setpoints: Setpoints) -> None:
         """Write the setpoints of leaders and the reference they send."""
         for i in self.leaders:
             row = np.array([i])
@@ -425,7 +421,7 @@ class Formation:
                 setpoints.yaw[i] = self.leader.yaw(own)
 
     def _own(
-        self, states: States, i: int, offset: tuple[Array, Array, Array], centre: NDArray[np.void]
+        self, states: States, i: int, offset: tuple[Floats, Floats, Floats], centre: NDArray[np.void]
     ) -> Own:
         """Return the state of vehicle ``i`` for its leader role, with its last known heading."""
         place, rate, _ = in_world(offset, centre["heading"], centre["turn_rate"])
@@ -435,7 +431,7 @@ class Formation:
             place[0], rate[0],
         )  # fmt: skip
 
-    def _follow(self, states: States, offsets: tuple[Array, Array, Array], setpoints: Setpoints) -> None:
+    def _follow(self, states: States, offsets: tuple[Floats, Floats, Floats], setpoints: Setpoints) -> None:
         """Write the followers' setpoints: their law while they receive the reference, else braking."""
         rows = self.members & (self._leader != np.arange(len(self.present))) & (self._start > 0)
         who = np.flatnonzero(rows & (self._centre["stamp"] > 0))
@@ -451,7 +447,7 @@ class Formation:
             )  # fmt: skip
             setpoints.put(who[silent], rest)
 
-    def _view(self, states: States, offsets: tuple[Array, Array, Array], who: Index) -> FormationView:
+    def _view(self, states: States, offsets: tuple[Floats, Floats, Floats], who: Index) -> FormationView:
         centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
         world = in_world(offsets, centre["heading"], centre["turn_rate"])
         age = (self._time - self._centre["stamp"]) * 1e-6
@@ -462,7 +458,7 @@ class Formation:
         )  # fmt: skip
 
     def _links(
-        self, offsets: tuple[Array, Array, Array], centre: NDArray[np.void], who: Index
+        self, offsets: tuple[Floats, Floats, Floats], centre: NDArray[np.void], who: Index
     ) -> NeighbourLinks:
         """Return the newest message of each link that is not silent, in the receiver's heading."""
         row = np.full(len(self.present), -1, dtype=np.int64)
@@ -492,7 +488,7 @@ class Formation:
 
     # ---------------------------------------------------------------- slot errors
 
-    def slots(self, states: States) -> Array:
+    def slots(self, states: States) -> Floats:
         """Return the slots (n, 3) m NED, relative to the leader's position.
 
         Without a leader, about the centre last received by each vehicle.
@@ -509,10 +505,10 @@ class Formation:
             middle = np.broadcast_to(states.position[first] - place[first], place.shape)
         else:
             middle = centre["position"]
-        slots: Array = middle + place
+        slots: Floats = middle + place
         return slots
 
-    def slot_errors(self, states: States) -> Array:
+    def slot_errors(self, states: States) -> Floats:
         """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning."""
         error = np.linalg.norm(states.position - self.slots(states), axis=1)
         counts = self.members & (self.started_at > 0)
@@ -530,11 +526,11 @@ def _places(line: tuple[int, ...], count: int) -> Index:
     return place
 
 
-def _put(setpoints: Setpoints, vehicle: int, way: Sequence[Array]) -> None:
+def _put(setpoints: Setpoints, vehicle: int, way: Sequence[Floats]) -> None:
     setpoints.position[vehicle], setpoints.velocity[vehicle], setpoints.acceleration[vehicle] = way
 
 
-def true_slot_errors(tracks: Mapping[str, Any], true: Array) -> Array:
+def true_slot_errors(tracks: Mapping[str, Any], true: Floats) -> Floats:
     """Return true distances (k, n) in m of the vehicles from their slots, by the leader's true position.
 
     A vehicle's position error is added to its estimated slot error; the leader's position error is common to
@@ -551,5 +547,5 @@ def true_slot_errors(tracks: Mapping[str, Any], true: Array) -> Array:
     error = true - tracks["position"]
     common = error[np.arange(len(leader)), np.maximum(leader, 0)]
     apart = tracks["position"] - tracks["slot"] + error - common[:, None]
-    errors: Array = np.linalg.norm(apart, axis=2)
+    errors: Floats = np.linalg.norm(apart, axis=2)
     return np.where((leader >= 0)[:, None] & np.isfinite(tracks["slot_error"]), errors, np.nan)

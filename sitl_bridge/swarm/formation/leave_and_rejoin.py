@@ -7,12 +7,11 @@ from itertools import pairwise, product
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.swarm.formation.assignment import nearest_part
 from sitl_bridge.swarm.formation.trajectory import minimum_jerk, move_time
 
-Array: TypeAlias = NDArray[np.float64]
 Action: TypeAlias = Literal["hold", "land", "return"]
 
 SINK_SPEED = 0.7
@@ -30,11 +29,11 @@ class Legs:
     """
 
     start: int
-    points: Array
+    points: Floats
     durations: tuple[int, ...]
 
     @classmethod
-    def within(cls, start: int, points: Array, speeds: tuple[float, ...], acceleration: float) -> Legs:
+    def within(cls, start: int, points: Floats, speeds: tuple[float, ...], acceleration: float) -> Legs:
         """Return the fastest legs within limits in m/s of each leg and in m/s^2."""
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1).tolist()
         times = (move_time(d, v, acceleration) for d, v in zip(lengths, speeds, strict=True))
@@ -45,7 +44,7 @@ class Legs:
         """End, us."""
         return self.start + sum(self.durations)
 
-    def at(self, time: int) -> tuple[Array, Array, Array]:
+    def at(self, time: int) -> tuple[Floats, Floats, Floats]:
         """Return position, velocity and acceleration (3,) at ``time`` us."""
         begin = self.start
         for k, duration in enumerate(self.durations):
@@ -59,7 +58,14 @@ class Legs:
 
 
 def leave(
-    action: Action, time: int, position: Array, velocity: Array, home: Array, *, speed: float, braking: float
+    action: Action,
+    time: int,
+    position: Floats,
+    velocity: Floats,
+    home: Floats,
+    *,
+    speed: float,
+    braking: float,
 ) -> Legs:
     """Return the path of a leaving vehicle at ``position`` (3,) m with ``velocity`` (3,) m/s: stop, then act.
 
@@ -77,7 +83,7 @@ def leave(
     return Legs.within(time, np.stack(points), tuple(speeds), braking)
 
 
-def path_back(place: Array, slot: Array, others: Array, separation: float) -> Array | None:
+def path_back(place: Floats, slot: Floats, others: Floats, separation: float) -> Floats | None:
     """Return points (k, 3) from ``place`` to ``slot`` that keep ``separation`` m from all other slots.
 
     Straight if that is free, else over the nearest of a few points around the slot; None if all are blocked.
@@ -94,7 +100,7 @@ def path_back(place: Array, slot: Array, others: Array, separation: float) -> Ar
     return None
 
 
-def _free(begin: Array, end: Array, others: Array, separation: float) -> bool:
+def _free(begin: Floats, end: Floats, others: Floats, separation: float) -> bool:
     """Return whether a straight path keeps its distance, or from too close a start does not come closer."""
     apart = begin - others
     _, square = nearest_part(apart, np.broadcast_to(end - begin, apart.shape))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.choreography import Choreography, Move
 from sitl_bridge.swarm.formation.formation import Formation
@@ -19,9 +19,6 @@ from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.formation.trajectory import ROW_PERIOD, UnsafeShowError, single_violations
 from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.quick_simulation import SETTLING_TIME
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 DESCENT_RADIUS = 1.5
 """Radius in m around a vehicle's descent (and climb, if it returns) that must be free of other vehicles: two
@@ -62,7 +59,7 @@ def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Mo
         UnsafeShowError: if the rest of the show would violate its limits.
     """
 
-    def slots(so_far: Choreography, members: Mask, leader: int) -> Array:
+    def slots(so_far: Choreography, members: Mask, leader: int) -> Floats:
         count = int(members.sum())
         if order.pattern is not None:
             return pattern(order.pattern, count, order.spacing)
@@ -72,7 +69,7 @@ def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Mo
         now = so_far.moves[-1].end
         others = members.copy()
         others[leader] = False
-        scaled: Array = np.concatenate([now[[leader]], now[others]]) * order.scale
+        scaled: Floats = np.concatenate([now[[leader]], now[others]]) * order.scale
         return scaled
 
     begun = formation.elapsed

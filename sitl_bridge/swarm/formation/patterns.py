@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
-
-Array: TypeAlias = NDArray[np.float64]
 
 XTDRONE_SPACING = 4.0
 """m between neighbouring corners of XTDrone's cube of nine, and of its pyramid's upper layer."""
 
 
-def _forward_right_down(points: Sequence[tuple[float, float, float]]) -> Array:
+def _forward_right_down(points: Sequence[tuple[float, float, float]]) -> Floats:
     """Return XTDrone's followers, and the leader before them, in this project's frame.
 
     XTDrone adds its offsets to ENU positions; its vehicles start with zero yaw, nose to the east, so its axes
@@ -35,7 +32,7 @@ def _forward_right_down(points: Sequence[tuple[float, float, float]]) -> Array:
 
 _HALF = math.sqrt(2.0)
 
-XTDRONE: dict[tuple[str, int], Array] = {
+XTDRONE: dict[tuple[str, int], Floats] = {
     ("t", 6): _forward_right_down([(4, 0, 0), (2, 0, 0), (2, 0, -2), (2, 0, -4), (2, 0, -6)]),
     ("diamond", 6): _forward_right_down([(2, 2, -2), (2, -2, -2), (-2, -2, -2), (-2, 2, -2), (0, 0, -4)]),
     ("triangle", 6): _forward_right_down(
@@ -68,13 +65,13 @@ XTDRONE: dict[tuple[str, int], Array] = {
 """XTDrone's own slots, m: robin-shaun/XTDrone, coordination/formation_demo/formation_dict.py (2025-08-02)."""
 
 
-def _by(points: Array, *keys: Array) -> Array:
+def _by(points: Floats, *keys: Floats) -> Floats:
     """Return points sorted by the keys, the first key first; stable for ties."""
-    ordered: Array = points[np.lexsort(tuple(reversed(keys)))]
+    ordered: Floats = points[np.lexsort(tuple(reversed(keys)))]
     return ordered
 
 
-def grid(count: int) -> Array:
+def grid(count: int) -> Floats:
     """A level square of unit spacing, filled from the leader outwards."""
     side = math.isqrt(count) // 2 + 2
     axis = np.arange(-side, side + 1, dtype=np.float64)
@@ -83,19 +80,19 @@ def grid(count: int) -> Array:
     return _by(points, ring, (points**2).sum(axis=1))[:count]
 
 
-def column(count: int) -> Array:
+def column(count: int) -> Floats:
     """A column at unit spacing, the leader at the front."""
     return np.stack([-np.arange(count, dtype=np.float64), np.zeros(count), np.zeros(count)], axis=1)
 
 
-def vee(count: int) -> Array:
+def vee(count: int) -> Floats:
     """Two arms swept back by 45 deg, unit spacing along each, the leader at the front."""
     rank = (np.arange(count) + 1) // 2 / math.sqrt(2.0)
     side = np.where(np.arange(count) % 2 == 0, -1.0, 1.0)
     return np.stack([-rank, side * rank, np.zeros(count)], axis=1) + 0.0
 
 
-def circle(count: int) -> Array:
+def circle(count: int) -> Floats:
     """The leader in the middle of a level ring, with at least unit spacing to it and between neighbours."""
     if count == 1:
         return np.zeros((1, 3))
@@ -106,7 +103,7 @@ def circle(count: int) -> Array:
     return np.concatenate([np.zeros((1, 3)), ring])
 
 
-def cube(count: int) -> Array:
+def cube(count: int) -> Floats:
     """Nested cubes of a body-centred lattice whose cells have unit edges, filled from the leader outwards.
 
     XTDrone's nine, the leader amid eight corners, are its first complete cube; 35 the second.
@@ -122,7 +119,7 @@ def cube(count: int) -> Array:
     return _by(points, size, -on_faces.astype(np.float64))[:count]
 
 
-def pyramid(count: int) -> Array:
+def pyramid(count: int) -> Floats:
     """Level squares of unit spacing below the leader, each larger by one; corners first, then outlines.
 
     XTDrone's nine are the apex and the corners of squares of one and two spacings.  They are the first nine
@@ -140,7 +137,7 @@ def pyramid(count: int) -> Array:
     return np.concatenate(layers)
 
 
-def triangle(count: int) -> Array:
+def triangle(count: int) -> Floats:
     """An upright triangle across the direction of flight, the leader at its top.
 
     Row k below it has 2k + 1 slots at half unit spacing both ways, as XTDrone's nine; an incomplete row keeps
@@ -156,7 +153,7 @@ def triangle(count: int) -> Array:
     return np.concatenate(rows)
 
 
-SHAPES: dict[str, Callable[[int], Array]] = {
+SHAPES: dict[str, Callable[[int], Floats]] = {
     "grid": grid,
     "column": column,
     "v": vee,
@@ -170,7 +167,7 @@ SHAPES: dict[str, Callable[[int], Array]] = {
 NAMES = tuple(dict.fromkeys([*SHAPES, *(name for name, _ in XTDRONE)]))
 
 
-def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Array:
+def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Floats:
     """Return the slots of a named pattern.
 
     Args:
@@ -197,7 +194,7 @@ def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Array:
     raise UserError(f"no pattern is called {name!r}; there are {', '.join(NAMES)}")
 
 
-def closest_pair(points: Array) -> tuple[float, int, int]:
+def closest_pair(points: Floats) -> tuple[float, int, int]:
     """Return the smallest distance in m of two of (n, 3) points, and the pair; infinite for one."""
     if len(points) < 2:
         return math.inf, 0, 0
@@ -208,7 +205,7 @@ def closest_pair(points: Array) -> tuple[float, int, int]:
     return float(distance[first, 1]), min(first, second), max(first, second)
 
 
-def check_separation(points: Array, separation: float, what: str) -> None:
+def check_separation(points: Floats, separation: float, what: str) -> None:
     """Reject slots closer than ``separation`` m.
 
     Raises:
@@ -222,7 +219,7 @@ def check_separation(points: Array, separation: float, what: str) -> None:
         )
 
 
-def rotation(heading: Array | float) -> Array:
+def rotation(heading: Floats | float) -> Floats:
     """Return the rotation (..., 3, 3) from the formation's frame to NED for a heading in rad from north."""
     heading = np.asarray(heading, dtype=np.float64)
     c, s = np.cos(heading), np.sin(heading)

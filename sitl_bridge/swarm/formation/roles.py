@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Index
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory
 from sitl_bridge.swarm.interface import Setpoints
 
@@ -48,9 +48,6 @@ BEACON = np.dtype(
 plan."""
 
 
-Array: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.int64]
-
 ACCELERATION_HORIZON = 0.3
 """Time for which a received acceleration is extrapolated, s: about the time in which a multirotor changes its
 tilt.  After it, the velocity is constant."""
@@ -70,11 +67,11 @@ class Own:
 
     time: float
     stamp: int
-    position: Array
-    velocity: Array
+    position: Floats
+    velocity: Floats
     yaw: float
-    offset: Array
-    offset_rate: Array
+    offset: Floats
+    offset_rate: Floats
 
 
 class Leader:
@@ -155,7 +152,7 @@ _NOWHERE = Trajectory(np.zeros(1), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(
 
 
 def reference(
-    stamp: int, position: Array, velocity: Array, acceleration: Array, heading: float, turn_rate: float
+    stamp: int, position: Floats, velocity: Floats, acceleration: Floats, heading: float, turn_rate: float
 ) -> NDArray[np.void]:
     """Return () REFERENCE with the given values."""
     record = np.zeros((), REFERENCE)
@@ -178,11 +175,11 @@ class NeighbourLinks:
 
     row: Index
     neighbour: Index
-    position: Array
-    velocity: Array
-    offset: Array
-    offset_rate: Array
-    age: Array
+    position: Floats
+    velocity: Floats
+    offset: Floats
+    offset_rate: Floats
+    age: Floats
 
 
 @dataclass(frozen=True)
@@ -202,14 +199,14 @@ class FormationView:
 
     time: float
     vehicle: Index
-    position: Array
-    velocity: Array
-    yaw: Array
+    position: Floats
+    velocity: Floats
+    yaw: Floats
     centre: NDArray[np.void]
-    age: Array
-    offset: Array
-    offset_rate: Array
-    offset_acceleration: Array
+    age: Floats
+    offset: Floats
+    offset_rate: Floats
+    offset_acceleration: Floats
     listen: Callable[[], NeighbourLinks]
 
     @cached_property
@@ -227,7 +224,7 @@ class FormationView:
             self.centre["heading"].copy(),
         )
 
-    def mean_over_links(self, values: Array) -> Array:
+    def mean_over_links(self, values: Floats) -> Floats:
         """Return (k, 3) means of (m, 3) over each follower's links; nan for a follower without links."""
         count = np.bincount(self.links.row, minlength=len(self.vehicle))
         total = np.stack(
@@ -264,7 +261,7 @@ class VelocityFollower(Follower):
         slot = view.slot
         return self.towards(view, self.gain * (slot.position - view.position))
 
-    def towards(self, view: FormationView, velocity: Array) -> Setpoints:
+    def towards(self, view: FormationView, velocity: Floats) -> Setpoints:
         """Return setpoints of a velocity (k, 3), limited."""
         speed = np.linalg.norm(velocity, axis=1, keepdims=True)
         told = Setpoints.none(len(view.vehicle))

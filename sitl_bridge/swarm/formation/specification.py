@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import FieldError, UserError, about
 from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Seconds
 from sitl_bridge.core.simulation.events import affected_vehicles
@@ -28,7 +28,6 @@ from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
 from sitl_bridge.swarm.radio import RadioSpecification
 
-Array: TypeAlias = NDArray[np.float64]
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]
 """Limit in m/s, m/s^2 or deg/s, in a range that suits any vehicle."""
 Distance = Annotated[float, Field(ge=0.01, le=1e5)]
@@ -112,7 +111,7 @@ class PatternSpecification(BaseModel):
         """Name for reports."""
         return self.name or self.pattern or "offsets"
 
-    def slots(self, count: int) -> Array:
+    def slots(self, count: int) -> Floats:
         """Return the slots (count, 3) m in the formation's frame.
 
         Raises:
@@ -269,10 +268,10 @@ class FormationPlan:
         return replace(self, specification=self.specification.model_copy(update={"events": tuple(numbered)}))
 
     @property
-    def places(self) -> Array:
+    def places(self) -> Floats:
         """Start positions (n, 3) m NED of the vehicles, at rest."""
         heading = float(self.path.yaw[0]) if self.heading is None else self.heading
-        places: Array = self.path.position[0] + self.choreography.start @ rotation(heading).T
+        places: Floats = self.path.position[0] + self.choreography.start @ rotation(heading).T
         return places
 
     def formation(self) -> Formation:

@@ -10,16 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.swarm.formation.assignment import nearest_part
-
-Array: TypeAlias = NDArray[np.float64]
 
 ROW_PERIOD = 0.1
 """Interval between rows of a computed path, s: the rate of MAVSDK's example files."""
@@ -32,7 +27,7 @@ TURN_TIME = 4.0
 """Shortest time over which a turn of a heading along the path is spread, s."""
 
 
-def minimum_jerk(part: Array | float) -> tuple[Array, Array, Array]:
+def minimum_jerk(part: Floats | float) -> tuple[Floats, Floats, Floats]:
     """Return distance, speed and acceleration of the minimum-jerk move over unit distance and time.
 
     Flash and Hogan, "The coordination of arm movements", J. Neuroscience 5(7), 1985: s = 10 t^3 - 15 t^4 + 6
@@ -61,11 +56,11 @@ class Moment:
         yaw, yaw_rate: (...,) rad, rad/s.
     """
 
-    position: Array
-    velocity: Array
-    acceleration: Array
-    yaw: Array
-    yaw_rate: Array
+    position: Floats
+    velocity: Floats
+    acceleration: Floats
+    yaw: Floats
+    yaw_rate: Floats
 
 
 @dataclass(frozen=True)
@@ -78,18 +73,18 @@ class Trajectory:
         yaw: (k,) rad, unwrapped.
     """
 
-    time: Array
-    position: Array
-    velocity: Array
-    acceleration: Array
-    yaw: Array
+    time: Floats
+    position: Floats
+    velocity: Floats
+    acceleration: Floats
+    yaw: Floats
 
     @property
     def duration(self) -> float:
         """Time of the last row, s."""
         return float(self.time[-1])
 
-    def at(self, time: Array | float) -> Moment:
+    def at(self, time: Floats | float) -> Moment:
         """Return the path at times of any shape; it is at rest before its first row and after its last."""
         asked = np.asarray(time, dtype=np.float64)
         t = np.clip(asked, self.time[0], self.time[-1])
@@ -118,7 +113,7 @@ class Trajectory:
         )
 
     @cached_property
-    def _yaw_rates(self) -> Array:
+    def _yaw_rates(self) -> Floats:
         if len(self.time) < 2:
             return np.zeros_like(self.yaw)
         rates = np.asarray(np.gradient(self.yaw, self.time))
@@ -126,7 +121,7 @@ class Trajectory:
         return rates
 
 
-def _quintic(begin: Sequence[Array], end: Sequence[Array], s: Array) -> tuple[Array, Array, Array]:
+def _quintic(begin: Sequence[Floats], end: Sequence[Floats], s: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the Hermite quintic on the unit interval for values and two derivatives at both ends."""
     p, v, a = begin
     a = 0.5 * a
@@ -139,7 +134,7 @@ def _quintic(begin: Sequence[Array], end: Sequence[Array], s: Array) -> tuple[Ar
     return way, rate, 2.0 * a + s * (6.0 * c3 + s * (12.0 * c4 + s * 20.0 * c5))
 
 
-def _cubic(p: Array, v: Array, q: Array, w: Array, s: Array) -> tuple[Array, Array]:
+def _cubic(p: Floats, v: Floats, q: Floats, w: Floats, s: Floats) -> tuple[Floats, Floats]:
     """Return the Hermite cubic on the unit interval: value and rate."""
     c2, c3 = 3.0 * (q - p) - 2.0 * v - w, 2.0 * (p - q) + v + w
     return p + s * (v + s * (c2 + s * c3)), v + s * (2.0 * c2 + s * 3.0 * c3)
@@ -157,7 +152,7 @@ def stationary(position: Sequence[float], yaw: float = 0.0) -> Trajectory:
 
 
 def path_through(
-    points: Array,
+    points: Floats,
     *,
     speed: float,
     acceleration: float,
@@ -226,7 +221,7 @@ def _facing_along(path: Trajectory, turn_rate: float) -> Trajectory:
     return Trajectory(time, moment.position, moment.velocity, moment.acceleration, smooth)
 
 
-def _along(time: Array, velocity: Array) -> Array:
+def _along(time: Floats, velocity: Floats) -> Floats:
     """Return the heading of a horizontal velocity, kept at very low speed; 0 for a path at rest."""
     speed = np.hypot(velocity[:, 0], velocity[:, 1])
     moving = np.flatnonzero(speed > 0.05)
@@ -237,7 +232,7 @@ def _along(time: Array, velocity: Array) -> Array:
     return np.asarray(np.unwrap(heading))
 
 
-def _between_stops(points: Array, speed: float, acceleration: float) -> Trajectory | None:
+def _between_stops(points: Floats, speed: float, acceleration: float) -> Trajectory | None:
     """Return the minimum-jerk path at rest at both ends, within both limits; None for zero length."""
     legs = np.linalg.norm(np.diff(points, axis=0), axis=1)
     points = points[np.concatenate([[True], legs > 1e-6])]
@@ -255,7 +250,7 @@ def _between_stops(points: Array, speed: float, acceleration: float) -> Trajecto
     )
 
 
-def _spline(points: Array, time: Array) -> Trajectory:
+def _spline(points: Floats, time: Floats) -> Trajectory:
     """Return the path of least integrated squared jerk through points at given times, at rest at both ends.
 
     It is the quintic spline whose third and fourth derivatives are continuous at the inner points; the
@@ -317,11 +312,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Violation:
-    """Violation of a limit: the worst of its kind for a vehicle or a pair.
+    """Violation of a limit: the worst of its kind for a vehicle.
 
     Attributes:
-        kind: ``separation``, ``speed``, ``acceleration`` or ``height``.
-        vehicles: one, or a pair.
+        kind: ``speed``, ``acceleration`` or ``height``.
+        vehicles: one.
         time: s.
         value, limit: in the kind's unit.
     """
@@ -333,12 +328,6 @@ class Violation:
     limit: float
 
     def __str__(self) -> str:
-        if self.kind == "separation":
-            i, j = self.vehicles
-            return (
-                f"vehicles {i} and {j} come within {self.value:.2f} m at {self.time:.1f} s; "
-                f"{self.limit:g} m is the least allowed"
-            )
         unit = {"speed": "m/s", "acceleration": "m/s^2", "height": "m"}[self.kind]
         bound = "least" if self.kind == "height" and self.value < self.limit else "most"
         return (
@@ -358,41 +347,13 @@ class UnsafeShowError(UserError):
         super().__init__("the show is not safe to fly:\n  " + "\n  ".join(told))
 
 
-def check_show(paths: Sequence[Trajectory], limits: Limits, period: float = 0.05) -> None:
-    """Reject paths of one show that violate its limits.
-
-    Args:
-        paths: one per vehicle, on one clock.
-        limits: of the show.
-        period: s between checked times; in between, vehicles are assumed to fly straight, which at 5 m/s^2 is
-            accurate to 1.6 mm.
-
-    Raises:
-        UnsafeShowError: with pair, time and value of each violation.
-    """
-    end = max(path.duration for path in paths)
-    time = np.linspace(0.0, end, max(2, math.ceil(end / period) + 1))
-    moments = [path.at(time) for path in paths]
-    position = np.stack([m.position for m in moments], axis=1)
-    found = single_violations(
-        time,
-        position,
-        np.stack([m.velocity for m in moments], axis=1),
-        np.stack([m.acceleration for m in moments], axis=1),
-        limits,
-    )
-    found += separation_violations(time, position, limits.separation)
-    if found:
-        raise UnsafeShowError(found)
-
-
 def single_violations(
-    time: Array, position: Array, velocity: Array, acceleration: Array, limits: Limits
+    time: Floats, position: Floats, velocity: Floats, acceleration: Floats, limits: Limits
 ) -> list[Violation]:
     """Return violations of single vehicles: speed, acceleration, height; arrays are (k,) and (k, n, 3)."""
     low, high = limits.height
     height = -position[:, :, 2]
-    figures: list[tuple[str, Array, float, float]] = [
+    figures: list[tuple[str, Floats, float, float]] = [
         ("speed", np.linalg.norm(velocity, axis=2), limits.speed, 1.0),
         ("acceleration", np.linalg.norm(acceleration, axis=2), limits.acceleration, 1.0),
         ("height", height, low, -1.0),
@@ -406,24 +367,3 @@ def single_violations(
         for i in np.flatnonzero(sign * peak > sign * limit + 1e-6 * max(1.0, abs(limit))):
             found.append(Violation(kind, (int(i),), float(time[worst[i]]), float(peak[i]), limit))
     return found
-
-
-def separation_violations(time: Array, position: Array, separation: float) -> list[Violation]:
-    """Return pairs that come too close, each with its smallest distance and time; position is (k, n, 3) m."""
-    worst: dict[tuple[int, int], Violation] = {}
-    for k in range(len(time) - 1):
-        now, then = position[k], position[k + 1]
-        reach = float(np.linalg.norm(then - now, axis=1).max())
-        pairs = KDTree(0.5 * (now + then)).query_pairs(separation + reach, output_type="ndarray")
-        if not len(pairs):
-            continue
-        i, j = pairs[:, 0], pairs[:, 1]
-        apart = now[i] - now[j]
-        part, square = nearest_part(apart, (then[i] - then[j]) - apart)
-        for n in np.flatnonzero(square < separation**2):
-            pair = (int(i[n]), int(j[n]))
-            distance = math.sqrt(float(square[n]))
-            if pair not in worst or distance < worst[pair].value:
-                moment = float(time[k] + part[n] * (time[k + 1] - time[k]))
-                worst[pair] = Violation("separation", pair, moment, distance, separation)
-    return sorted(worst.values(), key=lambda v: v.value)

@@ -5,68 +5,12 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.collision_prevention import CollisionPrevention
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.smooth_motion import MovingSetpoint
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, POSITION, TRAJECTORY
 from sitl_bridge.autopilot.setpoint_output import Output
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.rotations import wrap_angle
-
-FOLLOW, HOLD = 1, 2
-"""MPC_ALT_MODE: over the terrain always, or while the vehicle stands."""
-DIRECT_VELOCITY = 0
-"""MPC_POS_MODE.  With smoothed sticks (4), PX4 overwrites the height setpoint of mode 1."""
-
-
-class TerrainHold:
-    """Moves the height setpoint with the ground.
-
-    Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-    """
-
-    __slots__ = ("_lock", "_resets", "_state", "_values")
-
-    def __init__(self, values: dict[str, float], state: EstimatedState) -> None:
-        self._values = values
-        self._state = state
-        self._resets = 0
-        self._lock = math.nan
-
-    def release(self) -> None:
-        """Forget the height over the ground."""
-        self._lock = math.nan
-
-    def follow(self, z: float, moved: bool) -> float:
-        """Return the height setpoint, m down, while the height is held.
-
-        Args:
-            z: height setpoint so far, m down.
-            moved: whether the pitch or the roll stick is moved.
-        """
-        state = self._state
-        if state.resets != self._resets:
-            self._resets = state.resets
-            self._lock = math.nan
-        ground = state.z + state.height_above_ground
-        if math.isnan(ground) or not self._applies(moved):
-            self._lock = math.nan
-            return z
-        if math.isnan(self._lock):
-            self._lock = ground - z
-        return ground - self._lock
-
-    def _applies(self, moved: bool) -> bool:
-        values, mode = self._values, self._values["MPC_ALT_MODE"]
-        if mode == FOLLOW:
-            return values["MPC_POS_MODE"] == DIRECT_VELOCITY
-        if mode != HOLD or moved:
-            return False
-        share = 0.5 if math.isnan(self._lock) else 1.0
-        return math.hypot(self._state.vx, self._state.vy) < share * values["MPC_HOLD_MAX_XY"]
-
 
 HOLD_SPEED = 0.5
 """Speed below which a vehicle with centred sticks holds its position instead of braking, m/s."""
@@ -150,7 +94,6 @@ class StickTask:
         land: land detector.
         output: the setpoint.
         sticks: stick positions.
-        prevention: collision prevention.
 
     Attributes:
         wants_takeoff: whether the throttle requests a take-off.
@@ -163,16 +106,13 @@ class StickTask:
         land: LandDetector,
         output: Output,
         sticks: Sticks,
-        prevention: CollisionPrevention,
     ) -> None:
         self._values = values
         self._state = state
         self._land = land
         self._output = output
         self._sticks = sticks
-        self._prevention = prevention
         self._trajectory = MovingSetpoint()
-        self._terrain = TerrainHold(values, state)
         self._yaw = math.nan
         self._place_held = False
         self._height_held = False
@@ -183,7 +123,6 @@ class StickTask:
         self._trajectory.start(self._state)
         self._yaw = math.nan
         self._place_held = self._height_held = False
-        self._terrain.release()
 
     def rates(self) -> None:
         """Acro: sticks command rates."""
@@ -234,10 +173,6 @@ class StickTask:
         if self._land.landed or ramping:
             trajectory.start(state)
             trajectory.vx = trajectory.vy = trajectory.vz = 0.0
-        elif values["MPC_POS_MODE"] == DIRECT_VELOCITY:
-            trajectory.vx, trajectory.vy, trajectory.ax, trajectory.ay = ux, uy, 0.0, 0.0
-        elif self._prevention.active:
-            self._avoid(ux, uy, dt)
         else:
             trajectory.steer(ux, uy, dt, values["MPC_ACC_HOR"], values["MPC_JERK_MAX"])
         still = forward == right == 0.0 and math.hypot(trajectory.vx, trajectory.vy) < HOLD_SPEED
@@ -250,22 +185,6 @@ class StickTask:
             output.x, output.y = trajectory.x, trajectory.y
         self._climb(ramping, dt)
         output.yaw, output.yaw_rate = self._yaw, rate
-
-    def _avoid(self, ux: float, uy: float, dt: float) -> None:
-        """Advance towards a velocity (m/s NED) within what collision prevention allows.
-
-        PX4's StickAccelerationXY: the stick asks for up to twice MPC_ACC_HOR, and drag leads to the velocity,
-        so that the mean acceleration is MPC_ACC_HOR.
-        """
-        values, state, trajectory = self._values, self._state, self._trajectory
-        rate = 2.0 * values["MPC_ACC_HOR"] / values["MPC_VEL_MANUAL"]
-        velocity = trajectory.vx, trajectory.vy
-        ax, ay = self._prevention.limit((rate * ux, rate * uy), velocity, state.yaw, state.time)
-        jerk = values["MPC_JERK_MAX"]
-        if ux == uy == 0.0:
-            trajectory.steer(0.0, 0.0, dt, values["MPC_ACC_HOR"], jerk)
-        else:
-            trajectory.push(ax - rate * velocity[0], ay - rate * velocity[1], dt, jerk)
 
     # ------------------------------------------------------------------ single axes
 
@@ -292,11 +211,6 @@ class StickTask:
         if not (still and self._height_held):
             trajectory.z = state.z
         self._height_held = still
-        if still and not self._land.landed and not ramping:
-            moved = max(abs(self._sticks.pitch), abs(self._sticks.roll)) > values["MPC_HOLD_DZ"]
-            trajectory.z = self._terrain.follow(trajectory.z, moved)
-        else:
-            self._terrain.release()
         output.z = trajectory.z if still else math.nan
         output.vz, output.az = trajectory.vz, trajectory.az + self._land.press
 

@@ -151,7 +151,6 @@ class SeeingSpecification(BaseModel):
     position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
     rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")
     record: bool = Field(False, description="write the samples into the run directory, sensors/NAME")
-    share: bool = Field(False, description="offer the samples in shared memory to programs on this machine")
 
     @property
     def name(self) -> str:

@@ -1,0 +1,13 @@
+"""Types of numpy arrays; their shapes are in the docstrings."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.int64]
+"""Whole numbers: indices, counts, us."""
+Mask: TypeAlias = NDArray[np.bool_]
