@@ -17,7 +17,6 @@ from sitl_bridge.autopilot.commander_data import (
     ACCEPTED,
     CRITICAL,
     DENIED,
-    FAILED,
     INFO,
     TEMPORARILY_REJECTED,
     UNSUPPORTED,
@@ -564,16 +563,6 @@ Handler: TypeAlias = Callable[["Commander", Params, int], int]
 FORCE = 21196
 """ARM_DISARM's second parameter that skips checks."""
 
-STANDARD_MODES = {
-    1: flight_modes.POSITION_CONTROL,
-    4: flight_modes.ALTITUDE_CONTROL,
-    5: flight_modes.AUTO_RTL,
-    6: flight_modes.AUTO_MISSION,
-    7: flight_modes.AUTO_LAND,
-    8: flight_modes.AUTO_TAKEOFF,
-}
-"""MAV_STANDARD_MODE; an orbit needs more than its mode."""
-
 
 def _switch(commander: Commander, mode: Mode, force: bool = False) -> int:
     if commander.change_mode(mode, force):
@@ -613,11 +602,6 @@ def _set_mode(commander: Commander, params: Params, _now: int) -> int:
         commander.send_text(CRITICAL, "Unsupported auto mode" if main == 4 else "Unsupported mode")
         return TEMPORARILY_REJECTED
     return _switch(commander, mode, force=mode is flight_modes.AUTO_LAND)
-
-
-def _set_standard_mode(commander: Commander, params: Params, _now: int) -> int:
-    mode = STANDARD_MODES.get(int(params[0])) if math.isfinite(params[0]) else None
-    return FAILED if mode is None else _switch(commander, mode)
 
 
 def _take_off(commander: Commander, params: Params, _now: int) -> int:
@@ -796,7 +780,6 @@ HANDLERS: dict[int, Handler] = {
     201: _taken,  # DO_SET_ROI
     **{command: _payload(command) for command in (*TRIGGERS, *REGIONS)},
     224: _set_current,  # DO_SET_MISSION_CURRENT
-    262: _set_standard_mode,  # DO_SET_STANDARD_MODE
     300: _start_mission,  # MISSION_START
     400: _arm_disarm,  # COMPONENT_ARM_DISARM
     401: _run_checks,  # RUN_PREARM_CHECKS

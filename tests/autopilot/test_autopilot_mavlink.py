@@ -122,23 +122,6 @@ def test_telemetry_carries_the_estimate_in_mavlink_units(station: Station) -> No
     assert imu.pressure_alt == pytest.approx(489.0, abs=2.0)  # ISA table: 95.6 kPa
 
 
-def test_the_modes_that_there_are_can_be_listed_and_asked_for_one_by_one(station: Station) -> None:
-    station.ask(command(512, 435, 0), "AVAILABLE_MODES")
-    listed = station.of("AVAILABLE_MODES")
-    assert [m.mode_index for m in listed] == list(range(1, listed[0].number_modes + 1))
-    assert len({m.custom_mode for m in listed}) == len(listed)
-    by_mode = {m.custom_mode: m for m in listed}
-    hold, orbit = by_mode[4 << 16 | 3 << 24], by_mode[3 << 16 | 1 << 24]
-    assert (hold.mode_name, hold.standard_mode, hold.properties) == ("Hold", 0, 0)
-    assert orbit.standard_mode == 2
-    assert orbit.properties & 2  # by MAV_CMD_DO_ORBIT only
-    one = station.ask(command(512, 435, 3), "AVAILABLE_MODES")
-    assert one.custom_mode == listed[2].custom_mode
-    for index in (99, -1, NAN):
-        assert station.ask(command(512, 435, index), "AVAILABLE_MODES") is None
-        assert station.of("COMMAND_ACK")[0].result == mavlink.MAV_RESULT_DENIED
-
-
 def test_the_circle_that_is_flown_is_told(station: Station) -> None:
     station.commander.mode = flight_modes.ORBIT
     circle = station.ask(command(512, 360), "ORBIT_EXECUTION_STATUS")

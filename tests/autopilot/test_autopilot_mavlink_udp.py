@@ -181,7 +181,7 @@ def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint)
     commander = cast(ObedientCommander, endpoint.services.source.commander)
     monitor = Monitor(INSTANCE, battery=lambda: BatterySample(5, 11.1, 12.0, 0.45, 100.0, 3))
     commander.arming_problems = ("Low battery",)
-    commander.health_bits.healthy &= ~mavlink.MAV_SYS_STATUS_SENSOR_BATTERY
+    commander.health_bits.enabled |= mavlink.MAV_SYS_STATUS_SENSOR_BATTERY
     monitor.start()
     try:
         for k in range(200):
@@ -252,6 +252,7 @@ def test_mavsdk_connects_and_finds_everything_it_asks_for(speed: float) -> None:
 
     async def use(vehicle: Vehicle) -> None:
         assert vehicle.system_id == INSTANCE + 1
+        commander.send_text(mavlink.MAV_SEVERITY_CRITICAL, "Preflight Fail: Home position not set")
         async with asyncio.timeout(20.0):
             while not vehicle.failed_checks:
                 await vehicle.changed()

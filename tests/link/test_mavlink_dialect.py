@@ -15,13 +15,7 @@ from sitl_bridge.link.mavlink.decoder import Decoder, ParameterValue, frames, me
 
 LATER = {
     "PROTOCOL_VERSION": 217,
-    "COMPONENT_METADATA": 182,
     "EVENT": 160,
-    "CURRENT_EVENT_SEQUENCE": 106,
-    "REQUEST_EVENT": 33,
-    "RESPONSE_EVENT_ERROR": 77,
-    "AVAILABLE_MODES": 134,
-    "CURRENT_MODE": 193,
 }
 """CRC_EXTRA by MAVLink's C headers of messages that pymavlink's own dialect does not have."""
 
@@ -33,24 +27,10 @@ FRAMES = (
         "fd1600000007012c0100c80064002c0101020304050607080b0c0d0e0f1011128611",
     ),
     (
-        "component_metadata",
-        (12345, 0xDEADBEEF, b"mftp://etc/metadata.json"),
-        "fd2000000007018d010039300000efbeadde6d6674703a2f2f6574632f6d657461646174612e6a736f6ea721",
-    ),
-    (
         "event",
         (0, 255, 0x01000042, 4321, 17, 0x65, [*range(1, 11), *[0] * 30]),
         "fd1700000007019a010042000001e1100000110000ff650102030405060708090ad561",
     ),
-    ("current_event_sequence", (513, 1), "fd0300000007019b0100010201446b"),
-    ("request_event", (1, 2, 300, 302), "fd0600000007019c01002c012e010102a7cd"),
-    ("response_event_error", (1, 190, 7, 5, 0), "fd0600000007019d01000700050001bec8f1"),
-    (
-        "available_modes",
-        (22, 3, 1, 0x03040000, 2, b"Position"),
-        "fd130000000701b301000000040302000000160301506f736974696f6ee839",
-    ),
-    ("current_mode", (6, 0x04040000, 0x03040000), "fd090000000701b40100000004040000040306e3fc"),
     (
         "mission_current",
         (3, 9, 4, 1, 0x11223344, 0x55667788, 0x99AABBCC),

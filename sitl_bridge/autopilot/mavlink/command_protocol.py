@@ -57,8 +57,7 @@ class CommandProtocol:
         system_id: MAVLink system id of this vehicle.
         streams: message streams of the link.
         snapshot: returns the vehicle's state at a time.
-        extra: further messages that can be requested: id to a function of the request's second parameter and
-            the time.
+        mission_current: makes MISSION_CURRENT.
     """
 
     def __init__(
@@ -67,13 +66,13 @@ class CommandProtocol:
         system_id: int,
         streams: Streams,
         snapshot: Callable[[int], Snapshot],
-        extra: dict[int, Callable[[float, int], list[Any]]],
+        mission_current: Callable[[], Any],
     ) -> None:
         self._commander = commander
         self._system_id = system_id
         self._streams = streams
         self._snapshot = snapshot
-        self._extra = extra
+        self._mission_current = mission_current
         self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=KEPT_ANSWERS)
         self._own: dict[int, Callable[[Params, int], tuple[int, list[Any]]]] = {
             mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
@@ -116,9 +115,8 @@ class CommandProtocol:
 
     def _request_message(self, params: Params, now: int) -> tuple[int, list[Any]]:
         number = _message_number(params[0])
-        if number in self._extra:
-            messages = self._extra[number](params[1], now)
-            return (ACCEPTED if messages else DENIED), messages
+        if number == mavlink.MAVLINK_MSG_ID_MISSION_CURRENT:
+            return ACCEPTED, [self._mission_current()]
         if number not in MESSAGES:
             return UNSUPPORTED, []
         message = MESSAGES[number](self._snapshot(now))

@@ -22,7 +22,6 @@ from sitl_bridge.autopilot.mavlink.telemetry import (
     MESSAGES,
     Snapshot,
     TelemetrySource,
-    available_modes,
     heartbeat,
     payload_messages,
 )
@@ -67,10 +66,7 @@ class Link:
             source.system_id,
             self.streams,
             services.snapshot,
-            {
-                mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: lambda _which, _now: [self.missions.current()],
-                mavlink.MAVLINK_MSG_ID_AVAILABLE_MODES: lambda which, _now: available_modes(which),
-            },
+            self.missions.current,
         )
         self._beat = _HeartbeatTimer()
         self._state: tuple[int, int, int] | None = None

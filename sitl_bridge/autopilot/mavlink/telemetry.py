@@ -236,74 +236,6 @@ def protocol_version(_: Snapshot) -> Any:
     return mavlink.MAVLink_protocol_version_message(200, 100, 200, [0] * 8, [0] * 8)
 
 
-STANDARD_MODES = {
-    flight_modes.POSITION_CONTROL: 1,
-    flight_modes.ORBIT: 2,
-    flight_modes.ALTITUDE_CONTROL: 4,
-    flight_modes.AUTO_RTL: 5,
-    flight_modes.AUTO_MISSION: 6,
-    flight_modes.AUTO_LAND: 7,
-    flight_modes.AUTO_TAKEOFF: 8,
-}
-"""MAV_STANDARD_MODE (development.xml); the other modes have custom names."""
-
-ADVANCED, NOT_SELECTABLE = 1, 2
-"""MAV_MODE_PROPERTY."""
-
-SIMPLE_MODES = frozenset(
-    {
-        flight_modes.ALTITUDE_CONTROL,
-        flight_modes.POSITION_CONTROL,
-        flight_modes.AUTO_LOITER,
-        flight_modes.AUTO_MISSION,
-        flight_modes.AUTO_RTL,
-        flight_modes.AUTO_LAND,
-        flight_modes.AUTO_TAKEOFF,
-    }
-)
-"""Modes that a ground station offers to every user (PX4's modes/ui.hpp)."""
-
-OFFERED_MODES = tuple(
-    mode for mode in flight_modes.MODES if mode not in (flight_modes.DESCEND, flight_modes.TERMINATION)
-)
-"""All modes except those entered only by a failsafe, one of which looks like Land to peers."""
-
-
-def available_modes(which: float) -> list[Any]:
-    """AVAILABLE_MODES: one by its index from 1, all for 0, none for other numbers."""
-    count = len(OFFERED_MODES)
-    if which == 0:
-        wanted = range(1, count + 1)
-    else:
-        wanted = range(int(which), int(which) + 1) if 1 <= which <= count else range(0)
-    return [_available_mode(index, count) for index in wanted]
-
-
-def _available_mode(index: int, count: int) -> Any:
-    mode = OFFERED_MODES[index - 1]
-    standard = STANDARD_MODES.get(mode, 0)
-    selectable = flight_modes.mode_of(mode.main, mode.sub) is mode
-    properties = (0 if mode in SIMPLE_MODES else ADVANCED) | (0 if selectable else NOT_SELECTABLE)
-    return mavlink.MAVLink_available_modes_message(
-        number_modes=count,
-        mode_index=index,
-        standard_mode=standard,
-        custom_mode=mode.custom_mode,
-        properties=properties,
-        mode_name=b"" if standard else mode.name.encode("ascii"),
-    )
-
-
-def current_mode(s: Snapshot) -> Any:
-    """CURRENT_MODE: the active mode and the intended mode."""
-    mode = s.commander.mode
-    return mavlink.MAVLink_current_mode_message(
-        standard_mode=STANDARD_MODES.get(mode, 0),
-        custom_mode=mode.custom_mode,
-        intended_custom_mode=s.commander.intended.custom_mode,
-    )
-
-
 def orbit_execution_status(s: Snapshot) -> Any:
     """ORBIT_EXECUTION_STATUS; None outside Orbit mode.  A negative radius turns left."""
     if s.commander.mode is not flight_modes.ORBIT or not s.has(records.GLOBAL):
@@ -615,7 +547,7 @@ MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
     getattr(mavlink, f"MAVLINK_MSG_ID_{make.__name__.upper()}"): make
     for make in (
         heartbeat, sys_status, battery_status, extended_sys_state, autopilot_version, protocol_version,
-        system_time, current_mode, orbit_execution_status, attitude, attitude_quaternion,
+        system_time, orbit_execution_status, attitude, attitude_quaternion,
         local_position_ned, global_position_int, vfr_hud, altitude, odometry, estimator_status,
         gps_global_origin, home_position, gps_raw_int, highres_imu, scaled_pressure, distance_sensor,
         attitude_target, position_target_local_ned, servo_output_raw,

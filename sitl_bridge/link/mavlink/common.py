@@ -43,7 +43,6 @@ _MESSAGES = (
         " uint8_t[8] library_version_hash",
         "",
     ),
-    ("COMPONENT_METADATA", 397, "uint32_t time_boot_ms, uint32_t file_crc, char[100] uri", ""),
     (
         "EVENT",
         410,
@@ -51,38 +50,12 @@ _MESSAGES = (
         " uint16_t sequence, uint8_t log_levels, uint8_t[40] arguments",
         "",
     ),
-    ("CURRENT_EVENT_SEQUENCE", 411, "uint16_t sequence, uint8_t flags", ""),
-    (
-        "REQUEST_EVENT",
-        412,
-        "uint8_t target_system, uint8_t target_component, uint16_t first_sequence, uint16_t last_sequence",
-        "",
-    ),
-    (
-        "RESPONSE_EVENT_ERROR",
-        413,
-        "uint8_t target_system, uint8_t target_component, uint16_t sequence,"
-        " uint16_t sequence_oldest_available, uint8_t reason",
-        "",
-    ),
-    (
-        "AVAILABLE_MODES",
-        435,
-        "uint8_t number_modes, uint8_t mode_index, uint8_t standard_mode, uint32_t custom_mode,"
-        " uint32_t properties, char[35] mode_name",
-        "",
-    ),
-    ("CURRENT_MODE", 436, "uint8_t standard_mode, uint32_t custom_mode, uint32_t intended_custom_mode", ""),
 )
 """Name, id, fields and extension fields, both in the order of the definition."""
 
-_VALUES = {
-    "MAV_EVENT_CURRENT_SEQUENCE_FLAGS_RESET": 1,
-    "MAV_EVENT_ERROR_REASON_UNAVAILABLE": 0,
-    "MAV_PARAM_ERROR_TYPE_MISMATCH": 7,
-}
+_VALUES = {"MAV_PARAM_ERROR_TYPE_MISMATCH": 7}
 
-_CODES = {"char": "s", "uint8_t": "B", "uint16_t": "H", "uint32_t": "I"}
+_CODES = {"uint8_t": "B", "uint16_t": "H", "uint32_t": "I"}
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
 _Message: Any = _pymavlink.MAVLink_message
 
@@ -115,8 +88,7 @@ class _AddedMessage(_Message):  # type: ignore[misc]  # pymavlink is untyped
             raise TypeError(f"{self.msgname} has the fields {', '.join(names)}")
         self._wire = {name: given.get(name, 0) for name in names}
         for name, value in self._wire.items():
-            shown = value.split(b"\0", 1)[0].decode("ascii", "replace") if isinstance(value, bytes) else value
-            setattr(self, name, shown)
+            setattr(self, name, value)
 
     def pack(self, mav: Any, force_mavlink1: bool = False) -> bytes:
         """The frame, with the ids and the sequence number of ``mav``."""
@@ -145,11 +117,9 @@ def _message(name: str, number: int, base: str, extension: str) -> type[_AddedMe
         "fieldnames": names,
         "ordered_fieldnames": wire,
         "fieldtypes": [kind for kind, _, _ in [*needed, *more]],
-        "native_format": bytearray(
-            ("<" + "".join("c" if k == "char" else _CODES[k] for k, _, _ in ordered)).encode()
-        ),
+        "native_format": bytearray(("<" + "".join(_CODES[kind] for kind, _, _ in ordered)).encode()),
         "orders": [wire.index(field) for field in names],
-        "lengths": [1 if kind == "char" else int(length or 1) for kind, length, _ in ordered],
+        "lengths": [int(length or 1) for _, length, _ in ordered],
         "array_lengths": [int(length or 0) for _, length, _ in ordered],
         "crc_extra": (seed.crc & 0xFF) ^ (seed.crc >> 8),
         "unpacker": struct.Struct(

@@ -75,6 +75,10 @@ class MissionFailedError(UserError):
     """A mission has failed, with the expected and the actual state."""
 
 
+PREFLIGHT = "Preflight Fail"
+"""Begins the text of a check that prevents arming."""
+
+
 class Vehicle:
     """A connected vehicle: MAVSDK's plug-ins, and the latest telemetry.
 
@@ -95,7 +99,7 @@ class Vehicle:
         landed: MAVSDK's LandedState.
         mode: MAVSDK's FlightMode.
         ground: m down of the ground at its last arming or take-off; nan before.
-        failed_checks: PX4's texts of the checks that prevent arming, if it sends them.
+        failed_checks: texts of the checks that prevent arming: of PX4's report, else of the last refusal.
         messages: the last status texts, newest last.
         offboard_active: whether this program streams setpoints to it.
         attitude_rate: Hz of its clock at which its attitude is requested.
@@ -129,6 +133,7 @@ class Vehicle:
         self.mode = FlightMode.UNKNOWN
         self.health: Any = None
         self.failed_checks: tuple[str, ...] = ()
+        self._reports_checks = False
         self.messages: deque[str] = deque(maxlen=20)
         self.ground = math.nan
 
@@ -342,13 +347,18 @@ class Vehicle:
     def _on_status_text(self, status: Any) -> None:
         kind = StatusTextType(status.type)
         text = status.text.strip()
-        if text.startswith("Preflight Fail") and not self.armed:
-            return  # repeated while PX4 starts; missing_for_arming lists what is still missing
+        if text.startswith(PREFLIGHT) and not self.armed:
+            # Repeated while PX4 starts; missing_for_arming lists what is still missing.
+            if not self._reports_checks:
+                check = text.removeprefix(PREFLIGHT).lstrip(": ")
+                self.failed_checks = tuple(dict.fromkeys((*self.failed_checks, check)))
+            return
         self.messages.append(f"{kind.name.lower()}: {text}")
         if kind >= StatusTextType.WARNING:
             self.say(f"autopilot {kind.name.lower()}: {text}")
 
     def _on_arming_report(self, report: Any) -> None:
+        self._reports_checks = True
         present_mode = report.current_mode_intention
         if present_mode.can_arm_or_run:
             self.failed_checks = ()
@@ -487,6 +497,8 @@ class Vehicle:
             if self.gate.open:
                 await self._wait_for_round_time()
             self.ground = self.position[2]
+            if not self._reports_checks:
+                self.failed_checks = ()
             try:
                 await self.action.arm()
                 break
