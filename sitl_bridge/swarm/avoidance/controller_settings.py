@@ -67,11 +67,6 @@ class AttitudeModel(_Section):
     """First-order response of roll and pitch to their commands (eq. 4), and the rotors' drag (eq. 2).
 
     The defaults are the firefly's: nonlinear_mpc_firefly.yaml of ethz-asl/mav_control_rw.
-
-    Attributes:
-        roll_gain, pitch_gain: 1, angle reached per angle commanded.
-        roll_time_constant, pitch_time_constant: s.
-        drag: s/m, lumped coefficient: acceleration in the rotor plane per specific thrust and speed.
     """
 
     roll_gain: Positive = Field(0.75, description="roll angle reached per angle commanded")
@@ -90,14 +85,6 @@ class Weights(_Section):
     figures for the collision cost; ours are the weakest and steepest of those tried (1000 to 5000, 4 to
     8 1/m) with which the potential alone keeps a crossing pair apart: wider ones hold six vehicles off from
     a middle that all must cross.
-
-    Attributes:
-        horizontal_position, vertical_position: 1/m^2.
-        horizontal_velocity, vertical_velocity: s^2/m^2.
-        attitude, tilt_command: 1/rad^2.
-        thrust_command: s^4/m^2.
-        collision: Q_c of eq. 10.
-        smoothness: 1/m, kappa of eq. 10.
     """
 
     horizontal_position: Positive = Field(80.0, description="1/m^2")
@@ -114,12 +101,7 @@ class Weights(_Section):
 class ControlLimits(_Section):
     """Input limits of eq. 11; the defaults are those of nonlinear_mpc_firefly.yaml.
 
-    Attributes:
-        tilt: deg, of commanded roll and pitch each.
-        thrust_min, thrust_max: m/s^2.
-        yaw_rate: deg/s.
-        speed: m/s that a plan keeps below as far as distances allow; ours, half as fast again as the paper's
-            references.
+    The speed is ours, half as fast again as the paper's references.
     """
 
     tilt: Annotated[float, Field(ge=0.1, lt=80.0)] = Field(
@@ -140,14 +122,7 @@ class ControlLimits(_Section):
 
 
 class Distances(_Section):
-    """Distances to keep; r_th and r_min as in the paper's experiments.
-
-    Attributes:
-        threshold: m between vehicles, r_th of eq. 10.
-        minimum: m between vehicles, r_min of eq. 12.
-        obstacle_threshold, obstacle_minimum: m from a vehicle's centre to an obstacle's surface.
-        spread: standard deviations by which uncertainty widens them, eq. 15.
-    """
+    """Distances to keep; r_th and r_min as in the paper's experiments."""
 
     threshold: Positive = Field(1.2, description="m between vehicles, r_th of eq. 10")
     minimum: Positive = Field(0.9, description="m between vehicles, r_min of eq. 12")
@@ -171,22 +146,11 @@ class Distances(_Section):
 class ControllerSettings(_Section):
     """Everything the controller of one vehicle is set by.
 
-    Attributes:
-        horizon: grid points after the present; step: s between them.  20 x 0.1 s = 2 s, as in the paper.
-        rate: Hz at which it is called; 100 as in the paper.
-        speed_threshold: m/s below which a neighbour without a plan counts as standing still (v_th of
-            section 4.4; the figure is ours).
-        side: m by which encounters lead to the right in the collision cost, so that symmetric ones are
-            decided; ours.
-        yaw_gain: 1/s, of the yaw loop outside the optimisation; the companion code's K_yaw.
-        iterations: of the active-set method in a tick before it counts as out of time; one takes 5 us.
-        lead: m by which the reference may run ahead of the vehicle; it slows down from half of that on and
-            waits there, so that who gave way need not race after it.  Ours; inf follows the clock, as the
-            paper.
-        share_plans: whether broadcasts hold the planned positions; without, receivers extrapolate the
-            velocity (eq. 13), as in the paper.
-        max_age: s after which a neighbour's broadcast is no longer used.  Until then distances to it widen by
-            what it may have done since.
+    The paper's: horizon, step and rate; ``speed_threshold`` is v_th of its section 4.4, the figure ours;
+    ``yaw_gain`` is the companion code's K_yaw.  Ours: ``side`` decides symmetric encounters; the reference
+    slows down from half of ``lead`` on and waits there, so that who gave way need not race after it (inf
+    follows the clock, as the paper); an iteration takes 5 us; until ``max_age`` distances to a neighbour
+    widen by what it may have done since.
     """
 
     model: AttitudeModel = Field(
