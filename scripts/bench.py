@@ -51,12 +51,12 @@ from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.closed_loop import fly
 from sitl_bridge.swarm.formation.specification import (
-    FormationSpecification,
-    LeaderPathSpecification,
+    FormationSection,
     LimitsSpecification,
     MoveLimits,
-    MoveSpecification,
-    PatternSpecification,
+    MoveSection,
+    PathSection,
+    PatternSection,
     Waypoint,
     plan_formation,
 )
@@ -437,22 +437,21 @@ def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Simulated over processor time of point masses in formation, without planning."""
     found = {}
     for count in (9, 100, 2000):
-        ways = LeaderPathSpecification(
+        ways = PathSection(
             waypoints=(
                 Waypoint(position=(0.0, 0.0, -100.0), hold=5.0),
                 Waypoint(position=(20.0, 0.0, -100.0)),
             ),
             yaw=0.0,
         )
-        specification = FormationSpecification(
-            count=count,
-            start=PatternSpecification(pattern="cube", spacing=4.0),
+        specification = FormationSection(
+            start=PatternSection(pattern="cube", spacing=4.0),
             leader=ways,
-            patterns=(MoveSpecification(pattern="pyramid", spacing=6.0, at=0.0),),
+            patterns=(MoveSection(pattern="pyramid", spacing=6.0, at=0.0),),
             limits=LimitsSpecification(moves=MoveLimits(speed=4.0)),
         )
         begin = time.process_time()
-        plan = plan_formation(specification, RadioSpecification(rate=20.0))
+        plan = plan_formation(specification, count, Path(), RadioSpecification(rate=20.0))
         planned = time.process_time()
         result = fly_quick(plan)
         flown = time.process_time()

@@ -52,8 +52,7 @@ from sitl_bridge.swarm.formation.events import (
     AnyFormationEvent,
     FormationEvent,
 )
-from sitl_bridge.swarm.formation.specification import FormationPlan, plan_formation
-from sitl_bridge.swarm.formation_file import FormationSection
+from sitl_bridge.swarm.formation.specification import FormationPlan, FormationSection, plan_formation
 from sitl_bridge.swarm.radio import RadioSpecification
 
 SUFFIXES = (".yaml", ".yml")
@@ -289,8 +288,7 @@ def assemble(
     if made.formation is not None:
         count = sum(group.count for group in groups)
         with placed(document), _within_section("formation"):
-            specification = made.formation.specification(file.parent, count)
-            formation = plan_formation(specification, made.radio, used_seed)
+            formation = plan_formation(made.formation, count, file.parent, made.radio, used_seed)
         starts = [(None, (float(n), float(e), 0.0), 0.0) for n, e, _ in formation.places]
     if made.avoidance is not None:
         avoidance = _avoidance(made, name, place, document)

@@ -224,7 +224,7 @@ def fly_built_in(
 def _flown(plan: FormationPlan, interface: BuiltInFleet) -> Flown:
     """Fly a formation whose vehicles are at their places."""
     fleet = interface.fleet
-    formation, queue = plan.formation(), EventQueue(plan.specification.events)
+    formation, queue = plan.formation(), EventQueue(plan.events)
     recording = FormationRecording(formation)
     separation, true = [], []
 

@@ -222,7 +222,7 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
     quick = plan.specification.quick
     fleet = PointMassFleet(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
     recording = FormationRecording(formation)
-    events = EventQueue(plan.specification.events)
+    events = EventQueue(plan.events)
     until = formation.behaviour.notice + round(1e6 * plan.duration)
 
     def watch(states: States, setpoints: Setpoints) -> None:

@@ -29,8 +29,7 @@ from sitl_bridge.session.mission_file import check_mission
 from sitl_bridge.session.scenario import load_avoidance, load_formation
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
-from sitl_bridge.swarm.formation_file import load_offsets
-from sitl_bridge.swarm.trajectory_file import read_csv
+from sitl_bridge.swarm.formation.files import load_offsets, read_csv
 
 
 def _recorded_wind(path: Path) -> object:

@@ -43,8 +43,8 @@ from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.session.outcome import conclude
 from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.vehicle_run import VehicleRun
+from sitl_bridge.swarm.formation.files import write_csv
 from sitl_bridge.swarm.formation.trajectory import Trajectory
-from sitl_bridge.swarm.trajectory_file import write_csv
 
 FORMATS = {"thing": ["uint64_t timestamp", "float[3] position", "uint8_t state"]}
 

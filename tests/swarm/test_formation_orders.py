@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, requir
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.formation.specification import (
     FormationPlan,
-    FormationSpecification,
-    LeaderPathSpecification,
+    FormationSection,
     LimitsSpecification,
-    MoveSpecification,
-    PatternSpecification,
+    MoveSection,
+    PathSection,
+    PatternSection,
     Waypoint,
     plan_formation,
 )
@@ -44,13 +45,14 @@ def target(**values: object) -> FormationTarget:
 def plan() -> FormationPlan:
     """Nine that stand 10 m up in a grid, and are to be a column after 30 s."""
     return plan_formation(
-        FormationSpecification(
-            count=9,
-            start=PatternSpecification(pattern="grid", spacing=3.0),
-            leader=LeaderPathSpecification(waypoints=(Waypoint(position=(0.0, 0.0, -10.0), hold=60.0),)),
-            patterns=(MoveSpecification(at=30.0, pattern="column", spacing=3.0),),
+        FormationSection(
+            start=PatternSection(pattern="grid", spacing=3.0),
+            leader=PathSection(waypoints=(Waypoint(position=(0.0, 0.0, -10.0), hold=60.0),)),
+            patterns=(MoveSection(at=30.0, pattern="column", spacing=3.0),),
             limits=LimitsSpecification(height=(2.0, 15.0)),
-        )
+        ),
+        9,
+        Path(),
     )
 
 

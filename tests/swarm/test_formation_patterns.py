@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.swarm.formation.assignment import assign, assign_wide, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, in_world
+from sitl_bridge.swarm.formation.files import COLUMNS, load_offsets, read_csv, write_csv
 from sitl_bridge.swarm.formation.patterns import (
     NAMES,
     SHAPES,
@@ -31,8 +32,6 @@ from sitl_bridge.swarm.formation.trajectory import (
     move_time,
     path_through,
 )
-from sitl_bridge.swarm.formation_file import load_offsets
-from sitl_bridge.swarm.trajectory_file import COLUMNS, read_csv, write_csv
 
 Array = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from support.paths import MISSIONS
 from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.session.scenario import load_formation
+from sitl_bridge.swarm.formation.files import read_csv, write_csv
 from sitl_bridge.swarm.formation.trajectory import path_through
 from sitl_bridge.swarm.quick_simulation import fly_quick
-from sitl_bridge.swarm.trajectory_file import read_csv, write_csv
 
 SMALL = """
 seed: 3

@@ -13,9 +13,9 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.swarm.formation.files import write_csv
 from sitl_bridge.swarm.formation.formation import true_slot_errors
 from sitl_bridge.swarm.quick_simulation import FormationResult
-from sitl_bridge.swarm.trajectory_file import write_csv
 
 SUMMARY, TRACKS = "summary.json", "tracks.npz"
 

@@ -18,8 +18,8 @@ from sitl_bridge.core.world.world import Origin
 from sitl_bridge.plan.plan import FenceCircle, Plan, Polygon
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.swarm.formation.files import read_csv
 from sitl_bridge.swarm.formation.trajectory import Trajectory
-from sitl_bridge.swarm.trajectory_file import read_csv
 
 PLANNED, ALLOWED = (0.0, 0.45, 0.7, 1.0), (0.0, 0.6, 0.5, 1.0)
 FORBIDDEN, SLOT = (0.8, 0.4, 0.0, 1.0), (0.9, 0.6, 0.0, 0.6)

@@ -83,7 +83,7 @@ async def fly_formation(
     Raises:
         MissionFailedError: if the vehicles cannot fly it, with the vehicle and the reason.
     """
-    for event in plan.specification.events:
+    for event in plan.events:
         if not isinstance(event, LeaveEvent):
             raise MissionFailedError(
                 f"{event.kind} at {event.at:g} s: in flight a formation cannot silence a vehicle; "
@@ -115,7 +115,7 @@ class _Flight:
         self.plan, self.fleet = plan, fleet
         self.formation = plan.formation()
         self.recording = FormationRecording(self.formation)
-        self._events = EventQueue(plan.specification.events)
+        self._events = EventQueue(plan.events)
         self._leaving: list[asyncio.Task[None]] = []
         self._printed = 0
         self._states: States | None = None

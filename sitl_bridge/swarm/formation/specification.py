@@ -1,7 +1,7 @@
-"""The specification of a formation, and the checked plan computed from it.
+"""The ``formation:`` section of a scenario file, and the checked plan computed from it.
 
-Positions are m NED from the common origin, angles deg, times s since the formation's start.  A specification
-holds data only; the file reader has already inserted the content of referenced files.
+Positions are m NED from the common origin, angles deg, times s since the formation's start.  Files that the
+section names (offsets, the leader's CSV or plan, roles) are relative to the scenario's directory.
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import FieldError, UserError, about
 from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Seconds
+from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.simulation.events import affected_vehicles
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
+from sitl_bridge.swarm.formation.files import load_offsets, plan_positions, read_csv
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
 from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, FlownLeader, Follower, Leader
@@ -61,8 +64,8 @@ class Waypoint(BaseModel):
     hold: Seconds = Field(0.0, description="s of rest there; 0 for no stop")
 
 
-class LeaderMotion(BaseModel):
-    """Motion of the formation's centre along its path."""
+class PathSection(BaseModel):
+    """Path of the centre of the formation: one of waypoints, csv and plan; or flown by another program."""
 
     model_config = STRICT
 
@@ -70,26 +73,44 @@ class LeaderMotion(BaseModel):
     acceleration: Motion = Field(1.0, description="m/s^2, largest acceleration")
     yaw: Degrees | Literal["along"] = Field("along", description="deg, or along the path")
     turn_rate: Motion = Field(20.0, description="deg/s of a turn on the spot")
-
-
-class LeaderPathSpecification(LeaderMotion):
-    """Path of the formation's centre: waypoints, a trajectory, or none for an externally flown leader."""
-
-    model_config = ConfigDict(**STRICT, arbitrary_types_allowed=True)
-
-    waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS)
-    trajectory: Trajectory | None = Field(None, description="including its yaw")
-    flown: bool = Field(False, description="the leader is flown externally; the others follow its position")
+    waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS, description="in order")
+    csv: Path | None = Field(None, description="file with columns t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
+    plan: Path | None = Field(None, description="QGroundControl plan; its planned home is the origin")
+    flown: bool = Field(False, description="another program flies the leader; the others follow it")
 
     @model_validator(mode="after")
-    def _one_path(self) -> LeaderPathSpecification:
-        if sum((bool(self.waypoints), self.trajectory is not None, self.flown)) != 1:
-            raise ValueError("give exactly one of waypoints, trajectory and flown")
+    def _one_path(self) -> PathSection:
+        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None, self.flown)) != 1:
+            raise ValueError("takes one of waypoints, csv, plan and flown")
         return self
 
+    def trajectory(self, directory: Path) -> Trajectory:
+        """Return the path of the centre; for an externally flown leader, just the origin.
 
-class PatternSpecification(BaseModel):
-    """A pattern: a named one, or a user's own offsets."""
+        Raises:
+            UserError: for an invalid CSV file or plan.
+        """
+        if self.flown:
+            return stationary((0.0, 0.0, 0.0))
+        if self.csv is not None:
+            return read_csv(directory / self.csv)
+        waypoints = self.waypoints
+        if self.plan is not None:
+            waypoints = tuple(Waypoint(position=at) for at in plan_positions(directory / self.plan))
+            if len(waypoints) > MOST_WAYPOINTS:
+                raise UserError(f"{directory / self.plan}: has more than {MOST_WAYPOINTS} positions")
+        return path_through(
+            np.array([w.position for w in waypoints]),
+            speed=self.speed,
+            acceleration=self.acceleration,
+            holds=[w.hold for w in waypoints],
+            yaw=None if self.yaw == "along" else math.radians(self.yaw),
+            turn_rate=math.radians(self.turn_rate),
+        )
+
+
+class PatternSection(BaseModel):
+    """A pattern: a named one, or offsets, given here or in a file."""
 
     model_config = STRICT
 
@@ -99,45 +120,42 @@ class PatternSpecification(BaseModel):
     )
     spacing: Distance = Field(4.0, description="m, of a named pattern")
     name: str | None = Field(None, max_length=200, description="in reports; default: the pattern's")
+    file: Path | None = Field(None, description="CSV or YAML of offsets forward, right, down in m")
 
     @model_validator(mode="after")
-    def _one_pattern(self) -> PatternSpecification:
-        if (self.pattern is None) == (self.offsets is None):
-            raise ValueError("give either a pattern or offsets")
+    def _one_pattern(self) -> PatternSection:
+        if sum(given is not None for given in (self.pattern, self.offsets, self.file)) != 1:
+            raise ValueError("takes one of pattern, offsets and file")
         return self
 
     @property
     def label(self) -> str:
         """Name for reports."""
-        return self.name or self.pattern or "offsets"
+        return self.name or self.pattern or ("offsets" if self.file is None else str(self.file))
 
-    def slots(self, count: int) -> Floats:
+    def slots(self, count: int, directory: Path) -> Floats:
         """Return the slots (count, 3) m in the formation's frame.
 
         Raises:
-            UserError: for an unsuitable pattern or offsets.
+            UserError: for an unsuitable pattern or offsets, or a faulty file.
         """
         if self.pattern is not None:
             return pattern(self.pattern, count, self.spacing)
+        if self.file is not None:
+            return load_offsets(directory / self.file, count)
         slots = np.array(self.offsets, dtype=np.float64).reshape(-1, 3)
         if len(slots) != count:
             raise UserError(f"{len(slots)} offsets for {count} vehicles")
         return slots
 
 
-class MoveTiming(BaseModel):
-    """Time of a change of pattern."""
-
-    model_config = STRICT
+class MoveSection(PatternSection):
+    """A pattern and the time at which the formation changes to it."""
 
     at: Seconds = Field(description="s at which the move begins, or later if another is not over")
     duration: Annotated[Seconds, Field(gt=0.0)] | None = Field(
         None, description="s of the move; default: the shortest within the limits"
     )
-
-
-class MoveSpecification(PatternSpecification, MoveTiming):
-    """A pattern with its time."""
 
 
 class LeaderLossSpecification(BaseModel):
@@ -175,15 +193,18 @@ class LimitsSpecification(BaseModel):
     moves: MoveLimits = Field(MoveLimits(), description="between patterns")
 
 
-class RolesSpecification(BaseModel):
-    """A user's own roles, in place of those of the scheme."""
+class RolesSection(BaseModel):
+    """Custom roles: classes of a Python file, derived from Leader and Follower."""
 
     model_config = STRICT
 
-    leader: type[Leader] | None = None
-    follower: type[Follower] | None = None
+    file: Path = Field(description="Python file")
+    leader: str | None = Field(None, description="name of the leader's class; default: that of the scheme")
+    follower: str | None = Field(
+        None, description="name of the followers' class; default: that of the scheme"
+    )
     options: dict[str, float | int | str | bool] = Field(
-        default_factory=dict, description="arguments of the follower's class"
+        default_factory=dict, description="arguments of the followers' class"
     )
 
 
@@ -203,8 +224,8 @@ class QuickSpecification(BaseModel):
         return PointMass(self.position_gain, self.velocity_lag, self.max_speed, self.max_acceleration)
 
 
-class FormationSettings(BaseModel):
-    """Fields common to a formation's specification and its section of a scenario file."""
+class FormationSection(BaseModel):
+    """A formation: number of vehicles, the leader's path, patterns and scheme."""
 
     model_config = STRICT
 
@@ -221,19 +242,29 @@ class FormationSettings(BaseModel):
     limits: LimitsSpecification = Field(LimitsSpecification(), description="of the plan")
     duration: Seconds | None = Field(None, description="s; default: until path and moves are over")
     quick: QuickSpecification = Field(QuickSpecification(), description="point masses of simulate")
-
-
-class FormationSpecification(FormationSettings):
-    """A formation: number of vehicles, path, patterns, scheme."""
-
-    count: int = Field(ge=1, le=MOST_VEHICLES)
-    start: PatternSpecification = PatternSpecification(pattern="grid", spacing=3.0)
-    leader: LeaderPathSpecification
-    patterns: tuple[MoveSpecification, ...] = Field(min_length=1, max_length=1000)
-    roles: RolesSpecification | None = None
-    events: tuple[FormationEventSpecification, ...] = Field(
-        (), max_length=1000, description="of vehicles by number"
+    count: int | None = Field(
+        None, ge=1, le=MOST_VEHICLES, description="number of vehicles; default: that of the section vehicles"
     )
+    start: PatternSection = Field(
+        PatternSection(pattern="grid", spacing=3.0), description="slots in which the vehicles take off"
+    )
+    leader: PathSection = Field(description="path of the formation's centre")
+    patterns: tuple[MoveSection, ...] = Field(min_length=1, max_length=1000, description="patterns over time")
+    roles: RolesSection | None = Field(None, description="custom roles, in place of the scheme's")
+
+    def role_classes(self, directory: Path) -> tuple[type[Leader], type[Follower]]:
+        """Return the scheme's classes, or the user's; executes the user's file.
+
+        Raises:
+            UserError: if the file or a class is missing.
+        """
+        lead, follow = SCHEMES[self.scheme]
+        own = self.roles
+        if own is not None and own.leader is not None:
+            lead = load_class(directory / own.file, own.leader, Leader, "leader of a formation")
+        if own is not None and own.follower is not None:
+            follow = load_class(directory / own.file, own.follower, Follower, "follower of a formation")
+        return lead, follow
 
 
 @dataclass(frozen=True)
@@ -241,7 +272,8 @@ class FormationPlan:
     """A checked formation, ready for any fleet.
 
     Attributes:
-        specification: its specification.
+        specification: its section of the scenario.
+        roles: classes of the leader and of the followers.
         radio: between the vehicles.
         path: of the centre.
         heading: rad of the formation's frame, None if it turns with the path.
@@ -249,9 +281,11 @@ class FormationPlan:
         limits: of the show.
         seed: of the run.
         duration: s.
+        events: of vehicles by number.
     """
 
-    specification: FormationSpecification
+    specification: FormationSection
+    roles: tuple[type[Leader], type[Follower]]
     radio: RadioSpecification
     path: Trajectory
     heading: float | None
@@ -259,13 +293,14 @@ class FormationPlan:
     limits: Limits
     seed: int
     duration: float
+    events: tuple[FormationEventSpecification, ...] = ()
 
     def with_events(self, events: Iterable[AnyFormationEvent], names: Sequence[str]) -> FormationPlan:
         """Return the same plan with other events, whose vehicles are given by number or by ``names``."""
         numbered = [
             event.model_copy(update={"vehicles": tuple(affected_vehicles(event, names))}) for event in events
         ]
-        return replace(self, specification=self.specification.model_copy(update={"events": tuple(numbered)}))
+        return replace(self, events=tuple(numbered))
 
     @property
     def places(self) -> Floats:
@@ -277,13 +312,18 @@ class FormationPlan:
     def formation(self) -> Formation:
         """Return the formation, not started."""
         made = self.specification
-        leader, follower = _roles(made, self.path, self.heading)
+        lead, follow = self.roles
+        try:
+            leader = FlownLeader(self.heading) if made.leader.flown else lead(self.path, self.heading)
+            follower = follow(**({} if made.roles is None else made.roles.options))
+        except TypeError as error:
+            raise UserError(f"invalid arguments of the formation's roles: {error}") from error
         return Formation(
             self.choreography,
             leader,
             follower,
             topology=self.radio.topology(GRAPH),
-            radio=self.radio.radio(made.count, BEACON, self.seed),
+            radio=self.radio.radio(self.choreography.count, BEACON, self.seed),
             behaviour=self._behaviour(),
         )
 
@@ -328,64 +368,49 @@ def _leader_timeout(radio: RadioSpecification, choreography: Choreography) -> fl
     return max(1.0, far * (radio.delay + tries / radio.rate) + row / radio.rate)
 
 
-def _roles(made: FormationSpecification, path: Trajectory, heading: float | None) -> tuple[Leader, Follower]:
-    lead, follow = SCHEMES[made.scheme]
-    options: dict[str, Any] = {}
-    if made.roles is not None:
-        options = made.roles.options
-        if made.roles.leader is not None:
-            lead = made.roles.leader
-        if made.roles.follower is not None:
-            follow = made.roles.follower
-    try:
-        leader = FlownLeader(heading) if made.leader.flown else lead(path, heading)
-        return leader, follow(**options)
-    except TypeError as error:
-        raise UserError(f"invalid arguments of the formation's roles: {error}") from error
-
-
 def plan_formation(
-    made: FormationSpecification, radio: RadioSpecification | None = None, seed: int = 0
+    made: FormationSection,
+    count: int,
+    directory: Path,
+    radio: RadioSpecification | None = None,
+    seed: int = 0,
 ) -> FormationPlan:
     """Plan a formation and check the plan.
 
     Args:
-        made: the specification.
+        made: its section of the scenario.
+        count: of vehicles.
+        directory: to which the files are relative.
         radio: between the vehicles; a perfect one by default.
         seed: of its losses.
 
     Raises:
         UnsafeShowError: for a plan that violates its limits, with place and time.
-        UserError: for unsuitable patterns or paths.
+        UserError: for unsuitable patterns, paths or files.
     """
-    for i, event in enumerate(made.events):
-        for vehicle in event.vehicles:
-            if not isinstance(vehicle, int) or not 0 <= vehicle < made.count:
-                last = made.count - 1
-                raise FieldError(
-                    ("events", i), f"there is no vehicle {vehicle!r}; they are numbered 0 to {last}"
-                )
+    with about("roles"):
+        roles = made.role_classes(directory)
     with about("leader"):
-        path = leader_path(made.leader)
+        path = made.leader.trajectory(directory)
     heading = None if made.heading == "leader" else math.radians(made.heading)
     bounds = made.limits
     moves = Limits(bounds.separation, bounds.moves.speed, bounds.moves.acceleration)
     with about("start"):
-        choreography = Choreography(made.start.slots(made.count), moves)
+        choreography = Choreography(made.start.slots(count, directory), moves)
     for i, move in enumerate(made.patterns):
         with about("patterns", i):
             choreography.add(
                 move.label,
-                move.slots(made.count),
+                move.slots(count, directory),
                 round(1e6 * move.at),
                 duration=None if move.duration is None else round(1e6 * move.duration),
             )
     over = max(path.duration, choreography.moves[-1].over * 1e-6) + SETTLING
     duration = over if made.duration is None else made.duration
-    if over * made.count > MAX_VEHICLE_SECONDS:
+    if over * count > MAX_VEHICLE_SECONDS:
         raise FieldError(
             ("leader",),
-            f"{made.count} vehicles for {over:.0f} s exceed the limit of a plan,"
+            f"{count} vehicles for {over:.0f} s exceed the limit of a plan,"
             f" {MAX_VEHICLE_SECONDS:.0f} vehicle seconds",
         )
     radio = radio or RadioSpecification()
@@ -394,20 +419,4 @@ def plan_formation(
     limits = Limits(bounds.separation, bounds.speed, bounds.acceleration, bounds.height)
     if not made.leader.flown:
         choreography.check(path, heading, limits, min(duration, over))
-    return FormationPlan(made, radio, path, heading, choreography, limits, seed, duration)
-
-
-def leader_path(made: LeaderPathSpecification) -> Trajectory:
-    """Return the path of the centre; for an externally flown leader, just the origin."""
-    if made.flown:
-        return stationary((0.0, 0.0, 0.0))
-    if made.trajectory is not None:
-        return made.trajectory
-    return path_through(
-        np.array([w.position for w in made.waypoints]),
-        speed=made.speed,
-        acceleration=made.acceleration,
-        holds=[w.hold for w in made.waypoints],
-        yaw=None if made.yaw == "along" else math.radians(made.yaw),
-        turn_rate=math.radians(made.turn_rate),
-    )
+    return FormationPlan(made, roles, radio, path, heading, choreography, limits, seed, duration)
