@@ -28,12 +28,10 @@ from sitl_bridge.autopilot.commander_data import (
     SystemStatus,
     VehicleFacts,
 )
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_mode_manager import FlightModeManager
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.home_position import HomePosition
-from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
 from sitl_bridge.autopilot.modes.payload_control import REGIONS, TRIGGERS
 from sitl_bridge.autopilot.modes.tasks.orbit import LEAST_RADIUS, UNCHANGED, Circle
@@ -43,6 +41,7 @@ from sitl_bridge.autopilot.safety.condition_monitor import TEXTS, ConditionMonit
 from sitl_bridge.autopilot.safety.failsafe import AutoDisarm
 from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.autopilot.safety.plans import Plans
+from sitl_bridge.autopilot.vehicle_part import Vehicle
 
 CHECK_PERIOD = 100_000
 """us between arming checks (Commander.cpp runs them at 10 Hz)."""
@@ -104,21 +103,19 @@ class Commander:
     def _connect(self) -> None:
         """Make the parts of the vehicle's flight: modes, home, plans, monitoring, failsafes."""
         values = self._values
-        self.state = EstimatedState()
-        self.land = LandDetector(values)
-        self._modes = FlightModeManager(values, self.state, self.land, self.send_text)
+        vehicle = Vehicle(values, self.send_text)
+        self.state, self.land = vehicle.state, vehicle.land
+        self._modes = FlightModeManager(vehicle)
         self.navigator = self._modes.navigator
         self.sticks = self._modes.sticks
         self.orbit, self.follow = self._modes.orbit, self._modes.follow
         self.reached = self.navigator.flight.reached
         self._geofence = Geofence(values)
-        self._plans = Plans(values, self.state, self.land, self.navigator, self._geofence, self.send_text)
-        self._home = HomePosition(values, self.state, self._home_changed)
+        self._plans = Plans(vehicle, self.navigator, self._geofence)
+        self._home = HomePosition(vehicle, self._home_changed)
         self.navigator.flight.set_home = self._set_home_by_item
-        self._monitor = ConditionMonitor(
-            values, self.state, self.sticks, self._modes.offboard, self._geofence, self.send_text
-        )
-        self._failsafe = failsafe.Failsafe(values, self.send_text)
+        self._monitor = ConditionMonitor(vehicle, self.sticks, self._modes.offboard, self._geofence)
+        self._failsafe = failsafe.Failsafe(vehicle)
         self._auto_disarm = AutoDisarm(values)
 
     # ------------------------------------------------------------------ read by telemetry

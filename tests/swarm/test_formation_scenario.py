@@ -60,7 +60,7 @@ def test_a_formation_without_count_is_of_all_vehicles(tmp_path: Path) -> None:
     both = ("seed: 3", "seed: 3\nvehicles: [{airframe: iris}, {airframe: iris_rtk, count: 3}]")
     file = scenario(tmp_path, both, ("  count: 4\n", ""))
     plan = load_formation(file)
-    assert (plan.seed, plan.specification.count) == (3, 4)
+    assert (plan.seed, plan.choreography.count) == (3, 4)
     assert load_formation(scenario(tmp_path, ("seed: 3", "seed: 3\nvehicles: [{airframe: iris}]"))).seed == 3
     with pytest.raises(
         ConfigurationError, match=r"formation.count: has 3 vehicles, but the section vehicles has 4"

@@ -6,13 +6,10 @@ The commander selects the mode.  The name is PX4's (FlightModeManager).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
-from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask
 from sitl_bridge.autopilot.modes.tasks.follow import FollowTask
@@ -26,6 +23,7 @@ from sitl_bridge.autopilot.modes.tasks.orbit import OrbitTask
 from sitl_bridge.autopilot.modes.tasks.sticks import Sticks, StickTask
 from sitl_bridge.autopilot.records import IDLE
 from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 
 DISARMED, SPOOL_UP, READY, RAMP_UP, FLIGHT = 1, 2, 3, 4, 5
@@ -96,14 +94,8 @@ OWN_TASKS = frozenset({flight_modes.ORBIT, flight_modes.DESCEND, flight_modes.AU
 """Automatic modes that do not use the navigator's target."""
 
 
-class FlightModeManager:
+class FlightModeManager(VehiclePart):
     """Runs the active mode of one vehicle.
-
-    Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        land: land detector.
-        send_text: sends a status text (severity, text).
 
     Attributes:
         output: setpoint for the controller.
@@ -114,26 +106,18 @@ class FlightModeManager:
         follow: task of Follow mode.
     """
 
-    def __init__(
-        self,
-        values: dict[str, float],
-        state: EstimatedState,
-        land: LandDetector,
-        send_text: Callable[[int, str], None],
-    ) -> None:
-        self._values = values
-        self._state = state
-        self._land = land
-        self.output = Output()
-        self.navigator = Navigator(values, state, land, send_text)
+    def __init__(self, vehicle: Vehicle) -> None:
+        super().__init__(vehicle)
+        self.output = vehicle.output
+        self.navigator = Navigator(vehicle)
         self.sticks = Sticks()
         self.offboard = OffboardSignal()
-        self._takeoff = Takeoff(values)
+        self._takeoff = Takeoff(vehicle.values)
         self._blind_descent = BlindDescent()
-        self._automatic = AutomaticTask(values, state, land, self.output)
-        self._stick_task = StickTask(values, state, land, self.output, self.sticks)
-        self.orbit = OrbitTask(values, state, self.output, self._automatic)
-        self.follow = FollowTask(values, state, self.output, self._automatic)
+        self._automatic = AutomaticTask(vehicle)
+        self._stick_task = StickTask(vehicle, self.sticks)
+        self.orbit = OrbitTask(vehicle, self._automatic)
+        self.follow = FollowTask(vehicle, self._automatic)
         self._wants_takeoff = False
         self._flown: Mode | None = None
 

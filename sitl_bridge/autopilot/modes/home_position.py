@@ -5,28 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.mission_items import MissionItem
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 
 HOME_MOVED = 1.0
 """Distance that a disarmed vehicle must move before home is updated, m (kMinHomePositionChangeEPH)."""
 
 
-class HomePosition:
+class HomePosition(VehiclePart):
     """Home of one vehicle.
 
     Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
+        vehicle: what the parts of its flight share.
         changed: called after each change.
 
     Attributes:
         place: deg latitude, deg longitude, m above mean sea level; None if unknown.
     """
 
-    def __init__(self, values: dict[str, float], state: EstimatedState, changed: Callable[[], None]) -> None:
-        self._values = values
-        self._state = state
+    def __init__(self, vehicle: Vehicle, changed: Callable[[], None]) -> None:
+        super().__init__(vehicle)
         self._changed = changed
         self.place: tuple[float, float, float] | None = None
         self._given = False

@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
-from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_items import (
     DELAY,
     DO_CHANGE_SPEED,
@@ -34,6 +32,7 @@ from sitl_bridge.autopilot.modes.mission_items import (
 )
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.base.rotations import wrap_angle
 
 # --- present step of the current item (PX4: work items)
@@ -45,15 +44,12 @@ def _seconds(item: MissionItem) -> float:
     return item.param1 if item.param1 > 0.0 else 0.0
 
 
-class MissionFlight:
+class MissionFlight(VehiclePart):
     """The mission of one vehicle and its progress.
 
     Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        land: land detector.
+        vehicle: what the parts of its flight share.
         target: position target, set from the mission.
-        send_text: sends a status text (severity, text).
         payload: takes commands for cameras and gimbals, MAV_CMD and seven parameters.
 
     Attributes:
@@ -69,19 +65,10 @@ class MissionFlight:
     """
 
     def __init__(
-        self,
-        values: dict[str, float],
-        state: EstimatedState,
-        land: LandDetector,
-        target: PositionTarget,
-        send_text: Callable[[int, str], None],
-        payload: Callable[[int, Sequence[float]], None] = lambda _command, _params: None,
+        self, vehicle: Vehicle, target: PositionTarget, payload: Callable[[int, Sequence[float]], None]
     ) -> None:
-        self._values = values
-        self._state = state
-        self._land = land
+        super().__init__(vehicle)
         self._target = target
-        self._send_text = send_text
         self._payload = payload
         self.items: tuple[MissionItem, ...] = ()
         self.current = 0

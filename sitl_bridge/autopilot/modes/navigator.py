@@ -7,17 +7,15 @@ multirotor.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
-from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
 from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
 
 NAN = math.nan
@@ -26,14 +24,8 @@ NAN = math.nan
 CLIMB, MOVE, DESCEND, WAIT, TOUCH_DOWN, DONE = range(6)
 
 
-class Navigator:
+class Navigator(VehiclePart):
     """The navigator of one vehicle.
-
-    Args:
-        values: parameter values.
-        state: estimated state of the vehicle, updated by the commander.
-        land: land detector.
-        send_text: sends a status text (severity, text).
 
     Attributes:
         target: position target.
@@ -44,17 +36,8 @@ class Navigator:
         flight: mission execution.
     """
 
-    def __init__(
-        self,
-        values: dict[str, float],
-        state: EstimatedState,
-        land: LandDetector,
-        send_text: Callable[[int, str], None],
-    ) -> None:
-        self._values = values
-        self._state = state
-        self._land = land
-        self._send_text = send_text
+    def __init__(self, vehicle: Vehicle) -> None:
+        super().__init__(vehicle)
         self.target = PositionTarget()
         self.home: tuple[float, float, float] | None = None
         self.requested_mode: Mode | None = None
@@ -68,8 +51,8 @@ class Navigator:
         self._return_altitude = 0.0
         self._destination = (0.0, 0.0, 0.0)
         self._mission_landing = False
-        self.payload = PayloadControl(state)
-        self.flight = MissionFlight(values, state, land, self.target, send_text, self.payload.command)
+        self.payload = PayloadControl(vehicle.state)
+        self.flight = MissionFlight(vehicle, self.target, self.payload.command)
 
     # ------------------------------------------------------------------ modes
 

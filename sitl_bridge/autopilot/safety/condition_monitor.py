@@ -6,10 +6,9 @@ failsafe.py and arming_checks.py decide the reaction.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, EMERGENCY, INFO, WARNING
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.tasks.offboard_setpoints import OffboardSignal
@@ -17,6 +16,7 @@ from sitl_bridge.autopilot.modes.tasks.sticks import Sticks
 from sitl_bridge.autopilot.safety.arming_checks import Accuracy, missing_needs
 from sitl_bridge.autopilot.safety.failsafe import FailsafeConditions
 from sitl_bridge.autopilot.safety.geofence import Geofence
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 
 LOW, CRITICALLY_LOW, EMPTY = 1, 2, 3
 """battery_status.warning."""
@@ -55,36 +55,26 @@ here."""
 Home = tuple[float, float, float] | None
 
 
-class ConditionMonitor:
+class ConditionMonitor(VehiclePart):
     """Detects the failsafe conditions of one vehicle.
 
     Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
+        vehicle: what the parts of its flight share.
         sticks: stick positions.
         offboard: the offboard signal.
         geofence: the vehicle's geofence.
-        send_text: sends a status text (severity, text).
 
     Attributes:
         conditions: the present conditions.
     """
 
     def __init__(
-        self,
-        values: dict[str, float],
-        state: EstimatedState,
-        sticks: Sticks,
-        offboard: OffboardSignal,
-        geofence: Geofence,
-        send_text: Callable[[int, str], None],
+        self, vehicle: Vehicle, sticks: Sticks, offboard: OffboardSignal, geofence: Geofence
     ) -> None:
-        self._values = values
-        self._state = state
+        super().__init__(vehicle)
         self._sticks = sticks
         self._offboard = offboard
         self._geofence = geofence
-        self._send_text = send_text
         self.conditions = FailsafeConditions(missing=~0)
         self._accuracy = Accuracy()
         self._had_sticks = False

@@ -6,12 +6,12 @@ or landing the vehicle holds for COM_FAIL_ACT_T, so that a pilot can take over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, WARNING
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 
 # --- actions; those further down win
 NONE, WARN, TO_POSITION, TO_ALTITUDE, TO_STABILIZED, HOLD, RETURN, LAND, DESCEND, DISARM, TERMINATE = range(
@@ -103,12 +103,8 @@ def can_run(mode: Mode, missing: int) -> bool:
     return not mode.needs & missing & MODE_REQUIREMENTS
 
 
-class Failsafe:
+class Failsafe(VehiclePart):
     """The failsafes of one vehicle.
-
-    Args:
-        values: parameter values.
-        send_text: sends a status text (severity, text).
 
     Attributes:
         action: the present action.
@@ -116,15 +112,14 @@ class Failsafe:
         takeover: whether a pilot took over from a failsafe.
     """
 
-    def __init__(self, values: dict[str, float], send_text: Callable[[int, str], None]) -> None:
-        self._values = values
-        self._send_text = send_text
+    def __init__(self, vehicle: Vehicle) -> None:
+        super().__init__(vehicle)
         self.action = NONE
         self.cause = ""
         self.takeover = False
         self._reactions: dict[str, Reaction] = {}
         self._delay = 0.0
-        self._start_delay = values["COM_FAIL_ACT_T"]
+        self._start_delay = self._values["COM_FAIL_ACT_T"]
         self._configured = self._start_delay
         self._armed = False
         self._intended: Mode = flight_modes.AUTO_LOITER

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sitl_bridge.autopilot.commander_data import CRITICAL
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import mission_items
-from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.mission_items import (
     CONDITION_DELAY,
     CONDITION_DISTANCE,
@@ -28,6 +26,7 @@ from sitl_bridge.autopilot.modes.mission_items import (
 )
 from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.safety.geofence import Area, Geofence, read_areas
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
 
 
@@ -142,16 +141,13 @@ def _check_fence(
 Home = tuple[float, float, float] | None
 
 
-class Plans:
+class Plans(VehiclePart):
     """The plans of one vehicle.
 
     Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        land: land detector.
+        vehicle: what the parts of its flight share.
         navigator: flies the mission and uses the rally points.
         geofence: checks positions against the fence.
-        send_text: sends a status text (severity, text).
 
     Attributes:
         fence: items of the geofence.
@@ -160,21 +156,10 @@ class Plans:
         mission_problem: reason why the mission is infeasible; None if feasible or empty.
     """
 
-    def __init__(
-        self,
-        values: dict[str, float],
-        state: EstimatedState,
-        land: LandDetector,
-        navigator: Navigator,
-        geofence: Geofence,
-        send_text: Callable[[int, str], None],
-    ) -> None:
-        self._values = values
-        self._state = state
-        self._land = land
+    def __init__(self, vehicle: Vehicle, navigator: Navigator, geofence: Geofence) -> None:
+        super().__init__(vehicle)
         self._navigator = navigator
         self._geofence = geofence
-        self._send_text = send_text
         self.fence: tuple[MissionItem, ...] = ()
         self.rally: tuple[MissionItem, ...] = ()
         self.mission_valid = False

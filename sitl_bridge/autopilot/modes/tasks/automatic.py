@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.position_target import GROUND, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import IDLE as STAY
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 from sitl_bridge.autopilot.modes.smooth_motion import Heading, MovingSetpoint, brake_speed
 from sitl_bridge.autopilot.records import IDLE, POSITION, TRAJECTORY
-from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 
 MIN_LOOK_AHEAD = 5.0
@@ -31,14 +29,8 @@ CONTINUATION_DISTANCE = 1.0
 """Largest distance to the previous setpoint for continuing from it, m."""
 
 
-class AutomaticTask:
+class AutomaticTask(VehiclePart):
     """Flies one vehicle to a target.
-
-    Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        land: land detector.
-        output: the setpoint; a new motion continues from its last values.
 
     Attributes:
         trajectory: position setpoint that moves along the path.
@@ -46,13 +38,8 @@ class AutomaticTask:
         wants_takeoff: whether the target is above the vehicle on the ground.
     """
 
-    def __init__(
-        self, values: dict[str, float], state: EstimatedState, land: LandDetector, output: Output
-    ) -> None:
-        self._values = values
-        self._state = state
-        self._land = land
-        self._output = output
+    def __init__(self, vehicle: Vehicle) -> None:
+        super().__init__(vehicle)
         self.trajectory = MovingSetpoint()
         self.heading = Heading()
         self.wants_takeoff = False
@@ -306,22 +293,16 @@ class AutomaticTask:
                 output.vx = output.vy = output.ax = output.ay = 0.0
 
 
-class TrajectoryTask:
+class TrajectoryTask(VehiclePart):
     """Base of tasks that move the trajectory and heading of :class:`AutomaticTask` in their own way.
 
     Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        output: the setpoint.
+        vehicle: what the parts of its flight share.
         automatic: the task whose trajectory and heading are continued.
     """
 
-    def __init__(
-        self, values: dict[str, float], state: EstimatedState, output: Output, automatic: AutomaticTask
-    ) -> None:
-        self._values = values
-        self._state = state
-        self._output = output
+    def __init__(self, vehicle: Vehicle, automatic: AutomaticTask) -> None:
+        super().__init__(vehicle)
         self._automatic = automatic
 
     def _write_output(self, yaw_rate: float = math.nan) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
-from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.autopilot.vehicle_part import Vehicle
 from sitl_bridge.base.rotations import wrap_angle
 
 TARGET_TIMEOUT = 3.0
@@ -44,19 +43,10 @@ class FollowTarget:
 
 
 class FollowTask(TrajectoryTask):
-    """Follows a target with one vehicle.
+    """Follows a target with one vehicle."""
 
-    Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        output: the setpoint.
-        automatic: the task whose trajectory and heading are continued.
-    """
-
-    def __init__(
-        self, values: dict[str, float], state: EstimatedState, output: Output, automatic: AutomaticTask
-    ) -> None:
-        super().__init__(values, state, output, automatic)
+    def __init__(self, vehicle: Vehicle, automatic: AutomaticTask) -> None:
+        super().__init__(vehicle, automatic)
         self._target: FollowTarget | None = None
         self._course = 0.0
         self._angle = math.nan

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
-from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.autopilot.vehicle_part import Vehicle
 from sitl_bridge.base.rotations import wrap_angle
 
 CENTRE, INITIAL, UNCONTROLLED, TANGENT, STICKS, UNCHANGED = range(6)
@@ -55,21 +54,13 @@ class Circle:
 class OrbitTask(TrajectoryTask):
     """Flies one vehicle around a centre.
 
-    Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        output: the setpoint.
-        automatic: the task whose trajectory and heading are continued.
-
     Attributes:
         circle: the circle to fly.
         circling: whether the vehicle has reached the circle.
     """
 
-    def __init__(
-        self, values: dict[str, float], state: EstimatedState, output: Output, automatic: AutomaticTask
-    ) -> None:
-        super().__init__(values, state, output, automatic)
+    def __init__(self, vehicle: Vehicle, automatic: AutomaticTask) -> None:
+        super().__init__(vehicle, automatic)
         self.circle = Circle(0.0, 0.0, 0.0, LEAST_RADIUS, 1.0)
         self.circling = False
         self._angle = 0.0

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.estimate import EstimatedState
-from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.modes.smooth_motion import MovingSetpoint
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, POSITION, TRAJECTORY
-from sitl_bridge.autopilot.setpoint_output import Output
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.rotations import wrap_angle
 
@@ -85,32 +83,19 @@ def tilted(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, 
     return c * w, c * x - s * y, c * y + s * x, s * w
 
 
-class StickTask:
+class StickTask(VehiclePart):
     """Flies one vehicle from the sticks.
 
     Args:
-        values: parameter values.
-        state: estimated state of the vehicle.
-        land: land detector.
-        output: the setpoint.
+        vehicle: what the parts of its flight share.
         sticks: stick positions.
 
     Attributes:
         wants_takeoff: whether the throttle requests a take-off.
     """
 
-    def __init__(
-        self,
-        values: dict[str, float],
-        state: EstimatedState,
-        land: LandDetector,
-        output: Output,
-        sticks: Sticks,
-    ) -> None:
-        self._values = values
-        self._state = state
-        self._land = land
-        self._output = output
+    def __init__(self, vehicle: Vehicle, sticks: Sticks) -> None:
+        super().__init__(vehicle)
         self._sticks = sticks
         self._trajectory = MovingSetpoint()
         self._yaw = math.nan
