@@ -44,11 +44,12 @@ class Finding:
     text: str
 
 
-def _python() -> Finding:
+def check_python() -> Finding:
+    """The version of Python."""
     return Finding("Python", "ok", f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
-def _packages() -> Finding:
+def check_packages() -> Finding:
     """Whether every required package is installed in a suitable version."""
     required = [Requirement(text) for text in requires("sitl-bridge") or []]
     required = [
@@ -68,7 +69,7 @@ def _packages() -> Finding:
     return Finding("packages", "ok", f"all {len(required)}")
 
 
-def _kernels() -> Finding:
+def check_kernels() -> Finding:
     """Which parts of the compiled code of this version are cached."""
     missing = [part.name for part in PARTS if not part.cached]
     if not missing:
@@ -77,7 +78,8 @@ def _kernels() -> Finding:
     return Finding("compiled code", "note", f"{done}; compiled at first use, or now by: sitl-bridge warm")
 
 
-def _px4() -> Finding:
+def check_px4() -> Finding:
+    """Which PX4 flights use, if any."""
     try:
         autopilot = choose_autopilot()
     except UserError as error:
@@ -90,7 +92,8 @@ def _px4() -> Finding:
     return Finding("PX4", "ok", place)
 
 
-def _instance() -> Finding:
+def check_instance() -> Finding:
+    """Whether PX4 instance 0 is free."""
     user, stale = user_of_instance(0), stale_processes(0)
     if user:
         return Finding("PX4's instance 0", "taken", f"in use by {user}; {OTHER_INSTANCE}")
@@ -101,7 +104,8 @@ def _instance() -> Finding:
     return Finding("PX4's instance 0", "ok", "free")
 
 
-def _tcp_port() -> Finding:
+def check_tcp_port() -> Finding:
+    """Whether the first port of simulators is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -112,7 +116,8 @@ def _tcp_port() -> Finding:
     return Finding(f"TCP port {FIRST_PORT}", "ok", "free")
 
 
-def _udp_ports() -> list[Finding]:
+def check_udp_ports() -> list[Finding]:
+    """Whether the ports of MAVLink links are free."""
     findings = []
     for port, purpose in UDP_PORTS.items():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -126,7 +131,8 @@ def _udp_ports() -> list[Finding]:
     return findings
 
 
-def _docker() -> Finding:
+def check_docker() -> Finding:
+    """Whether docker's client reaches an engine."""
     if shutil.which("docker"):
         if _docker_answers():
             return Finding("docker", "ok", "client and engine")
@@ -145,7 +151,8 @@ def _docker_answers() -> bool:
 
 def examine() -> list[Finding]:
     """Check everything that a flight needs."""
-    return [_python(), _packages(), _kernels(), _px4(), _instance(), _tcp_port(), *_udp_ports(), _docker()]
+    checks = (check_python, check_packages, check_kernels, check_px4, check_instance, check_tcp_port)
+    return [*(check() for check in checks), *check_udp_ports(), check_docker()]
 
 
 def doctor(

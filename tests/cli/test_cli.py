@@ -184,9 +184,9 @@ def test_the_doctor_tells_a_package_that_is_absent_or_of_a_version_that_does_not
             raise metadata.PackageNotFoundError
         return "1.0" if name == "mavsdk" else metadata.version(name)
 
-    assert doctor._packages().grade == "ok"
+    assert doctor.check_packages().grade == "ok"
     monkeypatch.setattr(doctor, "version", version)
-    finding = doctor._packages()
+    finding = doctor.check_packages()
     assert finding.grade == "missing"
     assert "pyulog is not installed" in finding.text
     assert "mavsdk 1.0 is installed, mavsdk" in finding.text
@@ -195,7 +195,7 @@ def test_the_doctor_tells_a_package_that_is_absent_or_of_a_version_that_does_not
 def test_the_doctor_says_which_parts_are_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     for part in PARTS:
-        finding = doctor._kernels()
+        finding = doctor.check_kernels()
         assert finding.grade == "note"
         assert part.name in finding.text
         assert "sitl-bridge warm" in finding.text
@@ -208,7 +208,7 @@ def test_the_doctor_says_which_parts_are_compiled(monkeypatch: pytest.MonkeyPatc
         assert not part.cached
         (kernels / f"{part.file.stem}.{part.kernel}-343.py311.nbi").touch()
         assert part.cached
-    assert doctor._kernels().grade == "ok"
+    assert doctor.check_kernels().grade == "ok"
 
 
 def test_the_doctor_does_not_ask_for_px4_where_the_built_in_stack_flies(
@@ -216,12 +216,12 @@ def test_the_doctor_does_not_ask_for_px4_where_the_built_in_stack_flies(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PX4_DIR", raising=False)
-    finding = doctor._px4()
+    finding = doctor.check_px4()
     if finding.grade != "ok":  # /opt/px4 holds one
         assert finding.grade == "note"
         assert "built-in flight stack is used instead" in finding.text
     monkeypatch.setenv("PX4_DIR", str(tmp_path))
-    assert doctor._px4().grade == "missing"
+    assert doctor.check_px4().grade == "missing"
 
 
 def test_the_doctor_says_taken_of_what_is_taken_and_whether_dockers_engine_answers(
@@ -231,11 +231,11 @@ def test_the_doctor_says_taken_of_what_is_taken_and_whether_dockers_engine_answe
         holder.bind(("127.0.0.1", free_port()))
         holder.listen()
         monkeypatch.setattr(doctor, "FIRST_PORT", holder.getsockname()[1])
-        finding = doctor._tcp_port()
+        finding = doctor.check_tcp_port()
     assert finding.grade == "taken"
     assert f"(pid {os.getpid()})" in finding.text
     monkeypatch.setattr(doctor, "user_of_instance", lambda _: "a running flight (pid 7, started 09:00:00)")
-    finding = doctor._instance()
+    finding = doctor.check_instance()
     assert finding.grade == "taken"
     assert "in use by a running flight (pid 7" in finding.text
     assert "kill" not in finding.text
@@ -244,7 +244,7 @@ def test_the_doctor_says_taken_of_what_is_taken_and_whether_dockers_engine_answe
         client.write_text(f"#!/bin/sh\nexit {status}\n")
         client.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        assert doctor._docker().grade == grade
+        assert doctor.check_docker().grade == grade
 
 
 def test_the_doctor_names_what_it_looked_at() -> None:

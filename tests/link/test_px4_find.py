@@ -96,7 +96,7 @@ def test_build_without_the_modules_of_simulation_is_refused_by_name(
     with pytest.raises(UserError, match=f"was built without {left_out}, .* CONFIG_COMMON_SIMULATION=y"):
         find_px4(root)
     monkeypatch.setenv("PX4_DIR", str(root))
-    finding = doctor._px4()
+    finding = doctor.check_px4()
     assert finding.grade == "missing"
     assert f"was built without {left_out}" in finding.text
 
@@ -137,5 +137,5 @@ def test_the_layout_of_the_debian_package_is_found_with_its_version(
     monkeypatch.delenv("PATH")
     found = find_px4()
     assert (found.root, found.version) == (package, "v1.16.0")
-    finding = doctor._px4()
+    finding = doctor.check_px4()
     assert (finding.grade, finding.text) == ("ok", f"v1.16.0 in {package}")

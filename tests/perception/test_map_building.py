@@ -84,7 +84,7 @@ def test_pyoctomap_reads_every_cell_of_the_octree(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     built.log_odds = rng.choice(np.array([np.nan, -1.0, 1.0], np.float32), (24, 17, 9), p=[0.2, 0.5, 0.3])
     built.log_odds[:8, :8, :8] = -1.0  # eight equal cells are one node
-    built._first = np.array([-5, 3, -20])
+    built.first = np.array([-5, 3, -20])
     tree = pyoctomap.OcTree(0.25)
     assert tree.readBinary(str(built.save(tmp_path / "map.bt")))
     for kind, expected in ((built.free, False), (built.occupied, True)):
@@ -102,7 +102,7 @@ def test_pyoctomap_reads_the_log_odds_of_every_cell(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     built.log_odds = rng.choice(np.array([np.nan, -1.0, 0.5, 2.25], np.float32), (24, 17, 9))
     built.log_odds[:8, :8, :8] = -1.0  # blocks of equal cells are one node
-    built._first = np.array([-5, 3, -20])
+    built.first = np.array([-5, 3, -20])
     tree = pyoctomap.OcTree(0.25).read(str(built.save(tmp_path / "map.ot")))
     known = ~built.unknown
     for (north, east, down), value in zip(built.centers(known), built.log_odds[known], strict=True):

@@ -27,7 +27,7 @@ Boxes = list[tuple[tuple[float, float, float], tuple[float, float, float]]]
 def map_with(boxes: Boxes, time: float = 0.0) -> planning.OccupancyMap:
     """A map of a free world with boxes in it."""
     made = planning.OccupancyMap(CELL)
-    made._first = np.rint(LOW / CELL).astype(np.int64)
+    made.first = np.rint(LOW / CELL).astype(np.int64)
     made.log_odds = np.full(SHAPE, -2.0, np.float32)
     centers = made.centers(made.free).reshape(*SHAPE, 3)
     for low, high in boxes:

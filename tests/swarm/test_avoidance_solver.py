@@ -228,12 +228,12 @@ def test_the_condensed_program_is_the_sparse_one(record: Any) -> None:
         case.step(0.3)
     solver = case.solver
     solver.linearise(case.state, *case.rest(), 0.0)
-    a, b, d = solver._by_state, solver._by_input, solver._deviation
+    a, b, d = solver.by_state, solver.by_input, solver.deviation
     size = INPUTS * N
     hessian = scipy.linalg.block_diag(
-        *solver._state_hessian[1:], np.kron(np.eye(N), np.diag(record[0]["input_weight"]))
+        *solver.state_hessian[1:], np.kron(np.eye(N), np.diag(record[0]["input_weight"]))
     )
-    linear = np.concatenate([solver._state_gradient[1:].ravel(), solver._input_gradient.ravel()])
+    linear = np.concatenate([solver.state_gradient[1:].ravel(), solver.input_gradient.ravel()])
     equality, offset = np.zeros((STATES * N, len(linear))), np.zeros(STATES * N)
     for k in range(N):
         rows = slice(STATES * k, STATES * (k + 1))
@@ -254,7 +254,7 @@ def test_the_solved_program_is_scipys() -> None:
     case = problem(blind, neighbours(((1.4, 0.1, 0.0), (0.0, 0.0, 0.0))))
     solver = case.solver
     solver.linearise(case.state, *case.rest(), 0.0)
-    found = solver._solve()
+    found = solver.solve()
     assert isinstance(found, np.ndarray)
     assert solver.active > 0
     assert solver.slack < 1e-6
@@ -280,7 +280,7 @@ def test_the_solved_program_is_scipys() -> None:
 
 def test_repeated_steps_end_in_a_solution_of_the_nonlinear_problem(record: Any) -> None:
     case = problem(record, neighbours(((2.0, 0.3, 0.0), (-0.5, 0.0, 0.0))), goal=3.0)
-    case.solver._damping[:] = 0.0  # which delays, but moves no solution
+    case.solver.damping[:] = 0.0  # which delays, but moves no solution
     changes = []
     for _ in range(60):
         assert case.step() is PlanStatus.SOLVED
@@ -308,7 +308,7 @@ def test_a_program_out_of_iterations_leaves_the_shifted_plan_until_it_is_used_up
     case = problem(record, neighbours(((1.4, 0.1, 0.0), (0.0, 0.0, 0.0))))
     assert case.step() is PlanStatus.SOLVED
     plan = case.solver.plan_u.copy()
-    case.solver._limit = 1
+    case.solver.iteration_limit = 1
     assert case.step(0.5) is PlanStatus.TIMED_OUT
     np.testing.assert_allclose(case.solver.plan_u[:-1], 0.5 * (plan[:-1] + plan[1:]))
     statuses = [case.step(1.0) for _ in range(N)]
@@ -317,7 +317,7 @@ def test_a_program_out_of_iterations_leaves_the_shifted_plan_until_it_is_used_up
     assert tuple(case.solver.plan_u[0]) == (0.0, 0.0, STANDARD_GRAVITY)
     assert case.solver.counts[PlanStatus.TIMED_OUT] == N
     assert case.solver.failures[-4] == N + 1
-    case.solver._limit = 400
+    case.solver.iteration_limit = 400
     assert case.step() in (PlanStatus.SOLVED, PlanStatus.SLACK)
 
 
@@ -374,10 +374,10 @@ def test_slack_costs_what_it_says_whatever_daqp_scales(record: Any) -> None:
     assert case.step() is PlanStatus.SLACK
     solver = case.solver
     size = INPUTS * N
-    solution = solver._solve()
+    solution = solver.solve()
     assert isinstance(solution, np.ndarray)
     rows, need = solver.rows[: solver.row_count], solver.lower[size : size + solver.row_count]
-    weights = solver._slack_weights[size : size + solver.row_count]
+    weights = solver.slack_weights[size : size + solver.row_count]
 
     def cost(u: Floats) -> float:
         missing = np.maximum(need - rows @ u, 0.0)

@@ -40,6 +40,7 @@ class OccupancyMap:
 
     Attributes:
         cell: m, edge of a cell.
+        first: (3,) index of the least cell of the grid, counted from the origin.
         corner: (3,) m NED, least corner of the grid.
         log_odds: (x, y, z) float32 along north, east, down; nan where unknown.
         time: s of simulated time of the last sample; nan where the map is not built in flight.
@@ -60,7 +61,7 @@ class OccupancyMap:
             raise UserError(f"a map with cells of {cell:g} m: give a size from 1 mm to 1 km")
         self.cell = cell
         self.time = math.nan
-        self._first = np.zeros(3, np.int64)
+        self.first = np.zeros(3, np.int64)
         self.log_odds: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
         self._marks: NDArray[np.uint8] = np.zeros((0, 0, 0), np.uint8)
         self._model = np.array([_log_odds(p) for p in (HIT_PROBABILITY, MISS_PROBABILITY, *clamping)])
@@ -68,7 +69,7 @@ class OccupancyMap:
     @property
     def corner(self) -> Floats:
         """(3,) m NED, least corner of the grid."""
-        return np.asarray(self._first * self.cell, np.float64)
+        return np.asarray(self.first * self.cell, np.float64)
 
     @property
     def occupied(self) -> Mask:
@@ -87,7 +88,7 @@ class OccupancyMap:
 
     def centers(self, cells: Mask) -> Floats:
         """Return the (n, 3) m NED centres of chosen cells, given as a (x, y, z) mask."""
-        return np.asarray((np.argwhere(cells) + self._first + 0.5) * self.cell, np.float64)
+        return np.asarray((np.argwhere(cells) + self.first + 0.5) * self.cell, np.float64)
 
     def insert(self, origin: ArrayLike, ends: ArrayLike, maximum: float = math.inf) -> None:
         """Insert the rays of a scan.
@@ -127,8 +128,8 @@ class OccupancyMap:
                 )
             return
         self._cover(np.vstack([starts, targets]))
-        cells = targets / self.cell - self._first
-        insert_scan(self.log_odds, self._marks, starts / self.cell - self._first, cells, hits, self._model)
+        cells = targets / self.cell - self.first
+        insert_scan(self.log_odds, self._marks, starts / self.cell - self.first, cells, hits, self._model)
 
     def insert_ranges(
         self,
@@ -166,7 +167,7 @@ class OccupancyMap:
         with np.errstate(invalid="ignore", over="ignore"):
             low, high = np.floor(points.min(axis=0) / self.cell), np.floor(points.max(axis=0) / self.cell) + 1
         if self.log_odds.size:
-            before = self._first, self._first + self.log_odds.shape
+            before = self.first, self.first + self.log_odds.shape
             if (low >= before[0]).all() and (high <= before[1]).all():
                 return
             low, high = np.minimum(low, before[0]), np.maximum(high, before[1])
@@ -181,10 +182,10 @@ class OccupancyMap:
         grown = np.full(shape.astype(np.int64), np.nan, np.float32)
         first = low.astype(np.int64)
         if self.log_odds.size:
-            at = self._first - first
+            at = self.first - first
             inner = tuple(slice(a, a + n) for a, n in zip(at, self.log_odds.shape, strict=True))
             grown[inner] = self.log_odds
-        self.log_odds, self._first = grown, first
+        self.log_odds, self.first = grown, first
         self._marks = np.zeros(grown.shape, np.uint8)
 
     def copy(self) -> OccupancyMap:
@@ -199,8 +200,8 @@ class OccupancyMap:
             high: (3,) m NED, greatest corner.
         """
         shape = np.array(self.log_odds.shape)
-        first = np.clip(np.floor(np.asarray(low, float) / self.cell) - self._first, 0, shape)
-        last = np.clip(np.ceil(np.asarray(high, float) / self.cell) - self._first, first, shape)
+        first = np.clip(np.floor(np.asarray(low, float) / self.cell) - self.first, 0, shape)
+        last = np.clip(np.ceil(np.asarray(high, float) / self.cell) - self.first, first, shape)
         north, east, down = (slice(int(a), int(b)) for a, b in zip(first, last, strict=True))
         return self._part(north, east, down)
 
@@ -208,7 +209,7 @@ class OccupancyMap:
         part = OccupancyMap(self.cell)
         part.time = self.time
         part.log_odds = self.log_odds[cells].copy()
-        part._first = self._first + [at.start or 0 for at in cells]
+        part._first = self.first + [at.start or 0 for at in cells]
         part._marks = np.zeros(part.log_odds.shape, np.uint8)
         return part
 
@@ -241,7 +242,7 @@ class OccupancyMap:
             raise missing("pyoctomap", "octree maps", PLANNING) from error
         known = np.argwhere(~self.unknown)
         values = self.log_odds[tuple(known.T)]
-        north, east, down = (known + self._first + 0.5).T * self.cell
+        north, east, down = (known + self.first + 0.5).T * self.cell
         places = np.stack([east, north, -down], axis=1)
         tree = OcTree(self.cell)
         reach = 2 ** (tree.getTreeDepth() - 1) * self.cell
@@ -270,7 +271,7 @@ class OccupancyMap:
     def _arrays(self, dtype: type[np.floating[Any]]) -> dict[str, NDArray[Any]]:
         return {
             "log_odds": self.log_odds.astype(dtype),
-            "first": self._first,
+            "first": self.first,
             "cell": np.array(self.cell),
             "time": np.array(self.time),
         }

@@ -84,6 +84,11 @@ class Solver:
         counts: of each status so far.
         failures: of DAQP by its exit flag.
         iterations: of the active-set method in the last call.
+        iteration_limit: of a tick.
+        by_state, by_input, deviation: the dynamics along the plan, of the last call.
+        state_hessian, state_gradient, input_gradient: the cost along the plan, of the last call.
+        damping: (3 n,) of the inputs' changes.
+        slack_weights: of the rows.
         cost: of the plan before the last step.
         change: rad or m/s^2, the largest change of an input by the last step.
     """
@@ -104,13 +109,13 @@ class Solver:
         self.failures: Counter[int] = Counter()
         self.slack = self.cost = self.change = 0.0
         self.active = self.iterations = 0
-        self._limit, self._speed = iterations, speed
+        self.iteration_limit, self._speed = iterations, speed
         self._unsolved = n + 1.0  # grid steps since the plan was made by a solution
         capacity = entities * n + n
-        self._by_state, self._by_input = np.zeros((n, STATES, STATES)), np.zeros((n, STATES, INPUTS))
-        self._deviation, self._spread = np.zeros((n + 1, STATES)), np.zeros(n + 1)
-        self._state_hessian = np.zeros((n + 1, STATES, STATES))
-        self._state_gradient, self._input_gradient = np.zeros((n + 1, STATES)), np.zeros((n, INPUTS))
+        self.by_state, self.by_input = np.zeros((n, STATES, STATES)), np.zeros((n, STATES, INPUTS))
+        self.deviation, self._spread = np.zeros((n + 1, STATES)), np.zeros(n + 1)
+        self.state_hessian = np.zeros((n + 1, STATES, STATES))
+        self.state_gradient, self.input_gradient = np.zeros((n + 1, STATES)), np.zeros((n, INPUTS))
         self._condensed, self._work = np.zeros((n + 1, STATES, size)), np.zeros((2, STATES, size))
         self.hessian, self.gradient = np.zeros((size, size)), np.zeros(size)
         self._distances = np.zeros((entities, n + 1, 5))
@@ -118,10 +123,10 @@ class Solver:
         self.rows = np.zeros((capacity, size))
         self.lower, self.upper = np.zeros(size + capacity), np.zeros(size + capacity)
         self._diagonal = np.diag_indices(size)
-        self._damping = np.tile(DAMPING, n)
+        self.damping = np.tile(DAMPING, n)
         self._sense = np.zeros(size + capacity, np.int32)
         self._sense[size:] = _SOFT
-        self._slack_weights = np.full(size + capacity, SLACK_WEIGHT)
+        self.slack_weights = np.full(size + capacity, SLACK_WEIGHT)
         self._slack_softness = np.full(size + capacity, 1.0 / SLACK_CURVATURE)
         self._urgency = SLACK_WEIGHT * n / np.maximum(np.arange(n + 1.0), 1.0)
         self._model = daqp.Model()
@@ -162,15 +167,15 @@ class Solver:
         plan_shift.shift(s, self.plan_x, self.plan_u, yaw, disturbance, share)
         optimal_control_problem.linearise(
             s, self.plan_x, self.plan_u, yaw, disturbance, state, covariance,
-            self._by_state, self._by_input, self._deviation, self._spread,
+            self.by_state, self.by_input, self.deviation, self._spread,
         )  # fmt: skip
         self.cost = optimal_control_problem.weigh(
             s, self.plan_x, self.plan_u, yaw, disturbance, reference, entities, self._spread,
-            self._state_hessian, self._state_gradient, self._input_gradient, self.distances,
+            self.state_hessian, self.state_gradient, self.input_gradient, self.distances,
         )  # fmt: skip
         optimal_control_problem.condense(
-            s, self._by_state, self._by_input, self._deviation,
-            self._state_hessian, self._state_gradient, self._input_gradient,
+            s, self.by_state, self.by_input, self.deviation,
+            self.state_hessian, self.state_gradient, self.input_gradient,
             self._condensed, self._work, self.hessian, self.gradient,
         )  # fmt: skip
 
@@ -189,14 +194,14 @@ class Solver:
         Where the program cannot be solved the shifted plan stays as it is.
         """
         self.linearise(state, covariance, yaw, disturbance, reference, entities, share)
-        self.hessian[self._diagonal] += self._damping
-        solution = self._solve()
+        self.hessian[self._diagonal] += self.damping
+        solution = self.solve()
         if isinstance(solution, PlanStatus):
             status = self._go_on(solution, share)
         else:
             self._unsolved = 0.0
             optimal_control_problem.move(
-                self._by_state, self._by_input, self._deviation, solution, self.plan_x, self.plan_u, 1.0
+                self.by_state, self.by_input, self.deviation, solution, self.plan_x, self.plan_u, 1.0
             )
             self.change = float(np.abs(solution).max())
             status = PlanStatus.SLACK if self.slack > SLACK_TOLERANCE else PlanStatus.SOLVED
@@ -220,14 +225,14 @@ class Solver:
         self._unsolved = unsolved
         return PlanStatus.EXHAUSTED
 
-    def _solve(self) -> Floats | PlanStatus:
+    def solve(self) -> Floats | PlanStatus:
         """Solve with the rows in reach, then with those that the solution violates."""
         solution = np.zeros(self._size)
         self.row_count = self.active = self.iterations = 0
         self.slack = 0.0
         for attempt in range(_ROUNDS):
             count = optimal_control_problem.constrain(
-                self.settings, self.plan_u, self._deviation, self._condensed, self.distances,
+                self.settings, self.plan_u, self.deviation, self._condensed, self.distances,
                 solution, ROW_MARGIN if attempt == 0 else 0.0, self.row_count,
                 self._row_of[: len(self.distances)], self.rows, self.lower, self.upper,
             )  # fmt: skip
@@ -246,7 +251,7 @@ class Solver:
         Linear in the direction that the plan goes in.  Without them a plan may find its way past somebody by
         being there first, ever faster.
         """
-        velocity = self.plan_x[1:, 3:6] + self._deviation[1:, 3:6]
+        velocity = self.plan_x[1:, 3:6] + self.deviation[1:, 3:6]
         speed = np.sqrt(np.einsum("ki,ki->k", velocity, velocity))
         fast = np.flatnonzero(speed > SPEED_SHARE * self._speed)
         if len(fast) == 0:
@@ -275,14 +280,14 @@ class Solver:
             known[self._size + self.row_count :] = self._multipliers[self._size + before :]
         row_of = self._row_of[: len(self.distances)]
         entity, point = np.nonzero(row_of >= 0)
-        self._slack_weights[self._size + row_of[entity, point]] = self._urgency[point]
-        self._slack_weights[self._size + self.row_count : total] = SLACK_WEIGHT
-        self._model.settings = {"eps_prox": 0.0, "iter_limit": max(self._limit - self.iterations, 1)}
+        self.slack_weights[self._size + row_of[entity, point]] = self._urgency[point]
+        self.slack_weights[self._size + self.row_count : total] = SLACK_WEIGHT
+        self._model.settings = {"eps_prox": 0.0, "iter_limit": max(self.iteration_limit - self.iterations, 1)}
         self._model.setup(
             self.hessian, self.gradient, self.rows[:count],
             self.upper[:total], self.lower[:total], self._sense[:total], dual_start=known,
         )  # fmt: skip
-        self._model.soft_weights(rho_l=self._slack_softness[:total], w_l=self._slack_weights[:total])
+        self._model.soft_weights(rho_l=self._slack_softness[:total], w_l=self.slack_weights[:total])
         solution, _, flag, info = self._model.solve()
         self.iterations += int(info["iterations"])
         if flag < 1 or not np.isfinite(solution).all():
