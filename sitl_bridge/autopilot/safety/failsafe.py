@@ -150,11 +150,11 @@ class Failsafe(VehiclePart):
 
         Args:
             intended: mode selected by the pilot.
-            asked: whether the pilot selected a mode since the last update, even the same.
+            mode_selected: whether the pilot selected a mode since the last update, even the same.
             sticks_moved: whether the stick movement is large enough for a takeover.
             armed: whether the vehicle is armed.
             mission_finished: whether the mission is completed.
-            troubles: present conditions.
+            conditions: present ones.
             dt: s since the last update.
         """
         self._follow_parameters()
