@@ -200,7 +200,7 @@ def test_flight_termination_stops_the_motors_for_good() -> None:
 def test_modes_have_the_numbers_of_px4(mode: flight_modes.Mode, custom_mode: int) -> None:
     assert mode.custom_mode == custom_mode
     if mode not in (flight_modes.ORBIT, flight_modes.DESCEND):
-        assert flight_modes.mode_of_custom_mode(custom_mode) is mode
+        assert flight_modes.mode_of(custom_mode >> 16 & 0xFF, custom_mode >> 24) is mode
 
 
 def test_unknown_modes_are_refused() -> None:

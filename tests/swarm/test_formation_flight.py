@@ -24,7 +24,6 @@ from sitl_bridge.swarm.formation.roles import (
     Follower,
     FormationView,
     Leader,
-    VelocityFollower,
     extrapolated,
     reference,
 )
@@ -229,6 +228,18 @@ def test_all_wait_for_the_start_and_begin_in_the_same_tick() -> None:
 
 
 # ---------------------------------------------------------------- roles of one's own
+
+
+class VelocityFollower(Follower):
+    """XTDrone's follower: v = Kp (p_leader + f - p) with Kp 1 1/s, at most 1 m/s."""
+
+    def steer(self, view: FormationView) -> Setpoints:
+        velocity = view.slot.position - view.position
+        speed = np.linalg.norm(velocity, axis=1, keepdims=True)
+        told = Setpoints.none(len(view.vehicle))
+        told.velocity[:] = velocity * np.minimum(1.0, 1.0 / np.maximum(speed, 1e-12))
+        told.yaw[:] = view.centre["heading"]
+        return told
 
 
 def test_xtdrones_follower_lags_a_moving_leader_by_speed_over_gain() -> None:

@@ -39,7 +39,7 @@ LOGGED: Fields = {
 }
 """Topics that a report reads, and their fields besides the time."""
 
-RUN, SUMMARY, TRUTH, FLEET = "run.json", "summary.json", "truth.npy", "fleet.json"
+RUN, SUMMARY, TRUTH = "run.json", "summary.json", "truth.npy"
 TRACKS = ("tracks.npz", "formation/tracks.npz")
 
 

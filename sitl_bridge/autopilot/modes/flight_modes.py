@@ -124,11 +124,6 @@ def mode_of(main: int, sub: int) -> Mode | None:
     return _SELECTABLE.get((main, 0))
 
 
-def mode_of_custom_mode(custom_mode: int) -> Mode | None:
-    """Return the mode of a HEARTBEAT or SET_MODE custom_mode; None if there is none."""
-    return mode_of(custom_mode >> 16 & 0xFF, custom_mode >> 24 & 0xFF)
-
-
 def mode_of_base_mode(base_mode: int) -> Mode:
     """Return the mode that PX4 derives from MAV_MODE_FLAG if no custom mode is given."""
     if base_mode & FLAG_AUTO:

@@ -242,34 +242,6 @@ class Follower:
         return view.slot
 
 
-class VelocityFollower(Follower):
-    """XTDrone's follower: a velocity towards the slot, without feed-forward.
-
-    follower.py there: v = Kp (p_leader + f - p) with Kp 1.  Above sqrt(3) v_max XTDrone sets its length to
-    v_max, which makes it jump; here the velocity is limited to v_max, 1 m/s.
-
-    Args:
-        gain: 1/s.
-        max_speed: m/s.
-    """
-
-    def __init__(self, gain: float = 1.0, max_speed: float = 1.0) -> None:
-        self.gain, self.max_speed = gain, max_speed
-
-    def steer(self, view: FormationView) -> Setpoints:
-        """Velocities only."""
-        slot = view.slot
-        return self.towards(view, self.gain * (slot.position - view.position))
-
-    def towards(self, view: FormationView, velocity: Floats) -> Setpoints:
-        """Return setpoints of a velocity (k, 3), limited."""
-        speed = np.linalg.norm(velocity, axis=1, keepdims=True)
-        told = Setpoints.none(len(view.vehicle))
-        told.velocity[:] = velocity * np.minimum(1.0, self.max_speed / np.maximum(speed, 1e-12))
-        told.yaw[:] = view.centre["heading"]
-        return told
-
-
 class ConsensusFollower(Follower):
     """Consensus on a moving centre from the neighbours' positions and velocities, without a plan.
 
