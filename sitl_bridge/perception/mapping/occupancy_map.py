@@ -209,7 +209,7 @@ class OccupancyMap:
         part = OccupancyMap(self.cell)
         part.time = self.time
         part.log_odds = self.log_odds[cells].copy()
-        part._first = self.first + [at.start or 0 for at in cells]
+        part.first = self.first + [at.start or 0 for at in cells]
         part._marks = np.zeros(part.log_odds.shape, np.uint8)
         return part
 
@@ -287,7 +287,7 @@ class OccupancyMap:
             with np.load(path, allow_pickle=False) as file:
                 made = cls(float(file["cell"]))
                 made.log_odds = np.asarray(file["log_odds"], np.float32)
-                made._first = np.asarray(file["first"], np.int64).reshape(3)
+                made.first = np.asarray(file["first"], np.int64).reshape(3)
                 made.time = float(file["time"]) if "time" in file else math.nan
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: is no map that was saved here: {error}") from error
