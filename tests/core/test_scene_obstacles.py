@@ -65,7 +65,7 @@ def test_boxes_of_a_map_hold_its_occupied_cells_and_nothing_else() -> None:
     seen.log_odds = np.full((20, 12, 12), -1.0, np.float32)
     seen.log_odds[4:6, 3:9, 2:10] = 1.0
     seen.log_odds[random.random(seen.log_odds.shape) < 0.005] = 1.0
-    seen._first = np.array([-10, -6, -12])
+    seen.first = np.array([-10, -6, -12])
     boxes = obstacles_of_map(seen, ROUTES)
     centers = seen.centers(np.ones(seen.log_odds.shape, np.bool_))
     held = np.zeros(len(centers), np.int64)
@@ -78,7 +78,7 @@ def test_boxes_of_a_map_hold_its_occupied_cells_and_nothing_else() -> None:
 def test_a_map_of_too_many_boxes_is_one_message() -> None:
     seen, random = sb.planning.OccupancyMap(0.5), np.random.default_rng(3)
     seen.log_odds = np.where(random.random((20, 12, 12)) < 0.3, 1.0, -1.0).astype(np.float32)
-    seen._first = np.array([-10, -6, -12])
+    seen.first = np.array([-10, -6, -12])
     with pytest.raises(UserError, match="obstacles within 5 m of the routes"):
         obstacles_of_map(seen, ROUTES)
 
@@ -99,7 +99,7 @@ def test_a_scenario_takes_the_cells_of_a_map(tmp_path: Path) -> None:
     seen = sb.planning.OccupancyMap(0.5)
     seen.log_odds = np.full((20, 12, 12), -1.0, np.float32)
     seen.log_odds[10:12, 6:8, 2:10] = 1.0
-    seen._first = np.array([-10, 0, -12])
+    seen.first = np.array([-10, 0, -12])
     seen.save(tmp_path / "yard.npz")
     (plan,) = load_avoidance(scenario(tmp_path, "", "map: yard.npz")).obstacles
     assert plan.obstacle() == Obstacle.box((0.5, 3.5, -3.0), (1.0, 1.0, 4.0))
