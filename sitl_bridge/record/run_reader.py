@@ -88,6 +88,8 @@ class RecordedRun:
             raise UserError(
                 f"{self.path / TRUTH}: was written by another version of sitl-bridge: it has other columns"
             )
+        if table["time"].min(initial=0) < 0:
+            raise UserError(f"{self.path / TRUTH}: is damaged: a row has a time below 0")
         count = int(table["vehicle"][: len(table)].max(initial=0)) + 1
         return table[: len(table) // count * count].view(ROW)
 

@@ -163,7 +163,12 @@ def read_columns(rows: NDArray[np.void], *names: str) -> NDArray[np.float64]:
 
     Of a log that ``map_table`` opened, each block leaves the memory once it was read, as a long flight's log
     is larger than it.
+
+    Raises:
+        UserError: for a column that the rows do not have.
     """
+    if missing := [name for name in names if name not in (rows.dtype.names or ())]:
+        raise UserError(f"the truth has no column {missing[0]}: it is damaged, or of another version")
     base: object = rows
     while isinstance(base, np.ndarray):
         base = base.base

@@ -23,7 +23,7 @@ from sitl_bridge.cli.identify import identify
 from sitl_bridge.lab.identification.recorded_flight import read_flight as read_for_identification
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_reader import RecordedRun
-from sitl_bridge.record.truth_log import TruthLog, read_truth
+from sitl_bridge.record.truth_log import TruthLog, read_columns, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
 
 FORMATS = {
@@ -200,3 +200,9 @@ def test_a_recording_whose_description_or_counts_are_damaged_is_refused(tmp_path
     np.save(run / "truth.npy", rows)
     with pytest.raises(UserError, match=r"truth\.npy: is damaged: a row counts less than no bytes"):
         _ = RecordedRun(run).frames
+    rows["time"][1] = -1
+    np.save(run / "truth.npy", rows)
+    with pytest.raises(UserError, match=r"truth\.npy: is damaged: a row has a time below 0"):
+        RecordedRun(run)
+    with pytest.raises(UserError, match="the truth has no column position_nirth"):
+        read_columns(rows, "time", "position_nirth")
