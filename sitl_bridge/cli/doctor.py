@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from rich.console import Console
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.kernel_cache import cache_directory
+from sitl_bridge.base.kernels.kernel_cache import root
 from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.warm import PARTS
@@ -73,7 +73,7 @@ def check_kernels() -> Finding:
     """Which parts of the compiled code of this version are cached."""
     missing = [part.name for part in PARTS if not part.cached]
     if not missing:
-        return Finding("compiled code", "ok", f"cached in {cache_directory(PARTS[0].file).parent}")
+        return Finding("compiled code", "ok", f"cached in {root()}")
     done = f"{len(PARTS) - len(missing)} of {len(PARTS)} parts are cached; not yet: {'; '.join(missing)}"
     return Finding("compiled code", "note", f"{done}; compiled at first use, or now by: sitl-bridge warm")
 

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import REPORT_INTERVAL
-from sitl_bridge.base.kernels.kernel_cache import PACKAGE, is_cached
+from sitl_bridge.base.kernels.kernel_cache import is_cached
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.cli.terminal import QuietOption, Terminal
 
@@ -26,20 +27,20 @@ class Part:
 
     Attributes:
         name: what it is.
-        file: that defines the largest of its kernels.
+        module: that defines the largest of its kernels.
         kernel: name of that one, which is compiled last.
         run: function of this module that runs all of it once.
     """
 
     name: str
-    file: Path
+    module: str
     kernel: str
     run: Callable[[], None]
 
     @property
     def cached(self) -> bool:
         """Whether it has been compiled in this version."""
-        return is_cached(self.file, self.kernel)
+        return is_cached(getattr(import_module(f"sitl_bridge.{self.module}"), self.kernel).py_func)
 
 
 def _simulate() -> None:
@@ -98,17 +99,17 @@ def _fly_in_process() -> None:
 PARTS = (
     Part(
         "the simulation, its link and environments",
-        PACKAGE / "link" / "hil" / "loop.py",
+        "link.hil.loop",
         "run",
         _simulate,
     ),
     Part(
         "flights within one process (flight tests, campaigns, fleets)",
-        PACKAGE / "autopilot" / "stack_fleet_step.py",
+        "autopilot.stack_fleet_step",
         "advance",
         _fly_in_process,
     ),
-    Part("the built-in flight stack", PACKAGE / "autopilot" / "lockstep_client.py", "serve", _prepare_stack),
+    Part("the built-in flight stack", "autopilot.lockstep_client", "serve", _prepare_stack),
 )
 """What flights compile, the longest first."""
 

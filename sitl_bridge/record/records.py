@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
-ROW = np.dtype(
-    [
-        ("time", "i8"),  # us of simulated time
-        ("vehicle", "i4"),
-        ("armed", "i4"),
-        ("position", "f8", 3),  # m NED
-        ("velocity", "f8", 3),  # m/s NED
-        ("attitude", "f8", 4),  # w, x, y, z body to NED
-        ("angular_velocity", "f8", 3),  # rad/s body
-        ("specific_force", "f8", 3),  # m/s^2 body
-        ("wind", "f4", 3),  # m/s NED
-        ("rotor_speed", "f4", 12),  # rad/s
-        ("rotor_thrust", "f4", 12),  # N
-        ("control", "f4", 16),  # commands held over the step that ends at ``time``
-        ("battery_voltage", "f4"),  # V
-        ("battery_current", "f4"),  # A
-        ("battery_charge", "f4"),  # A s left
-        ("motor_current", "f4", 12),  # A, of each speed controller
-        ("esc_rise", "f4", 12),  # K of each speed controller above the air
-        ("impact_speed", "f4"),  # m/s, greatest so far
-        ("in_contact", "i4"),  # contact points in the ground
-        ("answered", "i4"),  # 1: the flight stack answered the previous frame
-        ("message_bytes", "i4"),  # in frames.bin: messages of custom sensors and of those that see
-        ("frame_bytes", "i4"),  # in frames.bin, behind them: the frames of this step as sent; 0: none were
-    ]
-)
-"""Ground truth and commands of one vehicle in one step."""
+from sitl_bridge.base.kernels.record import Floats, Record, Singles
 
-STEP = np.dtype(
-    [
-        ("time", "i8"),  # us of simulated time
-        ("sent", "i8"),  # ns of the machine's monotonic clock when the frames had been sent
-        ("waited", "i8"),  # ns from sending the frames of the step before until all answers had come
-    ]
-)
-"""Wall time of one step."""
+
+class Row(Record, align=False):
+    """Ground truth and commands of one vehicle in one step."""
+
+    time: int  # us of simulated time
+    vehicle: Annotated[int, "i4"]
+    armed: Annotated[int, "i4"]
+    position: Annotated[Floats, 3]  # m NED
+    velocity: Annotated[Floats, 3]  # m/s NED
+    attitude: Annotated[Floats, 4]  # w, x, y, z body to NED
+    angular_velocity: Annotated[Floats, 3]  # rad/s body
+    specific_force: Annotated[Floats, 3]  # m/s^2 body
+    wind: Annotated[Singles, 3]  # m/s NED
+    rotor_speed: Annotated[Singles, 12]  # rad/s
+    rotor_thrust: Annotated[Singles, 12]  # N
+    control: Annotated[Singles, 16]  # commands held over the step that ends at ``time``
+    battery_voltage: Annotated[float, "f4"]  # V
+    battery_current: Annotated[float, "f4"]  # A
+    battery_charge: Annotated[float, "f4"]  # A s left
+    motor_current: Annotated[Singles, 12]  # A, of each speed controller
+    esc_rise: Annotated[Singles, 12]  # K of each speed controller above the air
+    impact_speed: Annotated[float, "f4"]  # m/s, greatest so far
+    in_contact: Annotated[int, "i4"]  # contact points in the ground
+    answered: Annotated[int, "i4"]  # 1: the flight stack answered the previous frame
+    message_bytes: Annotated[int, "i4"]  # in frames.bin: messages of custom sensors and of those that see
+    frame_bytes: Annotated[int, "i4"]  # in frames.bin, behind them: this step's frames as sent; 0: none were
+
+
+ROW = Row.dtype
+
+
+class Step(Record, align=False):
+    """Wall time of one step."""
+
+    time: int  # us of simulated time
+    sent: int  # ns of the machine's monotonic clock when the frames had been sent
+    waited: int  # ns from sending the frames of the step before until all answers had come
+
+
+STEP = Step.dtype
 
 _AXES = {
     "position": ("north", "east", "down"),

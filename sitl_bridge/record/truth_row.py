@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints, Records
+from sitl_bridge.core.dynamics.records import State
+from sitl_bridge.record.records import Row
 
 
 @compiled
 def write_row(
-    row: Any,
+    row: Row,
     time: int,
     vehicle: int,
     armed: int,
-    state: Any,
-    controls: Any,
+    state: State,
+    controls: Floats,
     answered: int,
     message_bytes: int,
     frame_bytes: int,
@@ -61,7 +62,7 @@ def write_row(
 
 
 @compiled
-def write_rows(rows: Any, time: int, armed: Any, states: Any, controls: Any) -> None:
+def write_rows(rows: Records, time: int, armed: Ints, states: Records, controls: Floats) -> None:
     """Fill in one row a vehicle; ``rows`` has one or more for each, ``controls`` is (n, 16)."""
     for i in range(states.shape[0]):
         write_row(rows[i], time, i, armed[i], states[i], controls[i], 1, 0, 0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import ast
+import cmath
+import enum
 import math
 import os
 import re
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -19,18 +20,12 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels import compiled as module
+from sitl_bridge.base.kernels import kernel_cache
 from sitl_bridge.base.kernels.announcement import announced
-from sitl_bridge.base.kernels.array_at import arrays_of, handles_of
-from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.kernel_cache import (
-    KEPT_AGE,
-    KEPT_ALWAYS,
-    KEPT_COUNT,
-    PACKAGE,
-    kernel_sources,
-    remove_outdated,
-    sources_of,
-)
+from sitl_bridge.base.kernels.array_at import array_at, arrays_of, handles_of
+from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
+from sitl_bridge.base.kernels.kernel_cache import KEPT_AGE, KEPT_ALWAYS, KEPT_COUNT, remove_outdated
+from sitl_bridge.base.kernels.record import Floats, Record
 
 DAY = 86400.0
 
@@ -57,7 +52,12 @@ def test_a_kernel_answers_alike_to_python_and_to_kernels() -> None:
     assert _twice(values, 2) == 232.0
 
 
-PLACE = np.dtype([("north", "f8"), ("number", "i8")])
+class Place(Record):
+    north: float
+    number: int
+
+
+PLACE = Place.dtype
 
 
 class Inner(NamedTuple):
@@ -98,6 +98,67 @@ def test_literal_arguments_make_no_further_specialisation() -> None:
     assert len(dispatcher._part.signatures) <= 1, "none where it came from the cache"
 
 
+class Pair(NamedTuple):
+    first: float
+    second: float
+
+
+@on_demand
+def _rare(place: Place, values: Floats, pair: Pair, at: int) -> Pair:
+    place.north += values[at] * pair.first
+    return Pair(place.north, pair.second)
+
+
+@on_demand
+def _rarer(x: float) -> float:
+    return 2.0 * x
+
+
+@compiled
+def _seldom(places: Any, values: Any, often: bool) -> float:
+    total = 0.0
+    for at in range(values.shape[0]):
+        pair = _rare(places[0], values, Pair(2.0, 0.5), at)
+        total += pair.first * pair.second
+    return total if often else _rarer(total)
+
+
+def test_a_kernel_on_demand_is_compiled_when_a_kernel_calls_it_first() -> None:
+    late: Any = _rarer
+    places, values = np.zeros(1, Place.dtype), np.array([1.0, 10.0])
+    assert _seldom(places, values, True) == 0.5 * (2.0 + 22.0)
+    assert places["north"][0] == 22.0
+    assert not late.overloads
+    places["north"] = 0.0
+    assert _seldom(places, values, False) == 2.0 * 0.5 * (2.0 + 22.0)
+    assert late.overloads
+    assert late(4.0) == 8.0, "Python may call it, too"
+    prepare(_rare, _rarer)
+
+
+def test_under_an_unknown_numba_kernels_work_and_say_that_nothing_is_kept(tmp_path: Path) -> None:
+    _small_package(tmp_path, 2.0)
+    program = (
+        "import numba, numpy as np; numba.__version__ = '0.999.0'\n"
+        "from sitl_bridge.flight import fly\n"
+        "from sitl_bridge.base.kernels.compiled import on_demand, prepare\n"
+        "rare = on_demand(lambda x: 2.0 * x); prepare(rare); print(fly(2.0), rare(3.0))\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "4.0 6.0\n"
+    assert ran.stderr.startswith("numba 0.999.0 is not known: compiled code is made anew at every start;")
+    assert ran.stderr.count("\n") == 1
+    assert not list(tmp_path.rglob("*.nbc"))
+
+
 def test_only_what_python_calls_is_cached(tmp_path: Path) -> None:
     source = (
         "import numpy as np\nfrom sitl_bridge.core.world.atmosphere import air\n"
@@ -111,7 +172,15 @@ def test_only_what_python_calls_is_cached(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert told[0] == told[1]
-    assert [path.name.split(".")[1].split("-")[0] for path in tmp_path.rglob("*.nbc")] == ["air"]
+    assert [path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")] == ["air"]
+
+
+def _code(place: Path, number: int, made: float) -> Path:
+    """An empty file that is called like machine code, of a time in s since the epoch."""
+    path = place / f"fly-{number:016x}-01234567.nbc"
+    path.touch()
+    os.utime(path, (made, made))
+    return path
 
 
 @pytest.mark.parametrize(
@@ -126,66 +195,40 @@ def test_only_what_python_calls_is_cached(tmp_path: Path) -> None:
 def test_the_cache_keeps_what_is_in_use_and_some_versions_more(
     tmp_path: Path, ages: list[float], several: int, kept: list[float]
 ) -> None:
-    """``several`` directories more are used right now."""
+    """``several`` files more are used right now."""
     assert (KEPT_AGE, KEPT_ALWAYS) == (14 * DAY, DAY)
     now = 2e9
-    for age in ages:
-        (tmp_path / f"{int(10 * age):016x}" / "deep").mkdir(parents=True)
-        os.utime(tmp_path / f"{int(10 * age):016x}", (now - age * DAY,) * 2)
-    for k in range(several):
-        (tmp_path / f"f{k:015x}").mkdir()
-        os.utime(tmp_path / f"f{k:015x}", (now, now))
+    made = {age: _code(tmp_path, int(10 * age), now - age * DAY) for age in ages}
+    others = [_code(tmp_path, 10000 + k, now) for k in range(several)]
     remove_outdated(tmp_path, now)
-    assert sorted(int(path.name, 16) / 10 for path in tmp_path.glob("0*")) == kept
-    assert len(list(tmp_path.glob("f*"))) == several
+    assert [age for age, path in made.items() if path.exists()] == kept
+    assert all(path.exists() for path in others)
 
 
-def test_new_kernels_remove_outdated_ones_and_known_ones_count_as_used(tmp_path: Path) -> None:
-    root = tmp_path / "sitl-bridge"
-    old = root / "0123456789abcdef"
-    old.mkdir(parents=True)
-    os.utime(old, (0.0, 0.0))
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment["XDG_CACHE_HOME"] = str(tmp_path)
-    command = [
-        sys.executable,
-        "-c",
-        "from sitl_bridge.base.kernels.kernel_cache import PACKAGE, used_directory as d;"
-        "print(d(str(PACKAGE / 'core' / 'world' / 'atmosphere.py')))",
-    ]
+def test_new_code_removes_outdated_code_and_known_code_counts_as_used(tmp_path: Path) -> None:
+    _small_package(tmp_path, 2.0)
+    place = tmp_path / "cache" / "sitl-bridge-kernels"
+    place.mkdir(parents=True)
+    old = _code(place, 1, 0.0)
     for _ in range(2):
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-        directory = Path(told.strip())
-        assert list(root.iterdir()) == [directory]
-        assert directory.stat().st_mtime > 1e9
-        os.utime(directory, (0.0, 0.0))
+        _run_kernel(tmp_path, 1 << 30)
+        (file,) = place.iterdir()
+        assert file != old
+        assert file.stat().st_mtime > 1e9
+        os.utime(file, (1e9, 1e9))
 
 
-def test_what_is_not_a_versions_directory_is_left_alone(tmp_path: Path) -> None:
-    others = [tmp_path / "my_project_1a2b", tmp_path / "mine.fly-3.py311.nbi", tmp_path / "0123456789abcde"]
+def test_what_is_not_this_programs_code_is_left_alone(tmp_path: Path) -> None:
+    others = [tmp_path / "my_project_1a2b", tmp_path / "mine.fly-3.py311.nbi", tmp_path / "0123456789abcdef"]
     for path in others:
         path.mkdir()
         os.utime(path, (0.0, 0.0))
-    assert remove_outdated(tmp_path, 2e9) == []
+    remove_outdated(tmp_path, 2e9)
     assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
-def test_users_kernels_stay_in_a_cache_directory_that_is_called_like_this_program(tmp_path: Path) -> None:
-    root = tmp_path / "sitl-bridge"
-    theirs = [root / "mine_0123", root / "0123456789abcdef"]
-    for path in theirs:
-        path.mkdir(parents=True)
-        os.utime(path, (0.0, 0.0))
-    subprocess.run(
-        [sys.executable, "-c", "import sitl_bridge.core.world.atmosphere"],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(root)},
-        check=True,
-    )
-    assert set(theirs) < set(root.iterdir())
-
-
 LAW = """
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 from sitl_bridge.law import LIFT
 
 @compiled
@@ -193,7 +236,7 @@ def thrust(speed: float) -> float:
     return LIFT * speed
 """
 FLIGHT = """
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 from sitl_bridge.motion import Motion
 from sitl_bridge.rotor import thrust
 
@@ -212,7 +255,7 @@ class Motion(NamedTuple):
     climb: float
 """
 OTHER = """
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 
 @compiled
 def other(speed: float) -> float:
@@ -238,7 +281,7 @@ def _small_package(root: Path, lift: float) -> None:
     kernels = base / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
     source = Path(module.__file__).parent
-    for name in ("compiled.py", "kernel_cache.py"):
+    for name in ("compiled.py", "numba_internals.py", "kernel_cache.py", "announcement.py", "record.py"):
         shutil.copy(source / name, kernels)
     for name in ("errors.py", "error_log.py"):
         shutil.copy(source.parent / name, base)
@@ -268,7 +311,7 @@ def test_an_edited_law_flies_whoever_imported_numba_first(tmp_path: Path) -> Non
     _small_package(tmp_path, 2.0)
     assert _fly(tmp_path) == "4.0 2.0 True\n"
     ours = tmp_path / "cache" / "sitl-bridge"
-    assert [path.name.split("-")[0] for path in ours.rglob("*.nbc")] == ["flight.fly_motion"]
+    assert [path.name.split("-")[0] for path in ours.rglob("*.nbc")] == ["fly_motion"]
     assert [path.name.split("-")[0] for path in (tmp_path / "__pycache__").glob("*.nbc")] == ["user.mine"]
     (tmp_path / "sitl_bridge" / "law.py").write_text("LIFT = 3.0\n")
     assert _fly(tmp_path) == "6.0 2.0 True\n"
@@ -301,13 +344,13 @@ def test_kernels_that_an_edit_does_not_concern_are_not_compiled_again(tmp_path: 
     first, second = tmp_path / "first", tmp_path / "second"
     _small_package(first, 2.0)
     assert run(first) == "4.0\n"
-    assert kept() == ["flight.fly_motion", "other.other"]
+    assert kept() == ["fly_motion", "other"]
     _small_package(second, 2.0)
     assert run(second) == "4.0\n"
-    assert kept() == ["flight.fly_motion", "other.other"]
+    assert kept() == ["fly_motion", "other"]
     (second / "sitl_bridge" / "law.py").write_text("LIFT = 3.0\n")
     assert run(second) == "6.0\n"
-    assert kept() == ["flight.fly_motion", "flight.fly_motion", "other.other"]
+    assert kept() == ["fly_motion", "fly_motion", "other"]
 
 
 def _run_kernel(root: Path, limit: int) -> tuple[str, str]:
@@ -341,12 +384,11 @@ def test_code_that_cannot_be_kept_runs_and_is_reported_once(tmp_path: Path) -> N
     assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
 
 
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-def test_damaged_code_is_compiled_again(tmp_path: Path, kind: str) -> None:
+def test_damaged_code_is_compiled_again(tmp_path: Path) -> None:
     _small_package(tmp_path, 2.0)
     assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
     for damage in (lambda raw: raw[:-20], lambda raw: raw[:0], lambda raw: bytes(len(raw))):
-        (file,) = tmp_path.rglob(f"*.{kind}")
+        (file,) = tmp_path.rglob("*.nbc")
         file.write_bytes(damage(file.read_bytes()))
         said, error = _run_kernel(tmp_path, 1 << 30)
         assert said == "4.0 6.0\n"
@@ -355,63 +397,87 @@ def test_damaged_code_is_compiled_again(tmp_path: Path, kind: str) -> None:
     assert _run_kernel(tmp_path, 1 << 30) == ("4.0 6.0\n", "")
 
 
-def _reached(tree: ast.Module) -> Iterator[ast.Name]:
-    """What of a file goes into kernels: theirs, decorated functions, its constants, and what these call."""
-    parts = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    kernels = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.decorator_list]
-    values = [n for n in tree.body if isinstance(n, ast.Assign | ast.AnnAssign)]
-    todo: list[ast.AST] = [
-        n for n in kernels if n in tree.body or "compiled" in ast.dump(n.decorator_list[0])
+SCALE = 2.0
+TABLE = np.array([1.0, 2.0])
+
+
+class Mode(enum.IntEnum):
+    SLOW = 1
+
+
+class Gains(Record):
+    gain: float
+
+
+GAINS = Gains.dtype
+
+
+@compiled
+def _uses_much(place: Inner, address: int) -> float:
+    """A docstring."""
+    gains = array_at(address, 1, GAINS)[0]
+    return float(_scaled(TABLE, Mode.SLOW, SCALE) + gains.gain + math.sin(place.places[0].north))
+
+
+def _digest(function: Any) -> str:
+    """Its digest, anew."""
+    kernel_cache._parts.cache_clear()
+    kernel_cache.digest_of.cache_clear()
+    return kernel_cache.digest_of(function.py_func)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SCALE", 3.0),
+        ("SCALE", 2),
+        ("TABLE", np.array([1.0, 2.5])),
+        ("Mode", enum.IntEnum("Mode", {"SLOW": 0})),
+        ("GAINS", np.dtype([("gain", "f4")])),
+        ("_scaled", _twice),
+        ("math", cmath),
+    ],
+)
+def test_a_kernels_digest_changes_with_all_that_it_is_made_of(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    before = _digest(_uses_much)
+    assert _digest(_uses_much) == before
+    monkeypatch.setitem(globals(), name, value)
+    assert _digest(_uses_much) != before
+    monkeypatch.undo()
+    assert _digest(_uses_much) == before
+
+
+def test_a_kernel_that_names_what_has_no_versions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SCALE", object())
+    with pytest.raises(TypeError, match=r"_uses_much: SCALE is <object .*versions the cache cannot tell"):
+        _digest(_uses_much)
+
+
+def test_kernels_of_the_package_have_the_same_digests_in_every_process() -> None:
+    program = (
+        "import importlib, pkgutil, sys, sitl_bridge.core, sitl_bridge.link.hil.server\n"
+        "from sitl_bridge.base.kernels import kernel_cache, numba_internals\n"
+        "for found in pkgutil.walk_packages(sitl_bridge.core.__path__, 'sitl_bridge.core.'):\n"
+        "    importlib.import_module(found.name)\n"
+        "for name, module in sorted(sys.modules.items()):\n"
+        "    for value in vars(module).values() if name.startswith('sitl_bridge') else ():\n"
+        "        if isinstance(value, numba_internals.Kernel):\n"
+        "            print(name, value.py_func.__name__, kernel_cache.digest_of(value.py_func))\n"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for seed in ("1", "2")
     ]
-    todo += [n.value for n in values if n.value is not None]
-    seen: set[int] = set()
-    while todo:
-        for node in ast.walk(todo.pop()):
-            if isinstance(node, ast.Name):
-                yield node
-                part = parts.get(node.id)
-                if part is not None and id(part) not in seen and isinstance(part, ast.FunctionDef):
-                    seen.add(id(part))
-                    todo.append(part)
-
-
-def test_the_digests_cover_every_file_that_goes_into_kernels() -> None:
-    """By the syntax tree: a name that a kernel or a constant uses comes from a file of its file's digest."""
-    package = PACKAGE
-    sources = kernel_sources()
-    missing = set()
-    for path in package.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        if "compiled" not in text and path not in sources:
-            continue
-        tree = ast.parse(text)
-        decorators = [d for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) for d in n.decorator_list]
-        if any(isinstance(d, ast.Name) and d.id == "compiled" for d in decorators) and path not in sources:
-            missing.add(f"{path}: defines a kernel")
-        if path not in sources:
-            continue
-        origins: dict[str, Path] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                assert not any(a.name.startswith("sitl_bridge") for a in node.names), (
-                    f"{path}: from ... import"
-                )
-            if isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{path}: an import by its whole name"
-                if (node.module or "").split(".")[0] == "sitl_bridge":
-                    base = package.joinpath(*str(node.module).split(".")[1:])
-                    for alias in node.names:
-                        inner = base / f"{alias.name}.py"
-                        origins[alias.asname or alias.name] = (
-                            inner if inner.is_file() else base.with_suffix(".py")
-                        )
-        used = {node.id for node in _reached(tree)}
-        needed = set(sources_of(path))
-        for name in used & set(origins):
-            if origins[name] not in needed and origins[name].name != "kernel_cache.py":
-                missing.add(f"{path.relative_to(package)}: {name} of {origins[name].relative_to(package)}")
-    assert sorted(missing) == []
-    assert not {"main.py", "plan.py", "yaml_file.py"} & {path.name for path in sources}
+    assert told[0] == told[1]
+    assert len(told[0]) > 300
 
 
 def test_only_a_compilation_is_announced() -> None:

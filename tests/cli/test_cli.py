@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from support.paths import AIRFRAMES, ROOT
 
-from sitl_bridge.base.kernels.compiled import Kernel
-from sitl_bridge.base.kernels.kernel_cache import PACKAGE, cache_directory
+from sitl_bridge.base.kernels.kernel_cache import file_of
+from sitl_bridge.base.kernels.numba_internals import Kernel
 from sitl_bridge.base.system.signals import SIGNALS
 from sitl_bridge.cli import demo, doctor
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
@@ -199,14 +199,14 @@ def test_the_doctor_says_which_parts_are_compiled(monkeypatch: pytest.MonkeyPatc
         assert finding.grade == "note"
         assert part.name in finding.text
         assert "sitl-bridge warm" in finding.text
-        module = "sitl_bridge." + ".".join(part.file.relative_to(PACKAGE).with_suffix("").parts)
-        assert isinstance(getattr(importlib.import_module(module), part.kernel), Kernel)
-        kernels = cache_directory(part.file)
-        assert tmp_path in kernels.parents
-        kernels.mkdir(parents=True, exist_ok=True)
-        (kernels / f"{part.file.stem}.other-343.py311.nbi").touch()
+        kernel = getattr(importlib.import_module(f"sitl_bridge.{part.module}"), part.kernel)
+        assert isinstance(kernel, Kernel)
+        code = file_of(kernel.py_func, "any types")
+        assert tmp_path in code.parents
+        code.parent.mkdir(parents=True, exist_ok=True)
+        code.with_name(f"{part.kernel}-0123456789abcdef-01234567.nbc").touch()  # of other sources
         assert not part.cached
-        (kernels / f"{part.file.stem}.{part.kernel}-343.py311.nbi").touch()
+        code.touch()
         assert part.cached
     assert doctor.check_kernels().grade == "ok"
 

@@ -1,6 +1,6 @@
 """Reports that kernels are compiled, which takes up to a minute after an update and more on a busy machine.
 
-It is apart from compiled.py, whose text is part of every kernel's digest.
+It uses numba's events, which are public.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from numba.core import event
 
 REPORT_INTERVAL = 20.0
 """s of wall time between reports while kernels are compiled."""
+
+
+_announcing = 0
+"""Blocks within which compilation is reported."""
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]
@@ -81,11 +85,19 @@ def announced(
 
     Loading kernels from the cache reports nothing, however long it takes.
     """
+    global _announcing
     listener = _Compiling(notify, what, after)
     event.register("numba:compile", listener)
+    _announcing += 1
     try:
         yield
     finally:
+        _announcing -= 1
         event.unregister("numba:compile", listener)
         listener.stop()
     listener.conclude()
+
+
+def announced_at_least(notify: Callable[[str], None], what: str) -> contextlib.AbstractContextManager[None]:
+    """``announced``, unless an outer block announces already."""
+    return contextlib.nullcontext() if _announcing else announced(notify, what)

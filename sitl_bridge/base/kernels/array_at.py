@@ -7,7 +7,7 @@ passing it costs as much as passing one array.  Whoever makes the record keeps t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -15,10 +15,10 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
-from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import numba_type
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -67,22 +67,6 @@ def handles_of(arrays: Iterable[Any]) -> NDArray[np.int64]:
     return np.array(handles)
 
 
-def _kind_of(hint: Any) -> types.Type:
-    """Numba's type of a field by its annotation; see ``arrays_of``."""
-    if not get_origin(hint):
-        return types.BaseTuple.from_types([_kind_of(field) for field in _hints(hint).values()], hint)
-    array, *details = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    axes = next((detail for detail in details if isinstance(detail, int)), 1)
-    dtype = next((detail for detail in details if isinstance(detail, np.dtype)), None)
-    if dtype is None:
-        dtype = np.dtype(get_args(get_args(array)[1])[0])
-    return types.Array(from_dtype(dtype), axes, "C")
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
-
-
 if TYPE_CHECKING:
 
     def arrays_of(handles: Any, kind: type[T]) -> T:
@@ -95,8 +79,7 @@ else:
     def arrays_of(typing: Any, handles: Any, kind: Any) -> tuple[Any, Any]:
         """The named tuple of arrays that handles stand for; for kernels alone.
 
-        Its fields are annotated ``NDArray[T]`` for one axis, ``Annotated[NDArray[T], axes]`` for several,
-        ``Annotated[NDArray[np.void], DTYPE, axes]`` for records, or with another such named tuple.
+        Its fields are annotated as ``numba_type`` reads them.
 
         Args:
             typing: by numba.
@@ -135,4 +118,4 @@ else:
 
             return make(signature.return_type)
 
-        return _kind_of(kind.instance_class)(handles, kind), generate
+        return numba_type(kind.instance_class)(handles, kind), generate

@@ -1,196 +1,217 @@
-"""Where the machine code of compiled kernels is kept on disk.
+"""Where the machine code of compiled kernels is kept on disk, and what tells one from another.
 
-Numba notices that a file changed, but not that a kernel *called from* that file changed.  The directory of a
-file's kernels is therefore named after a digest of all sources that its kernels are made of: its own and, of
-those it imports, the ones that define kernels, named tuples or constants.  An edited or upgraded package
-never runs stale machine code, and kernels that an edit does not concern are not compiled again, in whichever
-directory the package is installed or checked out.  Directories that are no longer used are removed when new
-ones are made.  Kernels of other programs stay where numba keeps them.
+Numba notices that a file changed, but not that a kernel *called from* that file changed.  So the file of a
+kernel's machine code is named after a digest of all that it is made of: its bytecode, the constants, arrays,
+records and classes that it names, and the functions that it calls with all that these name.  An edited or
+upgraded package never runs stale machine code, and kernels that an edit does not concern are not compiled
+again, in whichever directory the package is installed or checked out.  Files that are no longer used are
+removed when new ones are written.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import hashlib
 import os
 import re
-import shutil
+import sys
 import time
+import uuid
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, get_args, get_origin, get_type_hints
 
+import llvmlite
 import numba
+import numpy as np
 
-PACKAGE = Path(__file__).resolve().parent.parent.parent
 KEPT_AGE = 14 * 86400.0
-"""s without use after which a directory of compiled kernels is removed."""
-KEPT_COUNT, KEPT_ALWAYS = 600, 86400.0
-"""Directories kept however often a developer edits (a version has about 90), and the age in s below which
-none is removed: it may be in use in another checkout."""
-_DIRECTORY_NAME = re.compile(r"[0-9a-f]{16}")
+"""s without use after which a file is removed."""
+KEPT_COUNT, KEPT_ALWAYS = 1500, 86400.0
+"""Files kept however often a developer edits (a version has about 150), and the age in s below which none is
+removed: it may be in use in another checkout."""
+_FILE_NAME = re.compile(r"\w+-[0-9a-f]{16}-[0-9a-f]{8}\.nbc")
 
-_MARKS = (b"@compiled", b"@intrinsic", b"(NamedTuple)", b"ClassVar[tuple[Callable")
-"""What a file contains that defines or lists kernels, or defines what they are passed."""
-_IMPORT = re.compile(r"^from (sitl_bridge[\w.]*) import (?:\(([^)]*)\)|([^\n#]*))", re.MULTILINE)
+_BY_NAME = sys.stdlib_module_names | {"numpy", "numba", "llvmlite"}
+"""Packages whose functions and classes are told apart by name: their versions are part of every digest."""
+_INTERNALS = Path(__file__).with_name("numba_internals.py")
+"""Decides how every kernel is compiled."""
+_VERSIONS = (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def _imported(package: Path, source: bytes, everything: bool) -> set[Path]:
-    """Files of the package from which a source imports.
+def _is_known_by_name(module: str | None) -> bool:
+    return (module or "").split(".")[0] in _BY_NAME
 
-    Args:
-        package: directory.
-        source: content of a Python file.
-        everything: modules that functions and classes come from, too; else whole modules, and modules that
-            constants (names in capitals) come from.
+
+class _Parts:
+    """What one function is made of, as a digest, and the functions that it may call.
+
+    Raises:
+        TypeError: for a value that is not known to be the same in another process.
     """
-    found = set()
-    for module, several, one in _IMPORT.findall(source.decode("utf-8")):
-        base = package.joinpath(*module.split(".")[1:])
-        names = [name.split(" as ")[0].strip() for name in (several or one).split(",")]
-        found |= {base / f"{name}.py" for name in names}
-        if everything or any(name.lstrip("_").isupper() for name in names):
-            found |= {base.with_suffix(".py"), base / "__init__.py"}
-    return found
+
+    def __init__(self, function: FunctionType) -> None:
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.calls: list[FunctionType] = []
+        self._hasher = hashlib.sha256(self.name.encode())
+        self._add_code(function.__code__, function)
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            self._add(cell.cell_contents, name)
+        self._add(function.__defaults__, "a default")
+        self.digest = self._hasher.digest()
+
+    def _note(self, *words: object) -> None:
+        self._hasher.update(repr(words).encode())
+
+    def _add_code(self, code: CodeType, function: FunctionType) -> None:
+        """Bytecode, constants without docstrings, and the values of global names."""
+        self._note(code.co_code, code.co_names, code.co_varnames)
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                self._add_code(constant, function)
+            elif isinstance(constant, frozenset):
+                self._note(sorted(map(repr, constant)))
+            elif not isinstance(constant, str):
+                self._note(constant)
+        for name in code.co_names:
+            if name not in function.__globals__:
+                continue  # an attribute, or built in
+            value = function.__globals__[name]
+            self._note(name)
+            self._add(value, name)
+            if isinstance(value, ModuleType) and not _is_known_by_name(value.__name__):
+                for attribute in code.co_names:
+                    if hasattr(value, attribute):
+                        self._add(getattr(value, attribute), f"{name}.{attribute}")
+
+    def _add(self, value: Any, name: str) -> None:
+        """A value, or what it is made of; ``name`` is for the message."""
+        function = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
+        if isinstance(function, FunctionType):
+            self._note(function.__module__, function.__qualname__)
+            if not _is_known_by_name(function.__module__):
+                self.calls.append(function)
+        elif isinstance(value, np.ndarray):
+            self._note(value.dtype, value.shape, value.tobytes())
+        elif isinstance(value, tuple | list | frozenset):
+            for item in value:
+                self._add(item, name)
+        elif get_origin(value) is not None:
+            self._note(get_origin(value))
+            self._add(get_args(value), name)
+        elif isinstance(value, type):
+            self._add_class(value, name)
+        elif isinstance(value, ModuleType):
+            self._note(value.__name__)
+        elif isinstance(value, enum.Enum):
+            self._note(type(value).__name__, value.value)
+        elif _is_known_by_name(type(value).__module__) and not _ADDRESS.search(repr(value)):
+            self._note(type(value).__name__, value)
+        else:
+            raise TypeError(f"{self.name}: {name} is {value!r}, whose versions the cache cannot tell apart")
+
+    def _add_class(self, value: type, name: str) -> None:
+        """Fields of a named tuple or a record, members of an enumeration, or a class's name."""
+        self._note(value.__module__, value.__qualname__)
+        if issubclass(value, enum.Enum):
+            self._note([(member.name, member.value) for member in value])
+        elif isinstance(layout := getattr(value, "dtype", None), np.dtype):
+            self._note(layout)
+        elif issubclass(value, tuple) and hasattr(value, "_fields"):
+            for field, hint in get_type_hints(value, include_extras=True).items():
+                self._note(field)
+                self._add(hint, name)
 
 
-def kernel_sources(package: Path = PACKAGE) -> dict[Path, bytes]:
-    """The files that make up kernels, and their content.
-
-    They are those that define kernels or named tuples, those that list kernels by class, and those that
-    constants or whole modules are imported from there.  Numba compiles a constant's value into the code, and
-    tells named tuples apart by their names and types, but not by their fields.
-    """
-    sources = {path: path.read_bytes() for path in sorted(package.rglob("*.py"))}
-    todo = [path for path, text in sources.items() if any(mark in text for mark in _MARKS)]
-    todo.remove(package / "base" / "kernels" / Path(__file__).name)  # of the marks alone
-    todo.append(package / "base" / "kernels" / "compiled.py")  # decides how every kernel is compiled
-    found: dict[Path, bytes] = {}
-    while todo:
-        path = todo.pop()
-        if path in found or path not in sources:
-            continue
-        found[path] = sources[path]
-        todo += _imported(package, sources[path], everything=False)
-    return dict(sorted(found.items()))
+_parts = functools.cache(_Parts)
 
 
 @functools.cache
-def _sources() -> dict[Path, bytes]:
-    return kernel_sources()
+def digest_of(function: FunctionType) -> str:
+    """Digest of all that a function is compiled from, 16 hexadecimal digits.
 
-
-def sources_of(path: Path) -> list[Path]:
-    """The files that the kernels of a file are made of, sorted.
-
-    Args:
-        path: of a file of the package that defines kernels, or of any other file: the kernels of that one may
-            be made of all.
+    Raises:
+        TypeError: when it names a value of which versions cannot be told apart.
     """
-    sources = _sources()
-    if path not in sources:
-        return list(sources)
-    found: set[Path] = set()
-    todo = [path, PACKAGE / "base" / "kernels" / "compiled.py"]
+    found: dict[FunctionType, _Parts] = {}
+    todo = [function]
     while todo:
         each = todo.pop()
-        if each not in found and each in sources:
-            found.add(each)
-            todo += _imported_kernels(each)
-    return sorted(found)
+        if each not in found:
+            found[each] = _parts(each)
+            todo += found[each].calls
+    hasher = hashlib.sha256(repr(_VERSIONS).encode() + _INTERNALS.read_bytes())
+    for parts in sorted(found.values(), key=lambda parts: (parts.name, parts.digest)):
+        hasher.update(parts.digest)
+    return hasher.hexdigest()[:16]
 
 
-@functools.cache
-def _imported_kernels(path: Path) -> set[Path]:
-    return _imported(PACKAGE, _sources()[path], everything=True) & _sources().keys()
+def root() -> Path:
+    """Directory of all compiled kernels.
 
-
-@functools.cache
-def _digest(path: Path) -> bytes:
-    return hashlib.sha256(_sources()[path]).digest()
-
-
-def _root() -> Path:
+    It is in ``NUMBA_CACHE_DIR`` where that is set; otherwise ``$XDG_CACHE_HOME/sitl-bridge`` or
+    ``~/.cache/sitl-bridge``.
+    """
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         return Path(given) / "sitl-bridge-kernels"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sitl-bridge"
 
 
-def cache_directory(path: Path) -> Path:
-    """Directory of the compiled kernels of a file as it is now.
-
-    It is in ``NUMBA_CACHE_DIR`` where that is set; otherwise in ``$XDG_CACHE_HOME/sitl-bridge`` or
-    ``~/.cache/sitl-bridge``.  Kernels of a file outside the package have a directory of their own within the
-    one that is returned.
+def file_of(function: FunctionType, types: str) -> Path:
+    """File of a function's machine code as it is now.
 
     Args:
-        path: of the file that defines the kernels.
+        function: that is compiled.
+        types: text that tells the types of its arguments, and processors, apart.
     """
-    digest = hashlib.sha256(numba.__version__.encode())
-    for source in sources_of(path):
-        digest.update(str(source.relative_to(PACKAGE)).encode() + _digest(source))
-    return _root() / digest.hexdigest()[:16]
+    kind = hashlib.sha256(types.encode()).hexdigest()[:8]
+    return root() / f"{function.__name__}-{digest_of(function)}-{kind}.nbc"
 
 
-def is_cached(path: Path, kernel: str) -> bool:
-    """Whether the cache holds machine code of a kernel that Python calls.
+def is_cached(function: FunctionType) -> bool:
+    """Whether the cache holds machine code of a function as it is now."""
+    return any(root().glob(f"*-{digest_of(function)}-*.nbc"))
 
-    Args:
-        path: of the file of the package that defines it.
-        kernel: its name.
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file at once, and remove what is no longer used when the first new one is written.
+
+    Raises:
+        OSError: where the disk has no room for it, or none at that place.
     """
-    return any(cache_directory(path).glob(f"{path.stem}.{kernel}-*.nbi"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    _remove_outdated_once(path.parent)
 
 
 @functools.cache
-def is_own(path: str) -> bool:
-    """Whether a file is one of the package's that define kernels."""
-    return Path(path).resolve() in _sources()
+def _remove_outdated_once(place: Path) -> None:
+    remove_outdated(place, time.time())
 
 
-@functools.cache
-def used_directory(path: str) -> str:
-    """``cache_directory`` of a file, made where it is new and marked as used now.
-
-    If it cannot be made or written, compiled.py reports that when there is code to keep.
-    """
-    directory = cache_directory(Path(path).resolve())
-    with contextlib.suppress(OSError):
-        new = not directory.is_dir()
-        directory.mkdir(parents=True, exist_ok=True)
-        os.utime(directory)
-        if new:
-            _remove_outdated_once(directory.parent)
-    return str(directory)
-
-
-@functools.cache
-def _remove_outdated_once(root: Path) -> None:
-    remove_outdated(root, time.time())
-
-
-def remove_outdated(root: Path, now: float) -> list[Path]:
-    """Remove the compiled kernels of sources that are no longer used.
-
-    A directory counts as used when a process starts with it.  One that runs does not mind: its code is in
-    memory, and numba makes the directory again before it writes.
+def remove_outdated(place: Path, now: float) -> None:
+    """Remove the machine code of sources that are no longer used: that no process loaded for long.
 
     Args:
-        root: holds the directories.
+        place: holds the files.
         now: s since the epoch.
-
-    Returns:
-        what was removed.
     """
     ages = {}
-    for path in root.iterdir():
-        if _DIRECTORY_NAME.fullmatch(path.name) is None:
-            continue  # not of this program
-        with contextlib.suppress(FileNotFoundError):  # another process removes it right now
-            ages[path] = now - path.stat().st_mtime
-    removed = []
+    for path in place.iterdir():
+        if _FILE_NAME.fullmatch(path.name):  # others are not of this program
+            with contextlib.suppress(FileNotFoundError):  # another process removes it right now
+                ages[path] = now - path.stat().st_mtime
     for rank, path in enumerate(sorted(ages, key=lambda path: ages[path])):
         if ages[path] > KEPT_AGE or (rank >= KEPT_COUNT and ages[path] > KEPT_ALWAYS):
-            shutil.rmtree(path, ignore_errors=True)
-            removed.append(path)
-    return removed
+            path.unlink(missing_ok=True)

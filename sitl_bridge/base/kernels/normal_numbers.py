@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Singles
 
 CHUNK = 512
 """Counters that are worked on at a time: their words stay in the first-level cache."""
@@ -83,7 +84,7 @@ def philox(key: Any, first: int, words: Any) -> None:
 
 
 @compiled
-def _radii(word: Any, uniform: Any, bits: Any, out: Any) -> None:
+def _radii(word: Any, uniform: Any, bits: Any, out: Singles) -> None:
     """sqrt(-2 ln u) for uniform numbers u of (0, 1).
 
     Args:
@@ -119,7 +120,7 @@ def _pairs(radius: Any, word: Any, cosine: Any, sine: Any) -> None:
 
 
 @compiled
-def fill_normal(key: Any, out: Any) -> None:
+def fill_normal(key: Any, out: Singles) -> None:
     """Independent standard normal numbers.
 
     Args:

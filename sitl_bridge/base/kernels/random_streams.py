@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Words
 
 _UNIT = 1.0 / 9007199254740992.0
 _LAYERS = 256
@@ -78,7 +79,7 @@ def _rotate_left(word: Any, count: Any) -> Any:
 
 
 @compiled
-def _next_word(a: Any, b: Any, c: Any, d: Any) -> Any:
+def _next_word(a: Any, b: Any, c: Any, d: Floats) -> Any:
     """64 random bits from four words, and the words after them."""
     result = _rotate_left(a + d, 23) + a
     shifted = b << np.uint64(17)
@@ -92,14 +93,14 @@ def _next_word(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 @compiled
-def _word(state: Any) -> Any:
+def _word(state: Words) -> Any:
     """64 random bits; advances ``state``."""
     word, state[0], state[1], state[2], state[3] = _next_word(state[0], state[1], state[2], state[3])
     return word
 
 
 @compiled
-def uniform(state: Any) -> float:
+def uniform(state: Words) -> float:
     """One number of the open-ended interval [0, 1), 53 bits; advances ``state`` ((4,) uint64)."""
     return float((_word(state) >> np.uint64(11)) * _UNIT)
 
@@ -111,7 +112,7 @@ def _in_layer(word: Any) -> tuple[Any, float]:
 
 
 @compiled
-def _rare_normal(state: Any, layer: Any, share: float) -> float:
+def _rare_normal(state: Words, layer: Any, share: float) -> float:
     """``normal`` from a place that is not within the layer above: the layer's rim, or the tail."""
     while True:
         number = share * _EDGES[layer]
@@ -129,7 +130,7 @@ def _rare_normal(state: Any, layer: Any, share: float) -> float:
 
 
 @compiled
-def normal(state: Any) -> float:
+def normal(state: Words) -> float:
     """One standard normal number; advances ``state`` ((4,) uint64).
 
     The ziggurat method (Marsaglia and Tsang, J. Stat. Softw. 5(8), 2000): 99 of 100 numbers take one word of
@@ -142,7 +143,7 @@ def normal(state: Any) -> float:
 
 
 @compiled
-def normal_pair(state: Any) -> tuple[float, float]:
+def normal_pair(state: Words) -> tuple[float, float]:
     """Two independent standard normal numbers; advances ``state``."""
     first = normal(state)
     return first, normal(state)

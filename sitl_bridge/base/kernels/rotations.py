@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 
 
 @compiled
-def to_ned(q: Any, x: float, y: float, z: float) -> tuple[float, float, float]:
+def to_ned(q: Floats, x: float, y: float, z: float) -> tuple[float, float, float]:
     """Return the NED components of a body vector."""
     a, b, c, d = q[0], q[1], q[2], q[3]
     return (
@@ -20,7 +20,7 @@ def to_ned(q: Any, x: float, y: float, z: float) -> tuple[float, float, float]:
 
 
 @compiled
-def to_body(q: Any, n: float, e: float, d: float) -> tuple[float, float, float]:
+def to_body(q: Floats, n: float, e: float, d: float) -> tuple[float, float, float]:
     """Return the body components of a NED vector."""
     w, x, y, z = q[0], q[1], q[2], q[3]
     return (
@@ -31,7 +31,7 @@ def to_body(q: Any, n: float, e: float, d: float) -> tuple[float, float, float]:
 
 
 @compiled
-def write_matrix(q: Any, out: Any) -> None:
+def write_matrix(q: Floats, out: Floats) -> None:
     """Write the (3, 3) rotation of a quaternion."""
     w, x, y, z = q[0], q[1], q[2], q[3]
     out[0, 0], out[0, 1], out[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
@@ -40,7 +40,7 @@ def write_matrix(q: Any, out: Any) -> None:
 
 
 @compiled
-def write_quaternion(q: Any, roll: float, pitch: float, yaw: float) -> None:
+def write_quaternion(q: Floats, roll: float, pitch: float, yaw: float) -> None:
     """Write the quaternion (4,) of angles in rad, in the order yaw, pitch, roll."""
     cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
     cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
@@ -50,7 +50,7 @@ def write_quaternion(q: Any, roll: float, pitch: float, yaw: float) -> None:
 
 
 @compiled
-def heading(q: Any) -> float:
+def heading(q: Floats) -> float:
     """Return the yaw in rad of a quaternion."""
     return math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]))
 

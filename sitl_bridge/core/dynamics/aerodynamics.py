@@ -6,14 +6,14 @@ The rotors' own aerodynamics are in rotor.py.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
+from sitl_bridge.core.dynamics.records import Rotation, State
 
 GROUND_EFFECT_MIN_HEIGHT = 0.5
 """Height in rotor radii below which the ground effect is constant.  Its image model places a source at the
@@ -68,8 +68,8 @@ def induced_velocity(thrust: float, radius: float, density: float) -> float:
     return math.sqrt(thrust / (2.0 * density * math.pi * radius * radius))
 
 
-@compiled
-def wake_at_hubs(state: Any, n: int, a: Any) -> None:
+@on_demand
+def wake_at_hubs(state: State, n: int, a: Rotation) -> None:
     """Let each rotor fly in the wakes at its own place: the vehicle's wind holds their mean.
 
     A rotor that is blown on from above loses thrust, so a vehicle half inside a wake is turned.

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.motor import current_and_slope
-from sitl_bridge.core.dynamics.records import OCV_POINTS
+from sitl_bridge.core.dynamics.records import OCV_POINTS, State, Vehicle
 
 SECONDS_PER_HOUR = 3600.0
 LIPO_CELL = (3.27, 3.61, 3.69, 3.71, 3.75, 3.79, 3.83, 3.89, 3.97, 4.08, 4.20)
@@ -77,7 +77,7 @@ class Battery(BaseModel):
 
 
 @compiled
-def open_circuit_voltage(vehicle: Any, charge: float) -> float:
+def open_circuit_voltage(vehicle: Vehicle, charge: float) -> float:
     """Return the open-circuit voltage of the pack in V with ``charge`` A s left; nominal for an ideal source.
 
     Linear between the points of the airframe's curve, 0 when empty.
@@ -94,7 +94,7 @@ def open_circuit_voltage(vehicle: Any, charge: float) -> float:
 
 
 @compiled
-def discharge(vehicle: Any, state: Any, current: float, seconds: float) -> None:
+def discharge(vehicle: Vehicle, state: State, current: float, seconds: float) -> None:
     """Take a mean current (A) from the pack for a step: charge, and the voltage across the RC pair.
 
     tau dV/dt = R I - V, solved exactly for a constant current (G. Plett, Battery Management Systems, vol. 1,
@@ -108,13 +108,13 @@ def discharge(vehicle: Any, state: Any, current: float, seconds: float) -> None:
 
 
 @compiled
-def source_voltage(vehicle: Any, state: Any) -> float:
+def source_voltage(vehicle: Vehicle, state: State) -> float:
     """Return the voltage in V behind the pack's internal resistance, which holds over a step."""
     return open_circuit_voltage(vehicle, state.battery_charge) - state.battery_slow_voltage
 
 
 @compiled
-def settle(vehicle: Any, state: Any, armed: int, source: float) -> None:
+def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
     """Balance terminal voltage and current of the state with the present current of the motors.
 
     Solves V = OCV - R I(V) with one Newton step from the last voltage.  Plain substitution would oscillate:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,9 @@ from pydantic import BaseModel, Field
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
-from sitl_bridge.core.dynamics.records import MAX_CONTACT_POINTS
+from sitl_bridge.core.dynamics.records import MAX_CONTACT_POINTS, State, Vehicle
 
 _STEEPEST = 0.5
 """Sine of the greatest tilt at which a vehicle is taken to stand rather than to have fallen over."""
@@ -51,7 +51,7 @@ class Contact(BaseModel):
 
 
 @compiled
-def contact_rate(vehicle: Any) -> float:
+def contact_rate(vehicle: Vehicle) -> float:
     """Rate in 1/s of the fastest motion on the contact points' springs and dampers, at most."""
     inverse = vehicle.inertia_inverse
     radius = vehicle.contact_radius
@@ -61,7 +61,7 @@ def contact_rate(vehicle: Any) -> float:
 
 
 @compiled
-def contact_steps(vehicle: Any, seconds: float) -> int:
+def contact_steps(vehicle: Vehicle, seconds: float) -> int:
     """Number of integration steps near the ground within ``seconds``.
 
     CONTACT_STEP decides for ordinary springs.  For harder ones it is RK4's stability on the negative real and
@@ -75,7 +75,15 @@ def contact_steps(vehicle: Any, seconds: float) -> int:
 
 @compiled
 def contact_force(
-    vehicle: Any, state: Any, k: int, north: float, east: float, depth: float, vn: float, ve: float, vd: float
+    vehicle: Vehicle,
+    state: State,
+    k: int,
+    north: float,
+    east: float,
+    depth: float,
+    vn: float,
+    ve: float,
+    vd: float,
 ) -> tuple[float, float, float]:
     """Force of the ground on one contact point in N, NED.
 
@@ -114,7 +122,7 @@ def contact_force(
 
 
 @compiled
-def update_contact(vehicle: Any, state: Any, y: Any) -> None:
+def update_contact(vehicle: Vehicle, state: State, y: Floats) -> None:
     """Set, drag along or release the anchors after an integration step, and note new impacts.
 
     An anchor is set where its point first touches and released when the point leaves the ground.  Where the
@@ -183,7 +191,7 @@ def rotated_down(qw: float, qx: float, qy: float, qz: float, x: float, y: float,
 
 
 @compiled
-def closing_speed(state: Any, x: float, y: float, z: float) -> float:
+def closing_speed(state: State, x: float, y: float, z: float) -> float:
     """Speed in m/s at which a point of the body goes down, by the motion held in the state."""
     q = state.attitude
     w = state.angular_velocity

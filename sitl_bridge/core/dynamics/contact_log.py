@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from typing import Annotated, Any
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.world.records import SHAPE
+from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.core.dynamics.records import State, Vehicle
+from sitl_bridge.core.world.records import SHAPE, SceneRecord
 
 APART = 500_000
 """us without a new contact after which the next one with the same object counts as another."""
-CONTACT = np.dtype(
-    [
-        ("time", "i8"),  # us, end of the step in which they touched first
-        ("vehicle", "i8"),
-        ("object", "i8"),  # of the scene
-        ("part", "i8"),  # 0: the body, k: rotor k, -k: contact point k
-        ("speed", "f8"),  # m/s, greatest closing speed of the contact
-        ("position", "f8", 3),  # m NED
-    ],
-    align=True,
-)
-"""A vehicle's contact with an object, other than standing on it."""
+
+
+class ContactRecord(Record):
+    """A vehicle's contact with an object, other than standing on it."""
+
+    time: int  # us, end of the step in which they touched first
+    vehicle: int
+    object: int  # of the scene
+    part: int  # 0: the body, k: rotor k, -k: contact point k
+    speed: float  # m/s, greatest closing speed of the contact
+    position: Annotated[Floats, 3]  # m NED
+
+
+CONTACT = ContactRecord.dtype
 
 
 @compiled
-def note_contacts(arrays: Any, i: int, vehicle: Any, state: Any, scene: Any, time: int) -> None:
+def note_contacts(arrays: Any, i: int, vehicle: Vehicle, state: State, scene: SceneRecord, time: int) -> None:
     """List what a vehicle hit in a step, and stop the rotors that broke.
 
     Contacts with one object that follow one another within ``APART`` are one, with the speed and part of the

@@ -26,7 +26,7 @@ from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
 from sitl_bridge.base.user_file import load_class
-from sitl_bridge.core.dynamics.records import LAW_PARAMETERS
+from sitl_bridge.core.dynamics.records import LAW_PARAMETERS, Vehicle
 from sitl_bridge.core.dynamics.rotor import RotorModel
 
 Options = dict[str, float | int | str | bool | list[float]]
@@ -178,7 +178,7 @@ def check_law_address(vehicle: NDArray[np.void]) -> None:
 
 @compiled
 def custom_loads(
-    vehicle: Any, _k: int, speed: float, inflow: float, in_plane: float, density: float
+    vehicle: Vehicle, _k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
     """Return the loads of a rotor by a user's own law, as ``rotor_loads``; zero for a stationary rotor."""
     if speed == 0.0:

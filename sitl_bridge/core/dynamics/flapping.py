@@ -6,9 +6,9 @@ induced_flow.py has the loads of rigid blades, which this module changes.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.core.dynamics.records import Motion, State, Vehicle
 
 MOST_TILT = 0.3
 """rad; larger angles of flapping are cut to this, within the small angles of the theory."""
@@ -109,8 +109,8 @@ def disc_push(
     )
 
 
-@compiled
-def flap_blades(vehicle: Any, state: Any, n: int, m: Any) -> None:
+@on_demand
+def flap_blades(vehicle: Vehicle, state: State, n: int, m: Motion) -> None:
     """Write every disc's tilt as a vector in body axes, and change the torques; after ``induced_rotors``.
 
     In-plane force and torque change together, so that shaft and drag power still go to the flow and the
@@ -182,7 +182,7 @@ def _heading(
 
 
 @compiled
-def _gyroscopic(m: Any, momentum: float, ux: float, uy: float, uz: float) -> tuple[float, float, float]:
+def _gyroscopic(m: Motion, momentum: float, ux: float, uy: float, uz: float) -> tuple[float, float, float]:
     """Return the moment -w x h in N m of an angular momentum in N m s along an axis, for a turning body."""
     return (
         momentum * (m.r * uy - m.q * uz),
@@ -191,8 +191,8 @@ def _gyroscopic(m: Any, momentum: float, ux: float, uy: float, uz: float) -> tup
     )
 
 
-@compiled
-def add_flapping(vehicle: Any, state: Any, n: int, m: Any) -> None:
+@on_demand
+def add_flapping(vehicle: Vehicle, state: State, n: int, m: Motion) -> None:
     """Add force and moment of the tilted discs to every rotor's; after ``_rotor_effects`` of forces.py.
 
     The hub feels the springs' moment alone, in place of the blades' own gyroscopic moment, which the balance
@@ -236,7 +236,7 @@ def add_flapping(vehicle: Any, state: Any, n: int, m: Any) -> None:
 
 @compiled
 def flapped_loads(
-    vehicle: Any, lift: float, thrust: float, slope: float, disc: float, radius: float, speed: float,
+    vehicle: Vehicle, lift: float, thrust: float, slope: float, disc: float, radius: float, speed: float,
     through: float, across: float, induced: float, spin: float,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return what flapping adds to torque (N m) and in-plane force (N s/m), and the hub moment (N s).

@@ -7,9 +7,9 @@ ground and with shapes of the scene, rigid body.  No integration here.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.aerodynamics import (
     ground_effect_factor,
     induced_velocity,
@@ -19,50 +19,23 @@ from sitl_bridge.core.dynamics.contact import contact_force
 from sitl_bridge.core.dynamics.flapping import add_flapping, flap_blades
 from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments, advance_flow, induced_rotors
 from sitl_bridge.core.dynamics.motor import dc_acceleration
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW
+from sitl_bridge.core.dynamics.records import (
+    INDUCED_LAW,
+    MOTOR_DC,
+    POLYNOMIAL_LAW,
+    Load,
+    Motion,
+    Rotation,
+    State,
+    Vehicle,
+)
 from sitl_bridge.core.dynamics.rotor import polynomial_thrust_and_torque
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.core.dynamics.scene_contact import hull_share, surface_force
 
 
-class Rotation(NamedTuple):
-    """Rotation matrix body to NED by rows."""
-
-    r00: float
-    r01: float
-    r02: float
-    r10: float
-    r11: float
-    r12: float
-    r20: float
-    r21: float
-    r22: float
-
-
-class Motion(NamedTuple):
-    """Velocity through the air and angular velocity, body axes, m/s and rad/s."""
-
-    u: float
-    v: float
-    w: float
-    p: float
-    q: float
-    r: float
-
-
-class Load(NamedTuple):
-    """Force and moment about the centre of gravity, body axes, N and N m."""
-
-    fx: float
-    fy: float
-    fz: float
-    mx: float
-    my: float
-    mz: float
-
-
 @compiled
-def _rotation(y: Any) -> Rotation:
+def _rotation(y: Floats) -> Rotation:
     """Rotation of a quaternion that need not be normalised to the last bit within the step."""
     qw = y[6]
     qx = y[7]
@@ -83,7 +56,7 @@ def _rotation(y: Any) -> Rotation:
 
 
 @compiled
-def _motion(state: Any, y: Any, a: Any) -> Motion:
+def _motion(state: State, y: Floats, a: Rotation) -> Motion:
     """Motion through the air: ground velocity less wind, turned into body axes."""
     an = y[3] - state.wind[0]
     ae = y[4] - state.wind[1]
@@ -99,7 +72,7 @@ def _motion(state: Any, y: Any, a: Any) -> Motion:
 
 
 @compiled
-def _hub_velocities(state: Any, n: int, m: Any) -> None:
+def _hub_velocities(state: State, n: int, m: Motion) -> None:
     """Velocity of every hub through the air, v + w x r, along and across its rotor's axis."""
     rows = state.scratch
     for k in range(n):
@@ -114,7 +87,7 @@ def _hub_velocities(state: Any, n: int, m: Any) -> None:
 
 
 @compiled
-def _polynomial_rotors(state: Any, n: int, density: float) -> None:
+def _polynomial_rotors(state: State, n: int, density: float) -> None:
     """Loads of every rotor by the polynomial law, from coefficients in rows: the law of most vehicles."""
     rows = state.scratch
     thrust_loss, torque_loss = rows.reverse_thrust_loss, rows.reverse_torque_loss
@@ -140,8 +113,8 @@ def _polynomial_rotors(state: Any, n: int, density: float) -> None:
         rows.roll_rate[k] = rows.roll[k] * magnitude
 
 
-@compiled
-def _rotors_by_law(vehicle: Any, state: Any, density: float) -> None:
+@on_demand
+def _rotors_by_law(vehicle: Vehicle, state: State, density: float) -> None:
     """Loads of every rotor by whatever law the vehicle has."""
     rows = state.scratch
     for k in range(vehicle.rotor_count):
@@ -155,7 +128,7 @@ def _rotors_by_law(vehicle: Any, state: Any, density: float) -> None:
 
 @compiled
 def _ground_effect(
-    vehicle: Any, state: Any, density: float, down: float, r20: float, r21: float, r22: float
+    vehicle: Vehicle, state: State, density: float, down: float, r20: float, r21: float, r22: float
 ) -> None:
     """Add the ground effect to each thrust; r2x is the vertical in body axes."""
     rows = state.scratch
@@ -170,7 +143,7 @@ def _ground_effect(
 
 
 @compiled
-def _accelerate_motors(vehicle: Any, state: Any) -> None:
+def _accelerate_motors(vehicle: Vehicle, state: State) -> None:
     """Angular accelerations of DC motors; those of first-order motors come with their speeds."""
     rows = state.scratch
     for k in range(vehicle.rotor_count):
@@ -178,7 +151,7 @@ def _accelerate_motors(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def _rotor_effects(state: Any, n: int) -> None:
+def _rotor_effects(state: State, n: int) -> None:
     """Force, moment and angular momentum of every rotor, in body axes about the centre of gravity.
 
     In-plane drag and hub moment act against the in-plane velocity, with the signs of RotorS's released motor
@@ -210,7 +183,9 @@ def _rotor_effects(state: Any, n: int) -> None:
 
 
 @compiled
-def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: Any, flow: float) -> None:
+def _rotors(
+    vehicle: Vehicle, state: State, density: float, down: float, a: Rotation, m: Motion, flow: float
+) -> None:
     """Loads of all rotors and their effects on the body, into ``scratch``; ``flow`` as of derivative."""
     n = vehicle.rotor_count
     _hub_velocities(state, n, m)
@@ -238,7 +213,7 @@ def _rotors(vehicle: Any, state: Any, density: float, down: float, a: Any, m: An
 
 
 @compiled
-def _body_load(vehicle: Any, state: Any, density: float, m: Any) -> Load:
+def _body_load(vehicle: Vehicle, state: State, density: float, m: Motion) -> Load:
     """Body drag, hector eq. 2, and external moments; AirRobot eq. 5 is the same with C = rho C_w A / 2."""
     ratio = density / vehicle.drag_density
     airspeed = math.sqrt(m.u * m.u + m.v * m.v + m.w * m.w) * ratio
@@ -256,7 +231,7 @@ def _body_load(vehicle: Any, state: Any, density: float, m: Any) -> Load:
 
 
 @compiled
-def _with_rotors(state: Any, n: int, load: Any) -> tuple[Load, tuple[float, float, float]]:
+def _with_rotors(state: State, n: int, load: Load) -> tuple[Load, tuple[float, float, float]]:
     """A load with that of all rotors, and their angular momentum in N m s, body axes."""
     rows = state.scratch
     fx, fy, fz, mx, my, mz = load
@@ -277,7 +252,7 @@ def _with_rotors(state: Any, n: int, load: Any) -> tuple[Load, tuple[float, floa
 
 
 @compiled
-def _with_ground(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) -> Load:
+def _with_ground(vehicle: Vehicle, state: State, y: Floats, a: Rotation, m: Motion, load: Load) -> Load:
     """A load with those given in NED: external forces, and the ground's on every point that touches it."""
     fx, fy, fz, mx, my, mz = load
     gn = state.external_force[0] + state.neighbour_force[0]
@@ -317,8 +292,8 @@ def _with_ground(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) ->
     return Load(fx, fy, fz, mx, my, mz)
 
 
-@compiled
-def _with_surfaces(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) -> Load:
+@on_demand
+def with_surfaces(vehicle: Vehicle, state: State, y: Floats, a: Rotation, m: Motion, load: Load) -> Load:
     """A load with the forces of the scene's shapes on every feeler that touches one."""
     fx, fy, fz, mx, my, mz = load
     share = hull_share(vehicle)
@@ -354,7 +329,9 @@ def _with_surfaces(vehicle: Any, state: Any, y: Any, a: Any, m: Any, load: Any) 
 
 
 @compiled
-def _move(vehicle: Any, state: Any, gravity: float, y: Any, a: Any, load: Any, dy: Any) -> None:
+def _move(
+    vehicle: Vehicle, state: State, gravity: float, y: Floats, a: Rotation, load: Load, dy: Floats
+) -> None:
     """Newton's law: velocities and accelerations into ``dy``, the specific force into the state."""
     lightness = 1.0 / vehicle.mass
     fx = load.fx * lightness
@@ -372,7 +349,15 @@ def _move(vehicle: Any, state: Any, gravity: float, y: Any, a: Any, load: Any, d
 
 
 @compiled
-def _turn(vehicle: Any, state: Any, y: Any, m: Any, load: Any, momentum: Any, dy: Any) -> None:
+def _turn(
+    vehicle: Vehicle,
+    state: State,
+    y: Floats,
+    m: Motion,
+    load: Load,
+    momentum: tuple[float, float, float],
+    dy: Floats,
+) -> None:
     """Euler's law with the rotors' angular momentum: rates of attitude and angular velocity into ``dy``."""
     p = m.p
     q = m.q
@@ -399,12 +384,12 @@ def _turn(vehicle: Any, state: Any, y: Any, m: Any, load: Any, momentum: Any, dy
 
 @compiled
 def derivative(
-    vehicle: Any,
-    state: Any,
+    vehicle: Vehicle,
+    state: State,
     density: float,
     gravity: float,
-    y: Any,
-    dy: Any,
+    y: Floats,
+    dy: Floats,
     flow: float,
 ) -> None:
     """Time derivative of a vehicle's motion.
@@ -431,6 +416,6 @@ def derivative(
     load, momentum = _with_rotors(state, vehicle.rotor_count, load)
     load = _with_ground(vehicle, state, y, attitude, motion, load)
     if state.near_count > 0:
-        load = _with_surfaces(vehicle, state, y, attitude, motion, load)
+        load = with_surfaces(vehicle, state, y, attitude, motion, load)
     _move(vehicle, state, gravity, y, attitude, load, dy)
     _turn(vehicle, state, y, motion, load, momentum, dy)

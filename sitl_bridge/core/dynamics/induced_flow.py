@@ -19,10 +19,10 @@ mirror image with less static thrust and torque, ``reverse_loss``; the air goes 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.dynamics.flapping import UNEVENNESS, flapped_loads
+from sitl_bridge.core.dynamics.records import State, Vehicle
 
 _SLOWEST = 1.0
 """rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
@@ -35,7 +35,7 @@ _RING_DESCENT, _RING_ACROSS, _RING_OFFSET = 0.373, 0.598, 1.991
 
 
 @compiled
-def with_reverse_loss(vehicle: Any, speed: float, thrust: float, torque: float) -> tuple[float, float]:
+def with_reverse_loss(vehicle: Vehicle, speed: float, thrust: float, torque: float) -> tuple[float, float]:
     """Return thrust and torque of reverse rotation, from those of the mirror image; others as they are."""
     if speed < 0.0:
         return thrust * (1.0 - vehicle.reverse_loss[0]), torque * (1.0 - vehicle.reverse_loss[1])
@@ -174,7 +174,7 @@ def settled_flow(thrust: float, slope: float, disc: float, tip: float, along: fl
 
 
 @compiled
-def still_air(vehicle: Any, k: int, speed: float, density: float) -> tuple[float, float, float, float]:
+def still_air(vehicle: Vehicle, k: int, speed: float, density: float) -> tuple[float, float, float, float]:
     """Return static thrust (N) and torque (N m), B (N s/m) and 2 rho A (kg/m) of a rotor at a speed >= 0."""
     thrust, torque = static_figures(
         vehicle.thrust_c2[k],
@@ -191,7 +191,7 @@ def still_air(vehicle: Any, k: int, speed: float, density: float) -> tuple[float
 
 @compiled
 def induced_loads(
-    vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float
+    vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
     """Return the loads of a rotor whose induced flow has settled, as ``rotor_loads``."""
     sign = -1.0 if speed < 0.0 else 1.0
@@ -220,8 +220,8 @@ def induced_loads(
     return sign * force, sign * (moment + vehicle.torque_constant[k]), drag, roll
 
 
-@compiled
-def prepare_flow(state: Any, n: int, density: float) -> None:
+@on_demand
+def prepare_flow(state: State, n: int, density: float) -> None:
     """Write what depends on the rotors and the air alone: ``ratio`` to ``air_mass``."""
     rows = state.scratch
     for k in range(n):
@@ -235,8 +235,8 @@ def prepare_flow(state: Any, n: int, density: float) -> None:
         rows.air_mass[k] = _APPARENT_MASS * density * area * radius
 
 
-@compiled
-def prepare_speeds(state: Any, n: int) -> None:
+@on_demand
+def prepare_speeds(state: State, n: int) -> None:
     """Write what depends on the rotors' speeds: ``lift`` to ``turning``, speeds in magnitude.
 
     ``induced`` is along the thrust that the direction of rotation gives, so it changes its sign with that.
@@ -270,7 +270,7 @@ def prepare_speeds(state: Any, n: int) -> None:
 
 
 @compiled
-def _add_hub_moments(state: Any, n: int) -> None:
+def _add_hub_moments(state: State, n: int) -> None:
     """Add the hub moment of the advancing blade, as ``blade_loads`` has it, to ``roll_rate``."""
     rows = state.scratch
     for k in range(n):
@@ -283,8 +283,8 @@ def _add_hub_moments(state: Any, n: int) -> None:
         rows.roll_rate[k] += abs(sign) * rows.roll_share[k] * rows.direction[k] * roll
 
 
-@compiled
-def induced_rotors(state: Any, n: int) -> None:
+@on_demand
+def induced_rotors(state: State, n: int) -> None:
     """Loads of every rotor at the state's induced velocities, as ``blade_loads``; after prepare_speeds."""
     rows = state.scratch
     for k in range(n):
@@ -306,8 +306,8 @@ def induced_rotors(state: Any, n: int) -> None:
         _add_hub_moments(state, n)
 
 
-@compiled
-def advance_flow(state: Any, n: int, seconds: float) -> None:
+@on_demand
+def advance_flow(state: State, n: int, seconds: float) -> None:
     """Advance the induced velocities of a state over a step, at the hub velocities in ``scratch``.
 
     m dv/dt = T - T_momentum(v) with the apparent mass m, by the implicit Euler method with one Newton step.
@@ -334,8 +334,8 @@ def advance_flow(state: Any, n: int, seconds: float) -> None:
         state.vortex_ring_time += seconds
 
 
-@compiled
-def add_pitching_moments(state: Any, n: int) -> None:
+@on_demand
+def add_pitching_moments(state: State, n: int) -> None:
     """Add the moments of the uneven inflow to every rotor's; after ``induced_rotors``.
 
     In forward flight the wake leans back, and the induced velocity grows along the disc from its leading to

@@ -8,22 +8,23 @@ time within a step and is evaluated, not integrated.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.contact import contact_steps, update_contact
 from sitl_bridge.core.dynamics.forces import derivative
 from sitl_bridge.core.dynamics.induced_flow import prepare_speeds
 from sitl_bridge.core.dynamics.motor import gains_speed
-from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, MOTOR_DC
+from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, MOTOR_DC, State, Vehicle
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.stability import decay_rate, stable_steps
+from sitl_bridge.core.world.records import SceneRecord
 
 _MOTION = 13
 
 
 @compiled
-def _load(state: Any, y: Any) -> None:
+def _load(state: State, y: Floats) -> None:
     """Copy the motion of a state into the integrator's vector y."""
     for i in range(3):
         y[i] = state.position[i]
@@ -34,7 +35,7 @@ def _load(state: Any, y: Any) -> None:
 
 
 @compiled
-def _store(state: Any, y: Any) -> None:
+def _store(state: State, y: Floats) -> None:
     """Copy the integrator's vector y into the state, its quaternion normalised."""
     norm = 1.0 / math.sqrt(y[6] * y[6] + y[7] * y[7] + y[8] * y[8] + y[9] * y[9])
     for i in range(4):
@@ -46,7 +47,7 @@ def _store(state: Any, y: Any) -> None:
 
 
 @compiled
-def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float) -> None:
+def _turn_rotors(vehicle: Vehicle, state: State, rise: float, fall: float) -> None:
     """Speeds and accelerations of first-order motors some time after the state, into ``scratch``.
 
     w = w_target + (w_0 - w_target) exp(-t/tau), the exact solution (RotorS discretises so as well); ``rise``
@@ -64,7 +65,7 @@ def _turn_rotors(vehicle: Any, state: Any, rise: float, fall: float) -> None:
 
 
 @compiled
-def _clear_totals(vehicle: Any, state: Any) -> None:
+def _clear_totals(vehicle: Vehicle, state: State) -> None:
     """Begin the sums of the stages' slopes."""
     for i in range(_MOTION):
         state.scratch.work[2, i] = 0.0
@@ -73,7 +74,7 @@ def _clear_totals(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def _turn_direct_rotors(vehicle: Any, state: Any, stage: int, weight: float, ahead: float) -> None:
+def _turn_direct_rotors(vehicle: Vehicle, state: State, stage: int, weight: float, ahead: float) -> None:
     """Speeds of DC motors ``ahead`` s after the state, after a stage of the integration with its weight."""
     rows = state.scratch
     for k in range(vehicle.rotor_count):
@@ -84,8 +85,8 @@ def _turn_direct_rotors(vehicle: Any, state: Any, stage: int, weight: float, ahe
 
 @compiled
 def _move_rotors(
-    vehicle: Any,
-    state: Any,
+    vehicle: Vehicle,
+    state: State,
     stage: int,
     weight: float,
     ahead: float,
@@ -116,14 +117,14 @@ def _move_rotors(
 
 
 @compiled
-def _is_free(vehicle: Any, state: Any, h: float) -> bool:
+def _is_free(vehicle: Vehicle, state: State, h: float) -> bool:
     """Whether a vehicle can touch neither the ground nor a shape of the scene within ``h`` seconds."""
     reach = vehicle.contact_radius + max(state.velocity[2], 0.0) * h
     return bool(state.near_count == 0 and (state.groundless != 0 or -state.position[2] > reach))
 
 
 @compiled
-def _parts(vehicle: Any, state: Any, density: float, h: float) -> int:
+def _parts(vehicle: Vehicle, state: State, density: float, h: float) -> int:
     """Number of parts into which a substep of ``h`` seconds is divided."""
     parts = stable_steps(decay_rate(vehicle, state, density), h)
     if not _is_free(vehicle, state, h):
@@ -132,7 +133,7 @@ def _parts(vehicle: Any, state: Any, density: float, h: float) -> int:
 
 
 @compiled
-def start_rotors(vehicle: Any, state: Any) -> None:
+def start_rotors(vehicle: Vehicle, state: State) -> None:
     """Speeds, and accelerations of first-order motors, of the state itself, into ``scratch``."""
     if vehicle.motor_kind == MOTOR_DC:
         for k in range(vehicle.rotor_count):
@@ -142,7 +143,7 @@ def start_rotors(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def _begin(vehicle: Any, state: Any, y: Any) -> None:
+def _begin(vehicle: Vehicle, state: State, y: Floats) -> None:
     """Prepare a step: motion and rotor speeds."""
     _load(state, y)
     start_rotors(vehicle, state)
@@ -152,13 +153,13 @@ def _begin(vehicle: Any, state: Any, y: Any) -> None:
 
 @compiled
 def _integrate(
-    vehicle: Any,
-    state: Any,
+    vehicle: Vehicle,
+    state: State,
     density: float,
     gradient: float,
     down: float,
     gravity: float,
-    scene: Any,
+    scene: SceneRecord,
     h: float,
     rise: float,
     fall: float,
@@ -213,7 +214,7 @@ def _integrate(
 
 
 @compiled
-def _keep_loads(vehicle: Any, state: Any) -> None:
+def _keep_loads(vehicle: Vehicle, state: State) -> None:
     """Keep the rotors' loads of the last evaluation as results of the step."""
     rows = state.scratch
     for k in range(vehicle.rotor_count):
@@ -222,7 +223,7 @@ def _keep_loads(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
+def evaluate(vehicle: Vehicle, state: State, density: float, gravity: float) -> None:
     """Bring the results of the step in line with the state at its end; the scratch has its rotor speeds."""
     _load(state, state.scratch.work[0])
     derivative(vehicle, state, density, gravity, state.scratch.work[0], state.scratch.work[1], 0.0)
@@ -231,7 +232,7 @@ def evaluate(vehicle: Any, state: Any, density: float, gravity: float) -> None:
 
 @compiled
 def _integrate_once(
-    vehicle: Any, state: Any, density: float, gravity: float, h: float, rise: float, fall: float
+    vehicle: Vehicle, state: State, density: float, gravity: float, h: float, rise: float, fall: float
 ) -> None:
     """One semi-implicit Euler step of ``h`` seconds in free air, from one evaluation of the forces.
 
@@ -272,7 +273,7 @@ def _integrate_once(
 
 
 @compiled
-def _motor_decay(vehicle: Any, state: Any, h: float) -> tuple[float, float]:
+def _motor_decay(vehicle: Vehicle, state: State, h: float) -> tuple[float, float]:
     """exp(-h/2/tau) of a motor that gains speed, and of one that loses speed; kept from step to step."""
     known = state.motor_decay
     if known[0] != h or known[1] != vehicle.motor_tau_up or known[2] != vehicle.motor_tau_down:
@@ -284,13 +285,13 @@ def _motor_decay(vehicle: Any, state: Any, h: float) -> tuple[float, float]:
 
 @compiled
 def integrate_step(
-    vehicle: Any,
-    state: Any,
+    vehicle: Vehicle,
+    state: State,
     density: float,
     gradient: float,
     down: float,
     gravity: float,
-    scene: Any,
+    scene: SceneRecord,
     seconds: float,
     substeps: int,
 ) -> int:

@@ -6,15 +6,16 @@ The battery pack is in battery.py, the aerodynamic load torque in rotor.py.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive
-from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER
+from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER, State, Vehicle
 
 
 class FirstOrderMotor(BaseModel):
@@ -90,7 +91,7 @@ class SpeedControllers(BaseModel):
 
 
 @compiled
-def motor_command(vehicle: Any, state: Any, controls: Any, armed: int, k: int) -> float:
+def motor_command(vehicle: Vehicle, state: State, controls: Floats, armed: int, k: int) -> float:
     """Return the command of a motor limited to 0..1, or -1..1 if it is reversible; 0 if it is not finite.
 
     Args:
@@ -108,7 +109,7 @@ def motor_command(vehicle: Any, state: Any, controls: Any, armed: int, k: int) -
 
 
 @compiled
-def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
+def first_order_target(vehicle: Vehicle, command: float, voltage: float) -> float:
     """Return the steady speed in rad/s of a running first-order motor.
 
     w = (idle + range c) V/V_nominal: PX4's Gazebo motor model maps commands this way (offset and scaling),
@@ -124,7 +125,7 @@ def first_order_target(vehicle: Any, command: float, voltage: float) -> float:
 
 
 @compiled
-def limited_supply(vehicle: Any, speed: float, supply: float) -> float:
+def limited_supply(vehicle: Vehicle, speed: float, supply: float) -> float:
     """Return the supply voltage of a DC motor whose speed controller limits the current of its windings.
 
     ``dc_current`` solved for the voltage at which the limit flows: U (alpha + beta I) = I (R I + Psi w).
@@ -135,7 +136,7 @@ def limited_supply(vehicle: Any, speed: float, supply: float) -> float:
 
 
 @compiled
-def heat_controllers(vehicle: Any, state: Any, seconds: float) -> None:
+def heat_controllers(vehicle: Vehicle, state: State, seconds: float) -> None:
     """Warm the speed controllers by the square of their currents: tau dT/dt = R R_th I^2 - T."""
     share = -math.expm1(-seconds / vehicle.esc_thermal_time)
     for k in range(vehicle.rotor_count):
@@ -144,7 +145,7 @@ def heat_controllers(vehicle: Any, state: Any, seconds: float) -> None:
 
 
 @compiled
-def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
+def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) -> None:
     """Write the commands of a step into ``scratch``: ``steady``, ``running`` 1 where a motor runs, rates.
 
     ``steady`` is the steady speed of a first-order motor at the nominal voltage in rad/s, or the command of
@@ -170,7 +171,7 @@ def read_commands(vehicle: Any, state: Any, controls: Any, armed: int) -> None:
 
 
 @compiled
-def _drive_first_order(vehicle: Any, state: Any) -> None:
+def _drive_first_order(vehicle: Vehicle, state: State) -> None:
     """``drive_motors`` of first-order motors; without branches, for vector instructions.
 
     A speed controller's limit I bounds the shaft power, (Q + J (w_t - w)/tau) w <= eta V I, and so the target
@@ -196,7 +197,7 @@ def _drive_first_order(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def drive_motors(vehicle: Any, state: Any) -> None:
+def drive_motors(vehicle: Vehicle, state: State) -> None:
     """Write the drive of each motor for the present commands and battery voltage.
 
     ``motor_drive`` becomes the steady speed of a first-order motor (rad/s) or the supply voltage of a DC
@@ -223,7 +224,7 @@ def gains_speed(speed: float, target: float) -> bool:
 
 
 @compiled
-def dc_current(vehicle: Any, supply: float, speed: float) -> float:
+def dc_current(vehicle: Vehicle, supply: float, speed: float) -> float:
     """Return the armature current in A of hector's DC motor at a supply voltage (V) and a speed (rad/s).
 
     a = (beta U - Psi w)/(2 R), I = a + sqrt(a^2 + U alpha/R): the form of the paper's eq. 4 in the released
@@ -238,7 +239,7 @@ def dc_current(vehicle: Any, supply: float, speed: float) -> float:
 
 
 @compiled
-def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) -> float:
+def dc_acceleration(vehicle: Vehicle, supply: float, speed: float, torque: float) -> float:
     """Return the angular acceleration in rad/s^2 of a DC motor, (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
 
     Args:
@@ -254,7 +255,9 @@ def dc_acceleration(vehicle: Any, supply: float, speed: float, torque: float) ->
 
 
 @compiled
-def _dc_current_and_slope(vehicle: Any, state: Any, voltage: float, limit: float) -> tuple[float, float]:
+def _dc_current_and_slope(
+    vehicle: Vehicle, state: State, voltage: float, limit: float
+) -> tuple[float, float]:
     """``current_and_slope`` of DC motors: duty cycle times the current of the windings, limited."""
     current = vehicle.battery_idle_current
     slope = 0.0
@@ -283,7 +286,7 @@ def _dc_current_and_slope(vehicle: Any, state: Any, voltage: float, limit: float
 
 
 @compiled
-def _shaft_powers(vehicle: Any, state: Any, voltage: float, share: float, limit: float) -> None:
+def _shaft_powers(vehicle: Vehicle, state: State, voltage: float, share: float, limit: float) -> None:
     """Shaft powers of first-order motors into ``scratch``; without branches, for vector instructions.
 
     share: current over shaft power, 1/V.
@@ -305,7 +308,7 @@ def _shaft_powers(vehicle: Any, state: Any, voltage: float, share: float, limit:
 
 
 @compiled
-def current_and_slope(vehicle: Any, state: Any, armed: int, voltage: float) -> tuple[float, float]:
+def current_and_slope(vehicle: Vehicle, state: State, armed: int, voltage: float) -> tuple[float, float]:
     """Return the current in A of avionics and motors at a battery voltage, and its derivative in A/V.
 
     ``motor_current`` of the state becomes each motor's.  First-order motors: shaft power, from the

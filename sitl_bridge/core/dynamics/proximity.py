@@ -14,11 +14,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Record, Records
 from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.contact_log import CONTACT
-from sitl_bridge.core.dynamics.records import MAX_ROTORS
+from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE, VEHICLE, State, Vehicle
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.records import Environment
 
 CONTACT_RATE = 125.0
 """rad/s of the spring between two vehicles that touch, w = sqrt(k/m) with the mass that the contact point
@@ -48,48 +50,56 @@ MOST_SPHERES = 1 + MAX_ROTORS
 REPORTS = 256
 """Collisions, and contacts with objects, of which the particulars are kept; all are counted."""
 
-PROXIMITY = np.dtype(
-    [
-        ("collisions", "i8"),  # 1: vehicles that touch push one another
-        ("downwash", "i8"),  # 1: vehicles fly in the wakes of those above
-        ("damping_ratio", "f8"),  # of a collision
-        ("breaking_speed", "f8"),  # m/s of closing speed above which a rotor that is hit stops; inf: never
-        ("count", "i8"),  # collisions so far
-        ("touching", "i8"),  # pairs that touched in the step before, each counted twice
-        ("contact_count", "i8"),  # contacts with objects so far
-    ],
-    align=True,
-)
-HULL = np.dtype(
-    [
-        ("order", "i8"),  # of this row: the vehicle that is here when sorted from south to north
-        ("radius", "f8"),  # m about the centre of gravity, holds all spheres
-        ("sphere_count", "i8"),
-        ("sphere", "f8", (MOST_SPHERES, 4)),  # m, centre in body axes and radius: the body, then each rotor
-        ("force", "i8", 3),  # UNIT, NED
-        ("moment", "i8", 3),  # UNIT, body
-        ("wake", "i8", 3),  # UNIT, NED, mean over the spheres
-        ("rotor_wake", "i8", (MAX_ROTORS, 3)),  # UNIT, NED, at each rotor
-        # --- its own wake: a jet against the thrust, bent by the air that comes across
-        ("jet", "f8", 3),  # unit vector NED
-        ("jet_top", "f8"),  # m/s at its beginning
-        ("jet_decay", "f8"),  # m^2/s, speed times distance where it decays
-        ("jet_width", "f8"),  # m^2/s, speed times the distance from the axis where a quarter of it is left
-        ("across", "f8", 3),  # m/s NED of the air across the jet, seen from the vehicle
-        ("jet_box", "f8", 3),  # m, how far north or south, east or west, up or down it is felt
-    ],
-    align=True,
-)
-COLLISION = np.dtype(
-    [
-        ("time", "i8"),  # us
-        ("vehicle", "i8", 2),
-        ("part", "i8", 2),  # 0: the body, k: rotor k
-        ("speed", "f8"),  # m/s, closing speed of the two parts when they touched
-        ("position", "f8", 3),  # m NED
-    ],
-    align=True,
-)
+
+class ProximityRecord(Record):
+    """How vehicles act on one another, and counters."""
+
+    collisions: int  # 1: vehicles that touch push one another
+    downwash: int  # 1: vehicles fly in the wakes of those above
+    damping_ratio: float  # of a collision
+    breaking_speed: float  # m/s of closing speed above which a rotor that is hit stops; inf: never
+    count: int  # collisions so far
+    touching: int  # pairs that touched in the step before, each counted twice
+    contact_count: int  # contacts with objects so far
+
+
+PROXIMITY = ProximityRecord.dtype
+
+
+class Hull(Record):
+    """The spheres in which a vehicle is touched, and what others do to it in a step."""
+
+    order: int  # of this row: the vehicle that is here when sorted from south to north
+    radius: float  # m about the centre of gravity, holds all spheres
+    sphere_count: int
+    sphere: Annotated[Floats, MOST_SPHERES, 4]  # m, centre in body axes and radius: the body, then each rotor
+    force: Annotated[Ints, 3]  # UNIT, NED
+    moment: Annotated[Ints, 3]  # UNIT, body
+    wake: Annotated[Ints, 3]  # UNIT, NED, mean over the spheres
+    rotor_wake: Annotated[Ints, MAX_ROTORS, 3]  # UNIT, NED, at each rotor
+    # --- its own wake: a jet against the thrust, bent by the air that comes across
+    jet: Annotated[Floats, 3]  # unit vector NED
+    jet_top: float  # m/s at its beginning
+    jet_decay: float  # m^2/s, speed times distance where it decays
+    jet_width: float  # m^2/s, speed times the distance from the axis where a quarter of it is left
+    across: Annotated[Floats, 3]  # m/s NED of the air across the jet, seen from the vehicle
+    jet_box: Annotated[Floats, 3]  # m, how far north or south, east or west, up or down it is felt
+
+
+HULL = Hull.dtype
+
+
+class Collision(Record):
+    """Two vehicles that touched."""
+
+    time: int  # us
+    vehicle: Annotated[Ints, 2]
+    part: Annotated[Ints, 2]  # 0: the body, k: rotor k
+    speed: float  # m/s, closing speed of the two parts when they touched
+    position: Annotated[Floats, 3]  # m NED
+
+
+COLLISION = Collision.dtype
 
 
 class ProximityArrays(NamedTuple):
@@ -186,7 +196,7 @@ def _units(value: float) -> int:
 
 
 @compiled
-def _prepare(hulls: Any, vehicles: Any, states: Any, environment: Any) -> float:
+def _prepare(hulls: Records, vehicles: Records, states: Records, environment: Environment) -> float:
     """Empty the sums and describe every wake; returns how far north or south any is felt in m.
 
     The jet carries the momentum of the thrust T.  Its speed begins at that of the contracted wake,
@@ -236,7 +246,7 @@ def _prepare(hulls: Any, vehicles: Any, states: Any, environment: Any) -> float:
 
 
 @compiled
-def _age(h: Any, distance: float) -> float:
+def _age(h: Hull, distance: float) -> float:
     """s that a jet takes to a distance from its beginning, by the speed on its axis."""
     core = h.jet_decay / h.jet_top
     if distance <= core:
@@ -245,7 +255,7 @@ def _age(h: Any, distance: float) -> float:
 
 
 @compiled
-def _apply_downwash(h: Any, source: Any, target: Any, state: Any) -> None:
+def _apply_downwash(h: Hull, source: Any, target: Any, state: State) -> None:
     """Add the downwash of one vehicle to another, along the jet: at each rotor, and the mean over all parts.
 
     The axis is bent by what the air moves across in the time that the jet takes to a distance.
@@ -288,7 +298,7 @@ def _apply_downwash(h: Any, source: Any, target: Any, state: Any) -> None:
 
 
 @compiled
-def _spot(state: Any, hull: Any, k: int, ahead: float, spot: Any) -> None:
+def _spot(state: State, hull: Hull, k: int, ahead: float, spot: Any) -> None:
     """Where a sphere's centre is and how it moves, NED: (6,) position ``ahead`` s from now, velocity."""
     q = state.attitude
     w = state.angular_velocity
@@ -303,7 +313,7 @@ def _spot(state: Any, hull: Any, k: int, ahead: float, spot: Any) -> None:
 
 
 @compiled
-def _turning(vehicle: Any, state: Any, hull: Any, k: int, n: Any, turning: Any) -> float:
+def _turning(vehicle: Vehicle, state: State, hull: Hull, k: int, n: Any, turning: Any) -> float:
     """What a unit force along n (NED) on a sphere does: (3,) its moment, body; returns 1/kg it yields."""
     q = state.attitude
     u = rotated_north(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
@@ -322,8 +332,8 @@ def _turning(vehicle: Any, state: Any, hull: Any, k: int, n: Any, turning: Any) 
 
 @compiled
 def _record_collision(
-    proximity: Any, collisions: Any, i: int, j: int, part_i: int, part_j: int, time: int, speed: float,
-    position: Any,
+    proximity: ProximityRecord, collisions: Records, i: int, j: int, part_i: int, part_j: int, time: int,
+    speed: float, position: Floats,
 ) -> None:  # fmt: skip
     """Count a collision, and keep it while there is room: vehicle ``i`` hit ``j`` at a closing ``speed``."""
     if proximity.count < collisions.shape[0]:
@@ -339,8 +349,8 @@ def _record_collision(
 
 @compiled
 def _collide(
-    proximity: Any, hulls: Any, touching: Any, collisions: Any, vehicles: Any, states: Any,
-    i: int, j: int, time: int, seconds: float, work: Any,
+    proximity: ProximityRecord, hulls: Records, touching: Bytes, collisions: Records, vehicles: Records,
+    states: Records, i: int, j: int, time: int, seconds: float, work: Any,
 ) -> None:  # fmt: skip
     """Push two vehicles apart where their spheres overlap: a spring and a damper along the line of centres.
 
@@ -395,7 +405,7 @@ def _collide(
 
 
 @compiled
-def _age_contacts(proximity: Any, touching: Any) -> None:
+def _age_contacts(proximity: ProximityRecord, touching: Bytes) -> None:
     """Let contacts of earlier steps end; also those of vehicles that have gone far since."""
     if proximity.touching == 0:
         return
@@ -408,7 +418,7 @@ def _age_contacts(proximity: Any, touching: Any) -> None:
 
 
 @compiled
-def _sort(hulls: Any, states: Any) -> tuple[float, float]:
+def _sort(hulls: Records, states: Records) -> tuple[float, float]:
     """Sort vehicles from south to north; returns the largest radius (m) and the highest speed along (m/s)."""
     widest = 0.0
     quickest = 0.0
@@ -427,7 +437,7 @@ def _sort(hulls: Any, states: Any) -> tuple[float, float]:
 
 
 @compiled
-def _write_forces(hulls: Any, states: Any) -> None:
+def _write_forces(hulls: Records, states: Records) -> None:
     """Write the sums over all neighbours into the states."""
     for i in range(states.shape[0]):
         h, s = hulls[i], states[i]
@@ -442,9 +452,14 @@ def _write_forces(hulls: Any, states: Any) -> None:
                     s.uneven_wake = 1
 
 
-@compiled
+@on_demand
 def interact(
-    arrays: ProximityArrays, vehicles: Any, states: Any, environment: Any, time: int, seconds: float
+    arrays: ProximityArrays,
+    vehicles: Annotated[Records, VEHICLE],
+    states: Annotated[Records, STATE],
+    environment: Environment,
+    time: int,
+    seconds: float,
 ) -> None:
     """Write the effects of all other vehicles over the coming step into every vehicle's state.
 

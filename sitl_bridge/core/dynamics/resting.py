@@ -6,10 +6,10 @@ rest.  Sensors and battery go on.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
+from sitl_bridge.core.dynamics.records import State, Vehicle
+from sitl_bridge.core.world.records import SceneRecord
 
 REST_STEPS = 25
 """Steps in a row without motion before a vehicle rests."""
@@ -22,7 +22,7 @@ WIND_SHARE = 1e-3
 
 
 @compiled
-def _loaded(vehicle: Any, state: Any) -> bool:
+def _loaded(vehicle: Vehicle, state: State) -> bool:
     """Return whether motors or external loads act."""
     load = 0.0
     for k in range(vehicle.rotor_count):
@@ -34,7 +34,7 @@ def _loaded(vehicle: Any, state: Any) -> bool:
 
 
 @compiled
-def _wind_changed(vehicle: Any, state: Any, gravity: float) -> bool:
+def _wind_changed(vehicle: Vehicle, state: State, gravity: float) -> bool:
     """Return whether the wind's force differs from that at the start of the rest."""
     change, speed, drag = 0.0, 0.0, 0.0
     for i in range(3):
@@ -45,7 +45,7 @@ def _wind_changed(vehicle: Any, state: Any, gravity: float) -> bool:
 
 
 @compiled
-def rests(vehicle: Any, state: Any, gravity: float) -> bool:
+def rests(vehicle: Vehicle, state: State, gravity: float) -> bool:
     """Return whether a vehicle goes on resting, with the motor drive and wind of the coming step."""
     if state.rest_steps < REST_STEPS or state.rest_mass != vehicle.mass or _loaded(vehicle, state):
         return False
@@ -61,7 +61,7 @@ def rests(vehicle: Any, state: Any, gravity: float) -> bool:
 
 
 @compiled
-def note_rest(vehicle: Any, state: Any, scene: Any, gravity: float) -> None:
+def note_rest(vehicle: Vehicle, state: State, scene: SceneRecord, gravity: float) -> None:
     """Count the steps without motion after a step with contact, and let the vehicle rest after REST_STEPS.
 
     Args:

@@ -27,7 +27,14 @@ from sitl_bridge.core.dynamics.induced_flow import (
     static_figures,
     with_reverse_loss,
 )
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, PROPELLER_TABLE, TABLE_ADVANCE_RATIOS, TABLE_SPEEDS
+from sitl_bridge.core.dynamics.records import (
+    INDUCED_LAW,
+    PROPELLER_TABLE,
+    TABLE_ADVANCE_RATIOS,
+    TABLE_SPEEDS,
+    State,
+    Vehicle,
+)
 
 _TURN = 2.0 * math.pi
 
@@ -90,7 +97,7 @@ def table_coefficients(table: Any, speed: float, advance: float) -> tuple[float,
 
 @compiled
 def table_thrust_and_torque(
-    vehicle: Any, k: int, speed: float, inflow: float, density: float
+    vehicle: Vehicle, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
     """Return thrust and torque of a rotor with a propeller table.
 
@@ -152,7 +159,7 @@ def polynomial_thrust_and_torque(
 
 
 @compiled
-def in_plane_rates(vehicle: Any, k: int, speed: float, density: float) -> tuple[float, float]:
+def in_plane_rates(vehicle: Vehicle, k: int, speed: float, density: float) -> tuple[float, float]:
     """Return in-plane drag in N s/m and rolling moment in N s, over the hub's in-plane velocity.
 
     F = -|w| lambda v_perp and M = -|w| mu v_perp (RotorS eqs 2-3), proportional to the density.
@@ -164,7 +171,7 @@ def in_plane_rates(vehicle: Any, k: int, speed: float, density: float) -> tuple[
 
 @compiled
 def polynomial_loads(
-    vehicle: Any, k: int, speed: float, inflow: float, _in_plane: float, density: float
+    vehicle: Vehicle, k: int, speed: float, inflow: float, _in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
     """Return the loads of a rotor by the polynomial law, as ``rotor_loads``.
 
@@ -194,7 +201,7 @@ def polynomial_loads(
 
 @compiled
 def table_loads(
-    vehicle: Any, k: int, speed: float, inflow: float, _in_plane: float, density: float
+    vehicle: Vehicle, k: int, speed: float, inflow: float, _in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
     """Return the loads of a rotor with a propeller table, as ``rotor_loads``."""
     thrust, torque = table_thrust_and_torque(vehicle, k, speed, inflow, density)
@@ -650,7 +657,7 @@ def table_faults(rotors: Sequence[Rotor], shared: RotorModel) -> list[tuple[Fiel
 
 
 @compiled
-def lay_out_rotors(vehicle: Any, state: Any) -> None:
+def lay_out_rotors(vehicle: Vehicle, state: State) -> None:
     """Lay out what the airframe alone decides: the rotors' places and coefficients.
 
     Args:
@@ -692,7 +699,7 @@ def lay_out_rotors(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def prepare_rotors(vehicle: Any, state: Any, density: float) -> None:
+def prepare_rotors(vehicle: Vehicle, state: State, density: float) -> None:
     """Lay out what stays the same for a step but for ``lay_out_rotors``: health, air and induced flow.
 
     Args:

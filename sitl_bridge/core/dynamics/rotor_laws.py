@@ -18,6 +18,7 @@ from pydantic import Discriminator, Tag
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
+from sitl_bridge.core.dynamics.records import Vehicle
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor, RotorModel
 
 ROTOR_MODELS: tuple[type[RotorModel], ...] = (
@@ -37,7 +38,7 @@ def _choice(laws: tuple[Callable[..., Any], ...], number: int = 0) -> Callable[.
     other = _choice(laws[1:], number + 1)
 
     @compiled
-    def choose(vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float) -> Any:
+    def choose(vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float) -> Any:
         if vehicle.rotor_law == number:
             return law(vehicle, k, speed, inflow, in_plane, density)
         return other(vehicle, k, speed, inflow, in_plane, density)
@@ -50,7 +51,7 @@ _loads = _choice(LAWS)
 
 @compiled
 def rotor_loads(
-    vehicle: Any, k: int, speed: float, inflow: float, in_plane: float, density: float
+    vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
     """Return the aerodynamic loads of a rotor by the vehicle's rotor law.
 
@@ -72,7 +73,7 @@ def rotor_loads(
 
 @compiled
 def thrust_and_torque(
-    vehicle: Any, k: int, speed: float, inflow: float, density: float
+    vehicle: Vehicle, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
     """Return thrust and torque of a rotor without in-plane velocity, as ``rotor_loads``."""
     thrust, torque, _, _ = _loads(vehicle, k, speed, inflow, 0.0, density)

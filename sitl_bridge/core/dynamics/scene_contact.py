@@ -14,15 +14,15 @@ Zilles and Salisbury, "A constraint-based god-object method for haptic display",
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.kernels.array_at import array_at
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.contact import closing_speed, rotated_down, rotated_east, rotated_north
-from sitl_bridge.core.dynamics.records import MAX_NEAR
+from sitl_bridge.core.dynamics.records import MAX_NEAR, State, Vehicle
 from sitl_bridge.core.world.nearest_surface import box_distance_square, distance_to_shape, shapes_within
 from sitl_bridge.core.world.ray_casting import cast_ray
-from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, SHAPE, VOXELS
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, SHAPE, VOXELS, SceneRecord
 
 LOOK = 2.0
 """m beyond its reach that a vehicle looks around for shapes; it looks again once it has moved as far."""
@@ -45,7 +45,7 @@ MEMORY = (
 
 
 @compiled
-def vehicle_reach(vehicle: Any) -> float:
+def vehicle_reach(vehicle: Vehicle) -> float:
     """Radius in m of the sphere about the centre of gravity that holds contact points and rotors."""
     reach = vehicle.contact_radius
     for k in range(vehicle.rotor_count):
@@ -56,7 +56,7 @@ def vehicle_reach(vehicle: Any) -> float:
 
 
 @compiled
-def body_radius(vehicle: Any) -> float:
+def body_radius(vehicle: Vehicle) -> float:
     """Radius in m of the body's sphere."""
     lowest = 0.0
     for k in range(vehicle.contact_count):
@@ -65,7 +65,7 @@ def body_radius(vehicle: Any) -> float:
 
 
 @compiled
-def _search(state: Any, scene: Any, reach: float, way: float) -> None:
+def _search(state: State, scene: SceneRecord, reach: float, way: float) -> None:
     """List the shapes at rest that are nearer than ``reach`` + ``way``, and note how far away the rest is."""
     x, y, z = state.position[0], state.position[1], state.position[2]
     near, stack = reach + way, state.scratch.ray_stack
@@ -92,7 +92,7 @@ def _search(state: Any, scene: Any, reach: float, way: float) -> None:
 
 
 @compiled
-def look_around(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
+def look_around(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: float) -> None:
     """List the shapes that a vehicle may touch within a step, and find the floor below its rotors.
 
     Args:
@@ -107,8 +107,15 @@ def look_around(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
     near_before = state.near_count
     state.near_count = 0
     state.near_elapsed = 0.0
-    if scene.shape_count == 0:
-        return
+    if scene.shape_count > 0:
+        _look_at_shapes(vehicle, state, scene, seconds, near_before)
+
+
+@on_demand
+def _look_at_shapes(
+    vehicle: Vehicle, state: State, scene: SceneRecord, seconds: float, near_before: int
+) -> None:
+    """``look_around`` in a scene with shapes, of which ``near_before`` were near in the step before."""
     v = state.velocity
     way = math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) * seconds + MARGIN
     square = 0.0
@@ -128,7 +135,7 @@ def look_around(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
 
 
 @compiled
-def _add_moving(state: Any, scene: Any, near: float, seconds: float) -> None:
+def _add_moving(state: State, scene: SceneRecord, near: float, seconds: float) -> None:
     """Add the moving shapes that may come near within a step to the list."""
     if scene.moving_first == scene.shape_count:
         return
@@ -143,7 +150,7 @@ def _add_moving(state: Any, scene: Any, near: float, seconds: float) -> None:
 
 
 @compiled
-def _find_floor(vehicle: Any, state: Any, scene: Any, free: float) -> None:
+def _find_floor(vehicle: Vehicle, state: State, scene: SceneRecord, free: float) -> None:
     """Find the surface straight below the centre of gravity, where rotors could feel it.
 
     Args:
@@ -166,7 +173,7 @@ def _find_floor(vehicle: Any, state: Any, scene: Any, free: float) -> None:
 
 @compiled
 def _nearest(
-    state: Any, scene: Any, x: float, y: float, z: float, limit: float
+    state: State, scene: SceneRecord, x: float, y: float, z: float, limit: float
 ) -> tuple[float, float, float, float, int]:
     """Signed distance, normal and index of the shape nearest to a point, of those that are near."""
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
@@ -184,7 +191,7 @@ def _nearest(
 
 @compiled
 def _plane_at(
-    state: Any, scene: Any, feeler: int, x: float, y: float, z: float, limit: float, plane: Any
+    state: State, scene: SceneRecord, feeler: int, x: float, y: float, z: float, limit: float, plane: Floats
 ) -> float:
     """Find the plane that a point can touch; returns how deep it is behind it, -inf where there is none.
 
@@ -218,7 +225,9 @@ def _plane_at(
 
 
 @compiled
-def _set_plane(vehicle: Any, state: Any, scene: Any, feeler: int, plane: Any, middle: float) -> None:
+def _set_plane(
+    vehicle: Vehicle, state: State, scene: SceneRecord, feeler: int, plane: Floats, middle: float
+) -> None:
     """Give a feeler its plane, where it will be after ``middle`` seconds."""
     found = int(plane[6])
     shape = array_at(scene.shapes, scene.shape_count, SHAPE)[found]
@@ -232,14 +241,14 @@ def _set_plane(vehicle: Any, state: Any, scene: Any, feeler: int, plane: Any, mi
 
 
 @compiled
-def _forget(state: Any, feeler: int) -> None:
+def _forget(state: State, feeler: int) -> None:
     state.surface_known[feeler] = 0
     state.surface_touching[feeler] = 0
 
 
 @compiled
 def _find_for_disc(
-    vehicle: Any, state: Any, scene: Any, k: int, limit: float, middle: float, planes: Any
+    vehicle: Vehicle, state: State, scene: SceneRecord, k: int, limit: float, middle: float, planes: Floats
 ) -> None:
     """Find the plane of a rotor's disc and the disc's point nearest to it.
 
@@ -280,7 +289,7 @@ def _find_for_disc(
 
 
 @compiled
-def _set_feeler(state: Any, feeler: int, n: float, e: float, d: float) -> None:
+def _set_feeler(state: State, feeler: int, n: float, e: float, d: float) -> None:
     """Set a feeler's point from its place relative to the centre of gravity, NED."""
     q = state.attitude
     state.feeler[feeler, 0] = rotated_north(q[0], -q[1], -q[2], -q[3], n, e, d)
@@ -288,8 +297,8 @@ def _set_feeler(state: Any, feeler: int, n: float, e: float, d: float) -> None:
     state.feeler[feeler, 2] = rotated_down(q[0], -q[1], -q[2], -q[3], n, e, d)
 
 
-@compiled
-def find_surfaces(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
+@on_demand
+def find_surfaces(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: float) -> None:
     """Give every feeler the plane that it can touch within a part of a step.
 
     Args:
@@ -328,7 +337,7 @@ def find_surfaces(vehicle: Any, state: Any, scene: Any, seconds: float) -> None:
 
 
 @compiled
-def hull_share(vehicle: Any) -> float:
+def hull_share(vehicle: Vehicle) -> float:
     """Stiffness and damping of rotors and body over those of a contact point.
 
     Less than one where a rotor's rim is further out than the contact points, for which the integration's
@@ -343,8 +352,8 @@ def hull_share(vehicle: Any) -> float:
 
 @compiled
 def surface_force(
-    vehicle: Any,
-    state: Any,
+    vehicle: Vehicle,
+    state: State,
     k: int,
     share: float,
     x: float,
@@ -398,8 +407,8 @@ def surface_force(
     return fn + normal * n[0], fe + normal * n[1], fd + normal * n[2]
 
 
-@compiled
-def update_surfaces(vehicle: Any, state: Any, y: Any, seconds: float) -> None:
+@on_demand
+def update_surfaces(vehicle: Vehicle, state: State, y: Floats, seconds: float) -> None:
     """Set, drag along or release the anchors on shapes after a part of a step, and note new contacts.
 
     Args:
@@ -443,7 +452,7 @@ def update_surfaces(vehicle: Any, state: Any, y: Any, seconds: float) -> None:
 
 
 @compiled
-def _note_contact(vehicle: Any, state: Any, k: int, north: float, east: float, down: float) -> None:
+def _note_contact(vehicle: Vehicle, state: State, k: int, north: float, east: float, down: float) -> None:
     """Note a new contact: of a foot on the ground as a landing, of anything else as a hit."""
     n, u, r = state.surface_normal[k], state.surface_velocity[k], state.feeler[k]
     speed = 0.0
@@ -461,7 +470,7 @@ def _note_contact(vehicle: Any, state: Any, k: int, north: float, east: float, d
 
 
 @compiled
-def _velocity_of(state: Any, x: float, y: float, z: float, axis: int) -> float:
+def _velocity_of(state: State, x: float, y: float, z: float, axis: int) -> float:
     """Component of a body point's velocity in m/s NED, by the motion held in the state."""
     q = state.attitude
     w = state.angular_velocity

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
 from sitl_bridge.core.dynamics.step import AT_REST, initial_state, settle_start
 from sitl_bridge.core.world.nearest_surface import nearest
 from sitl_bridge.core.world.ray_casting import GROUND, SCRATCH, cast_rays, ray_shape
-from sitl_bridge.core.world.records import HEIGHT_MAP, SCENE, SHAPE
+from sitl_bridge.core.world.records import HEIGHT_MAP, SCENE, SHAPE, SceneRecord
 
 SNAP = 0.1
 """m above a surface within which a vehicle is put on it instead of falling."""
@@ -36,7 +37,7 @@ _RIM = 8
 
 
 @compiled
-def _terrain_below(scene: Any, north: float, east: float) -> float:
+def _terrain_below(scene: SceneRecord, north: float, east: float) -> float:
     """Least down in m of all terrain at a place; inf for none."""
     local, stack = np.empty((4, 3)), np.empty(SCRATCH, np.int64)
     origin, direction = np.array([north, east, _HIGHEST]), np.array([0.0, 0.0, 1.0])
@@ -111,19 +112,19 @@ def _name(scene: NDArray[np.void], shape: int, names: Sequence[str]) -> str:
 
 
 @compiled
-def _object_of(scene: Any, shape: int) -> int:
+def _object_of(scene: SceneRecord, shape: int) -> int:
     """Number of the object that a shape belongs to."""
     return int(array_at(scene.shapes, scene.shape_count, SHAPE)[shape].object)
 
 
 @compiled
-def _friction_of(scene: Any, shape: int) -> float:
+def _friction_of(scene: SceneRecord, shape: int) -> float:
     """Friction factor of a shape."""
     return float(array_at(scene.shapes, scene.shape_count, SHAPE)[shape].friction)
 
 
 @compiled
-def _velocity_of(scene: Any, shape: int, velocity: Any) -> None:
+def _velocity_of(scene: SceneRecord, shape: int, velocity: Floats) -> None:
     """Copy a shape's velocity into (3,) m/s NED."""
     for i in range(3):
         velocity[i] = array_at(scene.shapes, scene.shape_count, SHAPE)[shape].velocity[i]

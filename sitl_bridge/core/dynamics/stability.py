@@ -8,16 +8,22 @@ that the fastest decay stays well below that limit; a vehicle that needs more th
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
 from sitl_bridge.core.dynamics.induced_flow import static_figures, still_air
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, POLYNOMIAL_LAW, TABLE_LAW
+from sitl_bridge.core.dynamics.records import (
+    INDUCED_LAW,
+    MOTOR_DC,
+    POLYNOMIAL_LAW,
+    TABLE_LAW,
+    State,
+    Vehicle,
+)
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
 
 STABILITY_LIMIT = 1.0
@@ -32,7 +38,9 @@ TURN_RATE = math.radians(2000.0)
 
 
 @compiled
-def body_drag_rates(vehicle: Any, airspeed: float, turn_rate: float, density: float) -> tuple[float, float]:
+def body_drag_rates(
+    vehicle: Vehicle, airspeed: float, turn_rate: float, density: float
+) -> tuple[float, float]:
     """Return decay rates (1/s) of velocity and turn by body drag, d(C v^2)/dv = 2 C v over the inertia."""
     ratio = 2.0 * density / vehicle.drag_density
     force = 0.0
@@ -44,13 +52,13 @@ def body_drag_rates(vehicle: Any, airspeed: float, turn_rate: float, density: fl
 
 
 @compiled
-def _is_polynomial(vehicle: Any) -> bool:
+def _is_polynomial(vehicle: Vehicle) -> bool:
     """Return whether the rotors of a vehicle use the polynomial law, which has analytic slopes."""
     return bool(vehicle.rotor_law == POLYNOMIAL_LAW or vehicle.rotor_law == TABLE_LAW)
 
 
-@compiled
-def _force_slope(vehicle: Any, k: int, speed: float, airspeed: float, density: float) -> float:
+@on_demand
+def _force_slope(vehicle: Vehicle, k: int, speed: float, airspeed: float, density: float) -> float:
     """Return the slope in N s/m of a rotor's force by the hub's velocity, for any law: drag and thrust.
 
     The thrust slope is the larger of those at rest and at the airspeed, from differences over 1 m/s.
@@ -63,8 +71,8 @@ def _force_slope(vehicle: Any, k: int, speed: float, airspeed: float, density: f
     return slope
 
 
-@compiled
-def _blade_slope(vehicle: Any, k: int, speed: float, density: float) -> float:
+@on_demand
+def _blade_slope(vehicle: Vehicle, k: int, speed: float, density: float) -> float:
     """Return an upper bound of the slope in N s/m of the force of a rotor with induced flow, near hover.
 
     In place of v_h = sqrt(T/2 rho A) its bound (T/(2 rho A u) + u)/2 with u a twentieth of the tip speed,
@@ -81,7 +89,7 @@ def _blade_slope(vehicle: Any, k: int, speed: float, density: float) -> float:
 
 
 @compiled
-def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float) -> float:
+def rotor_rate(vehicle: Vehicle, k: int, speed: float, inflow: float, density: float) -> float:
     """Return the rate in 1/s at which a rotor's in-plane drag and thrust loss with inflow decay motion.
 
     A force f v at a lever arm r decays velocity with f/m and a turn with at most f r^2/J.
@@ -104,8 +112,8 @@ def rotor_rate(vehicle: Any, k: int, speed: float, inflow: float, density: float
     return slope * density / vehicle.rotor_density[k] * (1.0 / vehicle.mass + r2 * turning)
 
 
-@compiled
-def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
+@on_demand
+def motor_rate(vehicle: Vehicle, k: int, speed: float, density: float) -> float:
     """Return the decay rate in 1/s of a DC motor's speed: (Psi^2/R + dQ/dw)/J_M, back voltage and load."""
     if _is_polynomial(vehicle):
         load = vehicle.torque_thrust_ratio[k] * (
@@ -120,8 +128,8 @@ def motor_rate(vehicle: Any, k: int, speed: float, density: float) -> float:
     return (back + load) / vehicle.dc_inertia
 
 
-@compiled
-def _induced_rates(vehicle: Any, state: Any) -> None:
+@on_demand
+def _induced_rates(vehicle: Vehicle, state: State) -> None:
     """``rotor_rate`` of every rotor with induced flow into ``scratch``, which ``prepare_rotors`` wrote.
 
     Without branches, for vector instructions.
@@ -145,7 +153,7 @@ def _induced_rates(vehicle: Any, state: Any) -> None:
 
 
 @compiled
-def decay_rate(vehicle: Any, state: Any, density: float) -> float:
+def decay_rate(vehicle: Vehicle, state: State, density: float) -> float:
     """Return an upper bound of the fastest decay rate of a state in 1/s, without contact.
 
     ``scratch`` is as ``prepare_rotors`` leaves it.

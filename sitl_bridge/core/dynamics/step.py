@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
 from sitl_bridge.core.dynamics.contact import (
@@ -20,13 +20,14 @@ from sitl_bridge.core.dynamics.contact import (
 from sitl_bridge.core.dynamics.induced_flow import prepare_speeds
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE, State, Vehicle
 from sitl_bridge.core.dynamics.resting import note_rest, rests
 from sitl_bridge.core.dynamics.rotor import lay_out_rotors, prepare_rotors
 from sitl_bridge.core.dynamics.scene_contact import look_around
 from sitl_bridge.core.dynamics.vibration import turn_phases
 from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
 from sitl_bridge.core.world.earth import local_gravity
+from sitl_bridge.core.world.records import Environment
 
 DIVERGED_BEYOND = 1e9
 """Sum of m, m/s and rad/s above which a state has diverged; a state with a NaN has diverged, too."""
@@ -38,7 +39,7 @@ AT_REST = 1e-5
 
 
 @compiled
-def _mean_specific_force(state: Any, qw: float, qx: float, qy: float, qz: float) -> None:
+def _mean_specific_force(state: State, qw: float, qx: float, qy: float, qz: float) -> None:
     """Turn the mean specific force over a step, in NED in ``work[0, :3]``, into body axes halfway through it.
 
     Args:
@@ -64,7 +65,7 @@ def _mean_specific_force(state: Any, qw: float, qx: float, qy: float, qz: float)
 
 
 @compiled
-def _follow_motion(vehicle: Any, state: Any, current: float, seconds: float) -> None:
+def _follow_motion(vehicle: Vehicle, state: State, current: float, seconds: float) -> None:
     """What follows the motion over a step: battery, temperatures and the rotors' phases."""
     discharge(vehicle, state, current, seconds)
     if vehicle.esc_thermal_time > 0.0:
@@ -75,11 +76,11 @@ def _follow_motion(vehicle: Any, state: Any, current: float, seconds: float) -> 
 
 @compiled
 def _advance(
-    vehicle: Any,
-    state: Any,
-    controls: Any,
+    vehicle: Vehicle,
+    state: State,
+    controls: Floats,
     armed: int,
-    environment: Any,
+    environment: Environment,
     seconds: float,
     substeps: int,
     laid_out: int,
@@ -119,7 +120,13 @@ def _advance(
 
 @compiled
 def advance_vehicle(
-    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+    vehicle: Vehicle,
+    state: State,
+    controls: Floats,
+    armed: int,
+    environment: Environment,
+    seconds: float,
+    substeps: int,
 ) -> None:
     """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands, see resting.py.
 
@@ -142,14 +149,22 @@ def advance_vehicle(
 
 @compiled
 def advance_laid_out(
-    vehicle: Any, state: Any, controls: Any, armed: int, environment: Any, seconds: float, substeps: int
+    vehicle: Vehicle,
+    state: State,
+    controls: Floats,
+    armed: int,
+    environment: Environment,
+    seconds: float,
+    substeps: int,
 ) -> None:
     """``advance_vehicle`` with the scratch of a state for which ``lay_out_rotors`` has been called before."""
     _advance(vehicle, state, controls, armed, environment, seconds, substeps, 1)
 
 
 @compiled
-def settle_start(vehicles: Any, states: Any, environments: Any, controls: Any, steps: int) -> None:
+def settle_start(
+    vehicles: Records, states: Records, environments: Records, controls: Floats, steps: int
+) -> None:
     """Let a vehicle come to rest with its motors off, then fill in the results of its state.
 
     Args:
@@ -242,7 +257,7 @@ def _plant(vehicle: NDArray[np.void], state: NDArray[np.void]) -> None:
 
 
 @compiled
-def has_diverged(state: Any) -> bool:
+def has_diverged(state: State) -> bool:
     """Whether a state is not finite, or beyond what any vehicle reaches."""
     total, turning = 0.0, 0.0
     for i in range(3):

@@ -8,14 +8,15 @@ less than twice the frequency fold it, as in a real unit without an anti-aliasin
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import on_demand
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, NonNegative
+from sitl_bridge.core.dynamics.records import State, Vehicle
 
 BLADES = 2
 """Blades of a rotor whose airframe has no ``vibration``."""
@@ -77,8 +78,8 @@ def damage_propeller(vehicle: NDArray[np.void], state: NDArray[np.void], rotor: 
     state["vibrating"] = int(damaged or vehicle["vibration"] != 0)
 
 
-@compiled
-def vibration(vehicle: Any, state: Any, position: Any, out: Any) -> None:
+@on_demand
+def vibration(vehicle: Vehicle, state: State, position: Floats, out: Floats) -> None:
     """Add the rotors' vibration to an ideal unit's specific force and angular rate.
 
     A rotor whose centre of mass is off its axis, m e = U, pulls at its hub with U w^2, turning with it (ISO
@@ -139,8 +140,8 @@ def vibration(vehicle: Any, state: Any, position: Any, out: Any) -> None:
     out[5] += inverse[2, 0] * lx + inverse[2, 1] * ly + inverse[2, 2] * lz
 
 
-@compiled
-def turn_phases(vehicle: Any, state: Any, seconds: float) -> None:
+@on_demand
+def turn_phases(vehicle: Vehicle, state: State, seconds: float) -> None:
     """Turn every rotor on over a step by its present speed."""
     for k in range(vehicle.rotor_count):
         phase = state.rotor_phase[k] + abs(state.rotor_speed[k]) * seconds

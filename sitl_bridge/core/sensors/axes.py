@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import to_ned
+from sitl_bridge.core.dynamics.records import State
+from sitl_bridge.core.sensors.records import Sensor
 
 
 @compiled
-def to_sensor(sensor: Any, u: float, v: float, w: float) -> tuple[float, float, float]:
+def to_sensor(sensor: Sensor, u: float, v: float, w: float) -> tuple[float, float, float]:
     """Return the sensor-axis components of a vector given in the body frame."""
     r = sensor.rotation
     return (
@@ -20,7 +20,7 @@ def to_sensor(sensor: Any, u: float, v: float, w: float) -> tuple[float, float, 
 
 
 @compiled
-def point_velocity(sensor: Any, state: Any) -> tuple[float, float, float]:
+def point_velocity(sensor: Sensor, state: State) -> tuple[float, float, float]:
     """Return the velocity over ground of a sensor's mounting position, NED in m/s."""
     p, q, r = state.angular_velocity
     x, y, z = sensor.position
@@ -29,7 +29,7 @@ def point_velocity(sensor: Any, state: Any) -> tuple[float, float, float]:
 
 
 @compiled
-def point_position(sensor: Any, state: Any) -> tuple[float, float, float]:
+def point_position(sensor: Sensor, state: State) -> tuple[float, float, float]:
     """Return a sensor's mounting position, NED in m."""
     n, e, d = to_ned(state.attitude, sensor.position[0], sensor.position[1], sensor.position[2])
     return state.position[0] + n, state.position[1] + e, state.position[2] + d

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import BATTERY
+from sitl_bridge.core.sensors.records import BATTERY, Sensor, SensorState
 
 
 class BatterySpecification(SensorSpecification):
@@ -32,7 +34,7 @@ class BatterySpecification(SensorSpecification):
 
 
 @compiled
-def sample_battery(vehicle: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
+def sample_battery(vehicle: Vehicle, state: State, sensor: Sensor, memory: SensorState, out: Floats) -> None:
     """Sample voltage, current, remaining share and used charge; an ideal source never empties."""
     out[0] = reading(sensor, memory, 0, state.battery_voltage)
     out[1] = max(reading(sensor, memory, 1, state.battery_current), 0.0)

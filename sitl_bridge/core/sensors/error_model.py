@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
 from sitl_bridge.base.rotations import matrix_from_euler
-from sitl_bridge.core.sensors.records import DELAY_SLOTS, SENSOR
+from sitl_bridge.core.sensors.records import DELAY_SLOTS, SENSOR, Sensor, SensorState
 
 PerAxis = NonNegative | tuple[NonNegative, NonNegative, NonNegative]
 Share = Annotated[float, Field(gt=-1.0, lt=1.0)]
@@ -155,7 +155,7 @@ def body_to_sensor(angles: Vector) -> NDArray[np.float64]:
 
 
 @compiled
-def start_errors(sensor: Any, state: Any) -> None:
+def start_errors(sensor: Sensor, state: SensorState) -> None:
     """Draw the turn-on biases and the initial drifting biases from their stationary distribution."""
     for axis in range(0, sensor.axis_count):
         first, second = normal_pair(state.random)
@@ -164,7 +164,7 @@ def start_errors(sensor: Any, state: Any) -> None:
 
 
 @compiled
-def draw_errors(sensor: Any, state: Any) -> None:
+def draw_errors(sensor: Sensor, state: SensorState) -> None:
     """Advance the biases by one period and draw the white noise; the sum is in ``state.error``.
 
     Errors are independent of the measured quantity, so they may be drawn before the sample is due;
@@ -180,7 +180,7 @@ def draw_errors(sensor: Any, state: Any) -> None:
 
 
 @compiled
-def reading(sensor: Any, state: Any, axis: int, truth: float) -> float:
+def reading(sensor: Sensor, state: SensorState, axis: int, truth: float) -> float:
     """Return the reading on an axis: scale, drawn error, quantisation and range applied."""
     value = (1.0 + sensor.scale[axis]) * truth + state.error[axis]
     step = sensor.resolution[axis]

@@ -7,7 +7,7 @@ spoofed offset NED m.  sensor_faults.py sets jamming and spoofing between steps.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,14 @@ from pydantic import Field, model_validator
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import Positive
+from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import GPS
+from sitl_bridge.core.sensors.records import GPS, Sensor, SensorState
 from sitl_bridge.core.world.earth import geodetic
+from sitl_bridge.core.world.records import Environment
 
 JAMMING = 4
 """Index in ``memory``: 0 = clear sky, 1 = no signal."""
@@ -109,7 +112,7 @@ def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[flo
 
 
 @compiled
-def start_gps(sensor: Any, state: Any) -> None:
+def start_gps(sensor: Sensor, state: SensorState) -> None:
     """Draw the initial position error from its stationary distribution, given the velocity biases."""
     for axis in range(3):
         first = normal(state.random)
@@ -119,7 +122,9 @@ def start_gps(sensor: Any, state: Any) -> None:
 
 
 @compiled
-def sample_gps(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
+def sample_gps(
+    state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
+) -> bool:
     """Sample position, velocity and reported accuracy; return False if jamming suppresses the output.
 
     The position error is a Gauss-Markov process driven by the velocity error in place of w_b of eq. 11b

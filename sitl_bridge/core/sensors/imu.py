@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,15 @@ from pydantic import Field
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive
+from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.dynamics.vibration import vibration
 from sitl_bridge.core.sensors.axes import to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import IMU
+from sitl_bridge.core.sensors.records import IMU, Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.records import Environment
 
 ZERO_CELSIUS = 273.15
 REFERENCE_TEMPERATURE = 25.0
@@ -76,7 +79,7 @@ class ImuSpecification(SensorSpecification):
 
 
 @compiled
-def start_imu(sensor: Any, memory: Any) -> None:
+def start_imu(sensor: Sensor, memory: SensorState) -> None:
     """Draw misalignments and temperature coefficients; an ideal unit draws nothing from its stream."""
     for deviation, first in (
         (sensor.parameter[MISALIGNMENT], TURN),
@@ -91,14 +94,14 @@ def start_imu(sensor: Any, memory: Any) -> None:
 
 
 @compiled
-def _turned(memory: Any, first: int, x: float, y: float, z: float) -> tuple[float, float, float]:
+def _turned(memory: SensorState, first: int, x: float, y: float, z: float) -> tuple[float, float, float]:
     """A vector in axes that are turned by small angles."""
     a, b, c = memory.memory[first], memory.memory[first + 1], memory.memory[first + 2]
     return x + c * y - b * z, y + a * z - c * x, z + b * x - a * y
 
 
 @compiled
-def _drift(sensor: Any, memory: Any, temperature: float, out: Any) -> None:
+def _drift(sensor: Sensor, memory: SensorState, temperature: float, out: Floats) -> None:
     """Warm the unit up, and add what its temperature (deg C) does to its biases."""
     heating = sensor.parameter[HEATING]
     memory.memory[WARMTH] += sensor.parameter[HEATING + 1] * (heating - memory.memory[WARMTH])
@@ -110,7 +113,9 @@ def _drift(sensor: Any, memory: Any, temperature: float, out: Any) -> None:
 
 
 @compiled
-def sample_imu(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+def sample_imu(
+    vehicle: Vehicle, state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
+) -> None:
     """Sample specific force and angular rate at the sensor, in its axes, at the end of the step.
 
     f = f_cg + dw/dt x r + w x (w x r) (rigid body).  Instantaneous values, not means over the step: PX4
@@ -129,7 +134,7 @@ def sample_imu(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: 
     if state.vibrating != 0:
         for axis in range(6):
             out[axis] = 0.0
-        vibration(vehicle, state, sensor.position, out)
+        vibration(vehicle, state, sensor.position[:], out[:])
         passed = sensor.parameter[PASSED]
         fx += passed * out[0]
         fy += passed * out[1]

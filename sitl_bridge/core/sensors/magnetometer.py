@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_body
 from sitl_bridge.base.quantities import Positive, Vector
+from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import MAGNETOMETER
+from sitl_bridge.core.sensors.records import MAGNETOMETER, Sensor, SensorState
+from sitl_bridge.core.world.records import Environment
 
 
 class MagnetometerSpecification(SensorSpecification):
@@ -39,7 +42,9 @@ class MagnetometerSpecification(SensorSpecification):
 
 
 @compiled
-def sample_magnetometer(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+def sample_magnetometer(
+    state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
+) -> None:
     """Sample the magnetic flux density in tesla in the sensor's axes."""
     place, slope = state.position, environment.magnetic_slope
     north, east, down = environment.magnetic_field

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_body
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
+from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, Share, reading
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
-from sitl_bridge.core.sensors.records import AIRSPEED, BAROMETER
+from sitl_bridge.core.sensors.records import AIRSPEED, BAROMETER, Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import air, pressure_altitude
+from sitl_bridge.core.world.records import Environment
 
 
 class BarometerSpecification(SensorSpecification):
@@ -71,14 +74,14 @@ class AirspeedSpecification(SensorSpecification):
 
 
 @compiled
-def _flow(state: Any, sensor: Any) -> tuple[float, float, float]:
+def _flow(state: State, sensor: Sensor) -> tuple[float, float, float]:
     """Return the velocity of the sensor through the air, body axes, m/s."""
     n, e, d = point_velocity(sensor, state)
     return to_body(state.attitude, n - state.wind[0], e - state.wind[1], d - state.wind[2])
 
 
 @compiled
-def _rotor_pressure(vehicle: Any, state: Any, sensor: Any, down: float) -> float:
+def _rotor_pressure(vehicle: Vehicle, state: State, sensor: Sensor, down: float) -> float:
     """Pressure of the rotors' flow at the port in Pa.
 
     The pressure jump through a rotor's disc is its loading T/A (momentum theory).  Over ground, thrust
@@ -100,7 +103,9 @@ def _rotor_pressure(vehicle: Any, state: Any, sensor: Any, down: float) -> float
 
 
 @compiled
-def sample_barometer(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+def sample_barometer(
+    vehicle: Vehicle, state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
+) -> None:
     """Sample the static pressure with the port's dynamic-pressure error, dp = 1/2 rho sum(k_i v_i^2)."""
     _, _, down = point_position(sensor, state)
     temperature, pressure, density = air(environment, down)
@@ -115,7 +120,9 @@ def sample_barometer(vehicle: Any, state: Any, environment: Any, sensor: Any, me
 
 
 @compiled
-def sample_airspeed(state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> None:
+def sample_airspeed(
+    state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
+) -> None:
     """Sample the differential pressure of a pitot tube, 1/2 rho u |u| (incompressible)."""
     _, _, down = point_position(sensor, state)
     temperature, _, density = air(environment, down)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_body, to_ned
 from sitl_bridge.base.quantities import Positive
+from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import OPTICAL_FLOW, RANGE_FINDER
+from sitl_bridge.core.sensors.records import OPTICAL_FLOW, RANGE_FINDER, Sensor, SensorState
 from sitl_bridge.core.world.ray_casting import cast_ray
+from sitl_bridge.core.world.records import Environment
 
 FURTHEST = 1000.0
 """m to which a ray is followed through a scene."""
@@ -69,7 +72,7 @@ class OpticalFlowSpecification(SensorSpecification):
 
 
 @compiled
-def distance_along(environment: Any, sensor: Any, state: Any, tilt: float, turn: float) -> float:
+def distance_along(environment: Environment, sensor: Sensor, state: State, tilt: float, turn: float) -> float:
     """Distance in m to what a ray ``tilt`` rad off the sensor's z axis meets, ground or object; inf: none."""
     north, east, down = point_position(sensor, state)
     x = math.sin(tilt) * math.cos(turn)
@@ -96,8 +99,10 @@ def distance_along(environment: Any, sensor: Any, state: Any, tilt: float, turn:
     return max(-down, 0.0) / slope
 
 
-@compiled
-def sample_range_finder(environment: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
+@on_demand
+def sample_range_finder(
+    environment: Environment, state: State, sensor: Sensor, memory: SensorState, out: Floats
+) -> None:
     """Least distance over the rays of the cone (hector, "Ultrasonic Sensor"); nan where nothing returns."""
     distance = distance_along(environment, sensor, state, 0.0, 0.0)
     half = sensor.parameter[2]
@@ -114,8 +119,10 @@ def sample_range_finder(environment: Any, state: Any, sensor: Any, memory: Any, 
     out[3] = sensor.parameter[3]
 
 
-@compiled
-def integrate_flow(environment: Any, state: Any, sensor: Any, memory: Any, seconds: float) -> None:
+@on_demand
+def integrate_flow(
+    environment: Environment, state: State, sensor: Sensor, memory: SensorState, seconds: float
+) -> None:
     """Add one step to the flow and the rotation seen since the last sample.
 
     Flow about x = w_x - v_y/d, about y = w_y + v_x/d: right-handed rotation about an axis makes positive
@@ -137,14 +144,16 @@ def integrate_flow(environment: Any, state: Any, sensor: Any, memory: Any, secon
 
 
 @compiled
-def forget_flow(memory: Any) -> None:
+def forget_flow(memory: SensorState) -> None:
     """Drop what was integrated: a camera that is off sees nothing of what happens meanwhile."""
     for axis in range(6):
         memory.memory[axis] = 0.0
 
 
-@compiled
-def sample_optical_flow(environment: Any, state: Any, sensor: Any, memory: Any, out: Any) -> None:
+@on_demand
+def sample_optical_flow(
+    environment: Environment, state: State, sensor: Sensor, memory: SensorState, out: Floats
+) -> None:
     """Integrated flow and rotation since the last sample; quality 0 where the ground is out of sight."""
     for axis in range(5):
         out[axis] = reading(sensor, memory, axis, memory.memory[axis])

@@ -7,13 +7,13 @@ on average and never drifts.  A sample arrives in the first step that ends at or
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Records
+from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.battery_monitor import sample_battery
 from sitl_bridge.core.sensors.error_model import draw_errors, start_errors
 from sitl_bridge.core.sensors.gps import sample_gps, start_gps
@@ -42,11 +42,14 @@ from sitl_bridge.core.sensors.records import (
     OPTICAL_FLOW,
     RANGE_FINDER,
     SENSOR_STATE,
+    Sensor,
+    SensorState,
 )
+from sitl_bridge.core.world.records import Environment
 
 
 @compiled
-def begin_sensor(sensor: Any, memory: Any, start: int) -> None:
+def begin_sensor(sensor: Sensor, memory: SensorState, start: int) -> None:
     """Put a sensor's state, whose random stream is set, to that before the first sample.
 
     Args:
@@ -68,7 +71,7 @@ def begin_sensor(sensor: Any, memory: Any, start: int) -> None:
 
 
 @compiled
-def _start(sensors: Any, states: Any, start: int) -> None:
+def _start(sensors: Records, states: Records, start: int) -> None:
     begin_sensor(sensors[0], states[0], start)
 
 
@@ -111,7 +114,9 @@ def refuse_rates_beyond(sensors: NDArray[np.void], step: int) -> None:
 
 
 @compiled
-def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, out: Any) -> bool:
+def measure(
+    vehicle: Vehicle, state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
+) -> bool:
     """Take one sample into ``out`` ((MAX_VALUES,) row); False where the instrument puts out nothing."""
     draw_errors(sensor, memory)
     memory.drawn = 0
@@ -127,16 +132,16 @@ def measure(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any
     elif kind == AIRSPEED:
         sample_airspeed(state, environment, sensor, memory, out)
     elif kind == RANGE_FINDER:
-        sample_range_finder(environment, state, sensor, memory, out)
+        sample_range_finder(environment, state, sensor, memory, out[:])
     elif kind == OPTICAL_FLOW:
-        sample_optical_flow(environment, state, sensor, memory, out)
+        sample_optical_flow(environment, state, sensor, memory, out[:])
     elif kind == BATTERY:
         sample_battery(vehicle, state, sensor, memory, out)
     return True
 
 
 @compiled
-def draw_ahead(sensors: Any, memories: Any) -> None:
+def draw_ahead(sensors: Records, memories: Records) -> None:
     """Draw the errors of every sensor's next sample, when there is time to; changes no sample.
 
     Args:
@@ -151,7 +156,13 @@ def draw_ahead(sensors: Any, memories: Any) -> None:
 
 @compiled
 def sample_sensors(
-    vehicle: Any, state: Any, environment: Any, sensors: Any, memories: Any, time: int, step: int
+    vehicle: Vehicle,
+    state: State,
+    environment: Environment,
+    sensors: Records,
+    memories: Records,
+    time: int,
+    step: int,
 ) -> None:
     """Sample what is due at ``time`` and deliver what has arrived by then.
 
@@ -188,7 +199,9 @@ def sample_sensors(
 
 
 @compiled
-def _sample_now(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, time: int) -> None:
+def _sample_now(
+    vehicle: Vehicle, state: State, environment: Environment, sensor: Sensor, memory: SensorState, time: int
+) -> None:
     """Sample straight into the output; a stuck sensor repeats its last values."""
     if memory.fault == FAULT_NONE or memory.time == 0:
         good = measure(vehicle, state, environment, sensor, memory, memory.sample)
@@ -203,7 +216,9 @@ def _sample_now(vehicle: Any, state: Any, environment: Any, sensor: Any, memory:
 
 
 @compiled
-def _sample_late(vehicle: Any, state: Any, environment: Any, sensor: Any, memory: Any, time: int) -> None:
+def _sample_late(
+    vehicle: Vehicle, state: State, environment: Environment, sensor: Sensor, memory: SensorState, time: int
+) -> None:
     """Sample into the queue of samples under way."""
     slot = (memory.delay_head + memory.delay_count) % DELAY_SLOTS
     if memory.fault == FAULT_OFF or memory.delay_count == DELAY_SLOTS:
@@ -227,7 +242,7 @@ def _sample_late(vehicle: Any, state: Any, environment: Any, sensor: Any, memory
 
 
 @compiled
-def _deliver(memory: Any, time: int) -> None:
+def _deliver(memory: SensorState, time: int) -> None:
     """Put out the oldest sample under way once its latency has passed."""
     slot = memory.delay_head
     if time < memory.delay_due[slot]:

@@ -6,16 +6,17 @@ replays (replay/) take the same step in loops of their own.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints, Record
 from sitl_bridge.core.dynamics.contact_log import note_contacts
 from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
-from sitl_bridge.core.dynamics.records import STATE, VEHICLE
+from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State
 from sitl_bridge.core.dynamics.step import advance_vehicle, has_diverged
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import sample_sensors
@@ -24,25 +25,29 @@ from sitl_bridge.core.world.scene import place_moving_shapes
 from sitl_bridge.core.world.wind import carry_turbulence
 from sitl_bridge.core.world.wind_shadow import air_velocity
 
-POSE = np.dtype(
-    [
-        ("time", "i8"),  # us
-        ("position", "f8", 3),  # m NED
-        ("attitude", "f8", 4),  # quaternion w, x, y, z, body to NED
-        # m/s^2, rad/s, rad/s^2 body: specific force, angular velocity and acceleration, as of STATE
-        ("inertial", "f8", 9),
-    ],
-    align=True,
-)
-HISTORY = np.dtype(
-    [
-        ("address", "i8"),  # of (length,) POSE; 0 for none
-        ("length", "i8"),
-        ("count", "i8"),  # poses written so far; the next is stored at this number modulo the length
-    ],
-    align=True,
-)
-"""The ring of a vehicle's past poses, for sensors whose samples take several steps."""
+
+class Pose(Record):
+    """A vehicle's motion at one time."""
+
+    time: int  # us
+    position: Annotated[Floats, 3]  # m NED
+    attitude: Annotated[Floats, 4]  # quaternion w, x, y, z, body to NED
+    # m/s^2, rad/s, rad/s^2 body: specific force, angular velocity and acceleration, as of STATE
+    inertial: Annotated[Floats, 9]
+
+
+POSE = Pose.dtype
+
+
+class History(Record):
+    """The ring of a vehicle's past poses, for sensors whose samples take several steps."""
+
+    address: int  # of (length,) POSE; 0 for none
+    length: int
+    count: int  # poses written so far; the next is stored at this number modulo the length
+
+
+HISTORY = History.dtype
 
 
 class FleetArrays(NamedTuple):
@@ -83,7 +88,7 @@ class FleetArrays(NamedTuple):
 
 
 @compiled
-def _remember_pose(history: Any, state: Any, time: int) -> None:
+def _remember_pose(history: History, state: State, time: int) -> None:
     """Write a vehicle's pose into its ring of poses, if it has one."""
     if history.address == 0:
         return
@@ -149,7 +154,8 @@ def move_fleet(fleet: FleetArrays, time: int, step: int, substeps: int) -> int:
     vehicles, states, environment = fleet.vehicles, fleet.states, fleet.environment[0]
     proximity = fleet.neighbours.proximity[0]
     seconds = step * 1e-6
-    place_moving_shapes(environment.scene, (time - START) * 1e-6)
+    if environment.scene.moving_first < environment.scene.shape_count:
+        place_moving_shapes(environment.scene, (time - START) * 1e-6)
     if vehicles.shape[0] > 1 and (proximity.collisions != 0 or proximity.downwash != 0):
         interact(fleet.neighbours, vehicles, states, environment, time, seconds)
     for i in range(vehicles.shape[0]):
@@ -182,7 +188,7 @@ def advance_fleet(fleet: FleetArrays, time: int, step: int, substeps: int) -> in
 
 
 @compiled
-def advance_steps(handles: Any, time: int, step: int, substeps: int, count: int) -> tuple[int, int]:
+def advance_steps(handles: Ints, time: int, step: int, substeps: int, count: int) -> tuple[int, int]:
     """Take ``count`` steps of all vehicles.
 
     Returns:
@@ -198,7 +204,7 @@ def advance_steps(handles: Any, time: int, step: int, substeps: int, count: int)
 
 @compiled
 def advance_block(
-    handles: Any, first: int, last: int, time: int, step: int, substeps: int, count: int
+    handles: Ints, first: int, last: int, time: int, step: int, substeps: int, count: int
 ) -> tuple[int, int]:
     """Take ``count`` steps of independent vehicles ``first`` to ``last - 1``, one vehicle after the other.
 

@@ -9,35 +9,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
+from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.dynamics.contact_log import CONTACT
 from sitl_bridge.core.dynamics.custom_rotor import check_law_address
+from sitl_bridge.core.dynamics.forces import with_surfaces
+from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments, advance_flow
 from sitl_bridge.core.dynamics.proximity import (
     COLLISION,
     REPORTS,
     Proximity,
     ProximityArrays,
     hull,
+    interact,
 )
-from sitl_bridge.core.dynamics.records import zero_states
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, zero_states
 from sitl_bridge.core.dynamics.rotor import check_table_addresses
+from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.stability import check_stability
-from sitl_bridge.core.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.core.dynamics.vibration import turn_phases, vibration
+from sitl_bridge.core.sensors.ranging import integrate_flow, sample_optical_flow, sample_range_finder
+from sitl_bridge.core.sensors.records import MAX_SENSORS, OPTICAL_FLOW, RANGE_FINDER, SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import refuse_rates_beyond, start_sensor
 from sitl_bridge.core.simulation.fleet_step import HISTORY, POSE, FleetArrays, advance_block, advance_steps
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import START, WIND_STATE
-from sitl_bridge.core.world.turbulence import episode_shift, turbulence_field
+from sitl_bridge.core.world.turbulence import episode_shift, turbulence, turbulence_field
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -158,6 +165,27 @@ class Simulation:
             check_table_addresses(self.vehicles[i])
             self._refuse_unstable(self.vehicles[i], self.names[i])
             self.restart_vehicle(i)
+        prepare(*self._needed_on_demand())
+
+    def _needed_on_demand(self) -> list[Callable[..., Any]]:
+        """Compiled functions that not every simulation needs, but this one does from its first steps on."""
+        vehicles, wind, kinds = self.vehicles, self.world.wind[0], self.sensors["kind"]
+        induced = vehicles["rotor_law"] == INDUCED_LAW
+        needs: dict[Callable[..., Any], Any] = {
+            advance_flow: induced,
+            add_pitching_moments: induced & (vehicles["uneven_inflow"] != 0) & (vehicles["flapping"] == 0),
+            vibration: vehicles["vibration"],
+            turn_phases: vehicles["vibration"],
+            sample_range_finder: kinds == RANGE_FINDER,
+            integrate_flow: kinds == OPTICAL_FLOW,
+            sample_optical_flow: kinds == OPTICAL_FLOW,
+            turbulence: wind["dryden_speed_20ft"],
+            find_surfaces: len(self.world.scene.shapes),
+            with_surfaces: len(self.world.scene.shapes),
+            update_surfaces: len(self.world.scene.shapes),
+            interact: len(self) > 1 and (self.proximity["collisions"] | self.proximity["downwash"]),
+        }
+        return [kernel for kernel, need in needs.items() if np.any(need)]
 
     def __len__(self) -> int:
         return len(self.vehicles)

@@ -6,10 +6,10 @@ No wind here (wind.py), and no humidity.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.world.records import Environment
 
 SEA_LEVEL_TEMPERATURE = 288.15
 """K, ISO 2533:1975."""
@@ -48,7 +48,7 @@ def air_at_height(
 
 
 @compiled
-def air(environment: Any, down: float) -> tuple[float, float, float]:
+def air(environment: Environment, down: float) -> tuple[float, float, float]:
     """Air at ``down`` metres below the world's origin: temperature K, pressure Pa, density kg/m^3."""
     return air_at_height(
         environment.height - down, environment.sea_level_temperature, environment.sea_level_pressure

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints
 from sitl_bridge.core.world.records import NODE
 
 BINS = 16
@@ -24,7 +25,7 @@ DEEPEST = 64
 
 
 @compiled
-def _half_surface(low: Any, high: Any) -> float:
+def _half_surface(low: Floats, high: Floats) -> float:
     """Half the surface of a box; 0 for an empty one."""
     x, y, z = high[0] - low[0], high[1] - low[1], high[2] - low[2]
     if x < 0.0:
@@ -33,14 +34,14 @@ def _half_surface(low: Any, high: Any) -> float:
 
 
 @compiled
-def _enclose(low: Any, high: Any, item_low: Any, item_high: Any) -> None:
+def _enclose(low: Floats, high: Floats, item_low: Floats, item_high: Floats) -> None:
     for axis in range(3):
         low[axis] = min(low[axis], item_low[axis])
         high[axis] = max(high[axis], item_high[axis])
 
 
 @compiled
-def _best_cut(lows: Any, highs: Any, order: Any, first: int, count: int) -> tuple[int, float, float]:
+def _best_cut(lows: Floats, highs: Floats, order: Ints, first: int, count: int) -> tuple[int, float, float]:
     """Axis, coordinate and cost of the best cut of some items by twice their centres; axis -1: none."""
     best_axis, best_cut, best_cost = -1, 0.0, math.inf
     counts = np.empty(BINS, np.int64)
@@ -79,7 +80,9 @@ def _best_cut(lows: Any, highs: Any, order: Any, first: int, count: int) -> tupl
 
 
 @compiled
-def _partition(lows: Any, highs: Any, order: Any, first: int, count: int, axis: int, cut: float) -> int:
+def _partition(
+    lows: Floats, highs: Floats, order: Ints, first: int, count: int, axis: int, cut: float
+) -> int:
     """Put the items below the cut first; returns how many they are."""
     i, j = first, first + count - 1
     while i <= j:
@@ -92,7 +95,7 @@ def _partition(lows: Any, highs: Any, order: Any, first: int, count: int, axis: 
 
 
 @compiled
-def _build(lows: Any, highs: Any, order: Any, nodes: Any) -> int:
+def _build(lows: Floats, highs: Floats, order: Ints, nodes: Any) -> int:
     """Build the tree into ``nodes``; returns how many there are."""
     nodes[0].first, nodes[0].count = 0, lows.shape[0]
     used = 1

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from pygeomag import GeoMag
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.core.world.records import Environment
 
 SEMI_MAJOR_AXIS = 6378137.0
 """m, WGS-84 (NIMA TR8350.2)."""
@@ -117,7 +118,7 @@ def ned_of(
 
 
 @compiled
-def local_gravity(environment: Any, north: float, down: float) -> float:
+def local_gravity(environment: Environment, north: float, down: float) -> float:
     """Normal gravity in m/s^2 at a place of the world (m)."""
     return float(
         environment.gravity + environment.gravity_slope[0] * north + environment.gravity_slope[1] * down
@@ -125,7 +126,7 @@ def local_gravity(environment: Any, north: float, down: float) -> float:
 
 
 @compiled
-def geodetic(environment: Any, north: float, east: float, down: float) -> tuple[float, float, float]:
+def geodetic(environment: Environment, north: float, east: float, down: float) -> tuple[float, float, float]:
     """Geodetic latitude (rad), longitude (rad) and height (m) of a point of the world (m).
 
     The point is put on the sphere that fits the ellipsoid in its direction, at the origin's height; its

@@ -12,12 +12,14 @@ import numpy as np
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.core.world.records import Shape
 
 Hit = tuple[float, float, float, float]
 
 
 @compiled
-def _clip(o: Any, d: Any, x: float, y: float, z: float, limit: float) -> tuple[float, float, int]:
+def _clip(o: Floats, d: Floats, x: float, y: float, z: float, limit: float) -> tuple[float, float, int]:
     """Distances at which a ray enters and leaves the box from 0 to (x, y, z); the axis of entry, or -1."""
     near, far, axis = 0.0, limit, -1
     for i in range(3):
@@ -34,7 +36,7 @@ def _clip(o: Any, d: Any, x: float, y: float, z: float, limit: float) -> tuple[f
 
 
 @compiled
-def _plane_hit(o: Any, d: Any, x0: float, y0: float, h0: float, gx: float, gy: float) -> float:
+def _plane_hit(o: Floats, d: Floats, x0: float, y0: float, h0: float, gx: float, gy: float) -> float:
     """Distance to the plane of height h0 + gx (x - x0) + gy (y - y0), z down; inf where it is parallel."""
     above = -o[2] - h0 - gx * (o[0] - x0) - gy * (o[1] - y0)
     sinking = d[2] + gx * d[0] + gy * d[1]
@@ -43,7 +45,7 @@ def _plane_hit(o: Any, d: Any, x0: float, y0: float, h0: float, gx: float, gy: f
 
 @compiled
 def _cell_hit(
-    heights: Any, columns: int, spacing: float, i: int, j: int, o: Any, d: Any, begin: float, end: float
+    heights: Any, columns: int, spacing: float, i: int, j: int, o: Floats, d: Floats, begin: float, end: float
 ) -> tuple[float, float, float]:
     """Distance to the two triangles of a cell between two distances, and the slopes there; inf: none."""
     h00, h10 = heights[i * columns + j], heights[(i + 1) * columns + j]
@@ -65,7 +67,7 @@ def _cell_hit(
 
 
 @compiled
-def ray_height_map(shape: Any, o: Any, d: Any, limit: float) -> Hit:
+def ray_height_map(shape: Shape, o: Floats, d: Floats, limit: float) -> Hit:
     """A ray and terrain: distance and normal; inf where it passes.
 
     Cell (i, j) is cut by the diagonal from its corner (i, j) to (i + 1, j + 1).  From above only the surface
@@ -114,7 +116,7 @@ def ray_height_map(shape: Any, o: Any, d: Any, limit: float) -> Hit:
 
 
 @compiled
-def surface_of_height_map(shape: Any, x: float, y: float) -> Hit:
+def surface_of_height_map(shape: Shape, x: float, y: float) -> Hit:
     """Height in m above the shape's origin, and the normal, at a place; -inf beyond the map's edge."""
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     edge_x, edge_y = (rows - 1) * spacing, (columns - 1) * spacing
@@ -153,7 +155,7 @@ def _first_cell(o: float, d: float, near: float, size: float, count: int) -> tup
 
 
 @compiled
-def ray_voxels(shape: Any, o: Any, d: Any, limit: float) -> Hit:
+def ray_voxels(shape: Shape, o: Floats, d: Floats, limit: float) -> Hit:
     """A ray and the occupied cells of a voxel grid: distance and normal; inf where it passes."""
     rows, columns, layers, size = shape.rows, shape.columns, shape.layers, shape.spacing
     near, far, axis = _clip(o, d, rows * size, columns * size, layers * size, limit)

@@ -9,31 +9,37 @@ import numpy as np
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.world.records import TRIANGLE
+from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.core.world.records import TRIANGLE, Shape
 
 TRIANGLE_PAINT = np.dtype([("uv", "f4", (3, 2)), ("picture", "i4")])
 """Texture coordinates of a triangle's corners, and the index of its picture; -1 for none."""
-PICTURE = np.dtype(
-    [
-        ("cells", "i8"),  # address of (rows * columns * 3,) uint8, from the upper left, row by row
-        ("rows", "i8"),
-        ("columns", "i8"),
-    ],
-    align=True,
-)
-MESH_PAINT = np.dtype(
-    [
-        ("triangles", "i8"),  # address of (a mesh's triangle_count,) TRIANGLE_PAINT; 0: no pictures
-        ("pictures", "i8"),  # address of (picture_count,) PICTURE
-        ("picture_count", "i8"),
-    ],
-    align=True,
-)
-"""Pictures on a mesh; ``scene.py`` keeps alive what it points to."""
+
+
+class Picture(Record):
+    """A picture."""
+
+    cells: int  # address of (rows * columns * 3,) uint8, from the upper left, row by row
+    rows: int
+    columns: int
+
+
+PICTURE = Picture.dtype
+
+
+class MeshPaint(Record):
+    """Pictures on a mesh; ``scene.py`` keeps alive what it points to."""
+
+    triangles: int  # address of (a mesh's triangle_count,) TRIANGLE_PAINT; 0: no pictures
+    pictures: int  # address of (picture_count,) PICTURE
+    picture_count: int
+
+
+MESH_PAINT = MeshPaint.dtype
 
 
 @compiled
-def place_in_triangle(t: Any, point: Any) -> tuple[float, float]:
+def place_in_triangle(t: Any, point: Floats) -> tuple[float, float]:
     """Shares (a, b) of a TRIANGLE's two edges that lead from its corner to a point of its plane.
 
     With the edges e and f and the way p from the corner, a and b solve the normal equations of p = a e + b f.
@@ -54,7 +60,7 @@ def place_in_triangle(t: Any, point: Any) -> tuple[float, float]:
 
 
 @compiled
-def paint_triangle(shape: Any, painted: Any, index: int, point: Any, color: Any) -> bool:
+def paint_triangle(shape: Shape, painted: Any, index: int, point: Floats, color: Floats) -> bool:
     """Colour of a mesh at a point of one of its triangles; returns whether it is that of a picture.
 
     Args:

@@ -7,11 +7,12 @@ from typing import Any
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.world.records import NODE, TRIANGLE
+from sitl_bridge.base.kernels.record import Floats, Ints
+from sitl_bridge.core.world.records import NODE, TRIANGLE, Shape
 
 
 @compiled
-def ray_triangle(t: Any, o: Any, d: Any) -> float:
+def ray_triangle(t: Any, o: Floats, d: Floats) -> float:
     """Distance along a ray to a triangle, seen from either side; inf: it passes.
 
     Moeller and Trumbore, "Fast, minimum storage ray/triangle intersection", Journal of Graphics Tools 2(1),
@@ -37,7 +38,7 @@ def ray_triangle(t: Any, o: Any, d: Any) -> float:
 
 
 @compiled
-def enters_node(node: Any, o: Any, inverse: Any, limit: float) -> float:
+def enters_node(node: Any, o: Floats, inverse: Floats, limit: float) -> float:
     """Distance at which a ray enters a node's box; inf where it passes, or only beyond ``limit``.
 
     The comparisons are written so that they compile to minima and maxima without a branch.
@@ -55,14 +56,14 @@ def enters_node(node: Any, o: Any, inverse: Any, limit: float) -> float:
 
 
 @compiled
-def next_waiting(stack: Any, waiting: int) -> tuple[int, int]:
+def next_waiting(stack: Ints, waiting: int) -> tuple[int, int]:
     """The node that was put on a stack last, -1 for none, and how many are left there."""
     return (stack[waiting - 1], waiting - 1) if waiting > 0 else (-1, 0)
 
 
 @compiled
 def descend(
-    nodes: Any, first: int, o: Any, inverse: Any, limit: float, stack: Any, waiting: int
+    nodes: Any, first: int, o: Floats, inverse: Floats, limit: float, stack: Ints, waiting: int
 ) -> tuple[int, int]:
     """The next node of a ray's way through a tree, nearest first, and how many wait on the stack.
 
@@ -81,7 +82,9 @@ def descend(
 
 
 @compiled
-def ray_mesh(shape: Any, o: Any, d: Any, inverse: Any, limit: float, stack: Any) -> tuple[float, int]:
+def ray_mesh(
+    shape: Shape, o: Floats, d: Floats, inverse: Floats, limit: float, stack: Ints
+) -> tuple[float, int]:
     """Distance along a ray to a mesh, and which triangle it is; inf and -1: none within ``limit``.
 
     Args:

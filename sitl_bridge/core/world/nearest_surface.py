@@ -14,9 +14,19 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints
 from sitl_bridge.core.world.grid_rays import surface_of_height_map, voxel_is_occupied
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, SCRATCH
-from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, NODE, SHAPE, TRIANGLE, VOXELS
+from sitl_bridge.core.world.records import (
+    HEIGHT_MAP,
+    MESH,
+    NODE,
+    SHAPE,
+    TRIANGLE,
+    VOXELS,
+    SceneRecord,
+    Shape,
+)
 from sitl_bridge.core.world.solids import distance_to_solid
 
 _ON_SURFACE = 1e-6
@@ -74,7 +84,7 @@ def box_distance_square(box: Any, x: float, y: float, z: float) -> float:
 
 @compiled
 def _closest_on_mesh(
-    shape: Any, x: float, y: float, z: float, limit: float, stack: Any
+    shape: Shape, x: float, y: float, z: float, limit: float, stack: Ints
 ) -> tuple[float, float, float, float, int]:
     """Square of the distance to a mesh, the nearest point and its triangle; -1: none within ``limit``."""
     nodes = array_at(shape.nodes, shape.node_count, NODE)
@@ -154,7 +164,7 @@ def _weighted_normal(t: Any, x: float, y: float, z: float, near: float) -> tuple
 
 
 @compiled
-def _pseudonormal(shape: Any, x: float, y: float, z: float, stack: Any) -> tuple[float, float, float]:
+def _pseudonormal(shape: Shape, x: float, y: float, z: float, stack: Ints) -> tuple[float, float, float]:
     """Angle-weighted normal of a mesh at a point of its surface, a unit vector.
 
     Its sign tells inside from outside wherever the nearest point lies, also on edges and corners (Baerentzen
@@ -198,7 +208,7 @@ def _pseudonormal(shape: Any, x: float, y: float, z: float, stack: Any) -> tuple
 
 
 @compiled
-def distance_to_mesh(shape: Any, x: float, y: float, z: float, limit: float, stack: Any) -> Distance:
+def distance_to_mesh(shape: Shape, x: float, y: float, z: float, limit: float, stack: Ints) -> Distance:
     """Signed distance of a point from a closed mesh; from an open one, which has no inside, unsigned.
 
     The normal of an open mesh points from its surface to the point.
@@ -220,7 +230,7 @@ def distance_to_mesh(shape: Any, x: float, y: float, z: float, limit: float, sta
 
 
 @compiled
-def distance_to_height_map(shape: Any, x: float, y: float, z: float, limit: float) -> Distance:
+def distance_to_height_map(shape: Shape, x: float, y: float, z: float, limit: float) -> Distance:
     """Signed distance of a point from terrain: to the nearest triangle, negative under the surface.
 
     The surface straight above or below bounds the search.  Beyond the map's edge there is nothing below it;
@@ -277,7 +287,7 @@ def distance_to_height_map(shape: Any, x: float, y: float, z: float, limit: floa
 
 
 @compiled
-def distance_to_voxels(shape: Any, x: float, y: float, z: float, limit: float) -> Distance:
+def distance_to_voxels(shape: Shape, x: float, y: float, z: float, limit: float) -> Distance:
     """Signed distance of a point from the occupied cells: to the nearest occupied cell's cube from an empty
     one, to the nearest empty cell's from an occupied one.  All around the grid is empty."""
     rows, columns, layers, size = shape.rows, shape.columns, shape.layers, shape.spacing
@@ -330,7 +340,7 @@ def distance_to_voxels(shape: Any, x: float, y: float, z: float, limit: float) -
 
 
 @compiled
-def distance_to_shape(shape: Any, x: float, y: float, z: float, limit: float, stack: Any) -> Distance:
+def distance_to_shape(shape: Shape, x: float, y: float, z: float, limit: float, stack: Ints) -> Distance:
     """Signed distance of a point from a shape and the outward normal there, NED.
 
     Args:
@@ -367,7 +377,9 @@ def distance_to_shape(shape: Any, x: float, y: float, z: float, limit: float, st
 
 
 @compiled
-def shapes_within(scene: Any, x: float, y: float, z: float, limit: float, found: Any, stack: Any) -> int:
+def shapes_within(
+    scene: SceneRecord, x: float, y: float, z: float, limit: float, found: Any, stack: Ints
+) -> int:
     """Find the shapes that stand still and whose boxes are within a distance of a point.
 
     Args:
@@ -415,7 +427,13 @@ def shapes_within(scene: Any, x: float, y: float, z: float, limit: float, found:
 
 @compiled
 def nearest_surfaces(
-    scene: Any, points: Any, limit: float, distance: Any, normal: Any, shape: Any, found: Any
+    scene: SceneRecord,
+    points: Floats,
+    limit: float,
+    distance: Floats,
+    normal: Floats,
+    shape: Shape,
+    found: Any,
 ) -> None:
     """The nearest surface to each of n points: the one with the least signed distance.
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints
 from sitl_bridge.core.world.geometry import VoxelGrid
 
 FORMATS = (".bt", ".ot")
@@ -96,7 +97,7 @@ def _corner(x: int, y: int, z: int, half: int, child: int) -> tuple[int, int, in
 
 
 @compiled
-def _push(stack: Any, depth: int, x: int, y: int, z: int, half: int, child: int) -> int:
+def _push(stack: Ints, depth: int, x: int, y: int, z: int, half: int, child: int) -> int:
     """Put a child of the node at x, y, z on the stack; returns how many are there."""
     stack[depth, 0], stack[depth, 1], stack[depth, 2] = _corner(x, y, z, half, child)
     stack[depth, 3] = half
@@ -202,7 +203,7 @@ def _grid(path: Path, leaves: NDArray[np.int64], size: float, axes: str) -> Voxe
 
 
 @compiled
-def _fill(occupied: Any, leaves: Any, low: Any) -> None:
+def _fill(occupied: Any, leaves: Any, low: Floats) -> None:
     """Mark the cells of all leaves."""
     for k in range(len(leaves)):
         x, y, z, edge = leaves[k, 0] - low[0], leaves[k, 1] - low[1], leaves[k, 2] - low[2], leaves[k, 3]

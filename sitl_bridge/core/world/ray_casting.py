@@ -9,10 +9,20 @@ import numpy as np
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints
 from sitl_bridge.core.world.bounding_tree import DEEPEST
 from sitl_bridge.core.world.grid_rays import ray_height_map, ray_voxels
 from sitl_bridge.core.world.mesh_rays import descend, enters_node, next_waiting, ray_mesh
-from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, NODE, SHAPE, TRIANGLE, VOXELS
+from sitl_bridge.core.world.records import (
+    HEIGHT_MAP,
+    MESH,
+    NODE,
+    SHAPE,
+    TRIANGLE,
+    VOXELS,
+    SceneRecord,
+    Shape,
+)
 from sitl_bridge.core.world.solids import ray_solid
 
 GROUND = -1
@@ -27,7 +37,7 @@ Meeting = tuple[float, float, float, float, int]
 
 
 @compiled
-def triangle_normal(shape: Any, k: int, d: Any) -> tuple[float, float, float]:
+def triangle_normal(shape: Shape, k: int, d: Floats) -> tuple[float, float, float]:
     """Normal of a triangle in its mesh's axes: outward for a solid mesh, else towards the ray's origin."""
     t = array_at(shape.triangles, shape.triangle_count, TRIANGLE)[k]
     a, b = t.edge[0], t.edge[1]
@@ -40,7 +50,9 @@ def triangle_normal(shape: Any, k: int, d: Any) -> tuple[float, float, float]:
 
 
 @compiled
-def ray_shape(shape: Any, origin: Any, direction: Any, limit: float, local: Any, stack: Any) -> Any:
+def ray_shape(
+    shape: Shape, origin: Floats, direction: Floats, limit: float, local: Floats, stack: Ints
+) -> Any:
     """A ray and one shape: distance and normal NED; inf where it passes or only beyond ``limit``.
 
     Args:
@@ -80,7 +92,7 @@ def ray_shape(shape: Any, origin: Any, direction: Any, limit: float, local: Any,
 
 
 @compiled
-def _distance_to_ground(scene: Any, height: float, sinking: float, limit: float) -> float:
+def _distance_to_ground(scene: SceneRecord, height: float, sinking: float, limit: float) -> float:
     """m along a ray to the plane down = 0, where the scene has one; inf for none.
 
     Args:
@@ -104,7 +116,9 @@ def _ground_or_nothing(distance: float) -> Meeting:
 
 
 @compiled
-def cast_ray(scene: Any, origin: Any, direction: Any, limit: float, local: Any, stack: Any) -> Meeting:
+def cast_ray(
+    scene: SceneRecord, origin: Floats, direction: Floats, limit: float, local: Floats, stack: Ints
+) -> Meeting:
     """The nearest thing along a ray.
 
     Args:
@@ -155,7 +169,13 @@ def cast_ray(scene: Any, origin: Any, direction: Any, limit: float, local: Any, 
 
 @compiled
 def cast_rays(
-    scene: Any, origins: Any, directions: Any, limit: float, distance: Any, normal: Any, shape: Any
+    scene: SceneRecord,
+    origins: Floats,
+    directions: Floats,
+    limit: float,
+    distance: Floats,
+    normal: Floats,
+    shape: Shape,
 ) -> None:
     """The nearest thing along each of n rays.
 

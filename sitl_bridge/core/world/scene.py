@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.world.bounding_tree import build_tree
 from sitl_bridge.core.world.geometry import FacePictures, TriangleMesh
@@ -30,6 +30,8 @@ from sitl_bridge.core.world.records import (
     STRIPES,
     TRIANGLE,
     VOXELS,
+    SceneRecord,
+    Shape,
 )
 from sitl_bridge.core.world.scene_specification import (
     PLATE,
@@ -53,7 +55,7 @@ UNBOUNDED = 1e30
 
 
 @compiled
-def _place(shape: Any, seconds: float) -> None:
+def _place(shape: Shape, seconds: float) -> None:
     """Put a moving shape where its path has it, its box along with it."""
     path = array_at(shape.path, shape.path_count * 4, np.float64).reshape((shape.path_count, 4))
     last = shape.path_count - 1
@@ -76,18 +78,17 @@ def _place(shape: Any, seconds: float) -> None:
         shape.velocity[i] = (path[k + 1, 1 + i] - path[k, 1 + i]) / span if moves else 0.0
 
 
-@compiled
-def place_moving_shapes(scene: Any, seconds: float) -> None:
+@on_demand
+def place_moving_shapes(scene: SceneRecord, seconds: float) -> None:
     """Put every moving shape where it is at a time.
 
     Args:
         scene: SCENE.
         seconds: s since the start of simulated time.
     """
-    if scene.moving_first < scene.shape_count:
-        shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
-        for k in range(scene.moving_first, scene.shape_count):
-            _place(shapes[k], seconds)
+    shapes = array_at(scene.shapes, scene.shape_count, SHAPE)
+    for k in range(scene.moving_first, scene.shape_count):
+        _place(shapes[k], seconds)
 
 
 class Scene:

@@ -7,10 +7,10 @@ Normals point out of the solid.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.world.records import BOX, CYLINDER, PLANE, SPHERE
+from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.core.world.records import BOX, CYLINDER, PLANE, SPHERE, Shape
 
 NONE = math.inf
 Hit = tuple[float, float, float, float]
@@ -18,7 +18,7 @@ Hit = tuple[float, float, float, float]
 
 
 @compiled
-def ray_box(hx: float, hy: float, hz: float, o: Any, d: Any) -> Hit:
+def ray_box(hx: float, hy: float, hz: float, o: Floats, d: Floats) -> Hit:
     """A ray and a box of half lengths ``h`` about the origin, by slabs (Kay and Kajiya, SIGGRAPH 1986)."""
     near, far, axis = 0.0, math.inf, -1
     for i in range(3):
@@ -41,7 +41,7 @@ def ray_box(hx: float, hy: float, hz: float, o: Any, d: Any) -> Hit:
 
 
 @compiled
-def ray_sphere(radius: float, o: Any, d: Any) -> Hit:
+def ray_sphere(radius: float, o: Floats, d: Floats) -> Hit:
     """A ray and a sphere about the origin.
 
     The discriminant comes from the distance of the ray's line from the centre, which loses no digits far away
@@ -69,7 +69,7 @@ def ray_sphere(radius: float, o: Any, d: Any) -> Hit:
 
 
 @compiled
-def ray_cylinder(radius: float, half: float, o: Any, d: Any) -> Hit:
+def ray_cylinder(radius: float, half: float, o: Floats, d: Floats) -> Hit:
     """A ray and a cylinder of half length ``half`` along z, closed at both ends."""
     near, far, cap = 0.0, math.inf, True
     outside = False
@@ -107,7 +107,7 @@ def ray_cylinder(radius: float, half: float, o: Any, d: Any) -> Hit:
 
 
 @compiled
-def ray_plane(o: Any, d: Any) -> Hit:
+def ray_plane(o: Floats, d: Floats) -> Hit:
     """A ray and the half-space z > 0."""
     if o[2] >= 0.0:
         return 0.0, 0.0, 0.0, -1.0
@@ -158,7 +158,7 @@ def distance_to_cylinder(radius: float, half: float, x: float, y: float, z: floa
 
 
 @compiled
-def ray_solid(shape: Any, o: Any, d: Any) -> Hit:
+def ray_solid(shape: Shape, o: Floats, d: Floats) -> Hit:
     """Distance along a ray to a box, sphere, cylinder or plane, and the normal there."""
     h = shape.half_size
     if shape.kind == BOX:
@@ -173,7 +173,7 @@ def ray_solid(shape: Any, o: Any, d: Any) -> Hit:
 
 
 @compiled
-def distance_to_solid(shape: Any, x: float, y: float, z: float) -> Hit:
+def distance_to_solid(shape: Shape, x: float, y: float, z: float) -> Hit:
     """Signed distance of a point from a box, sphere, cylinder or plane, and the normal of the surface."""
     h = shape.half_size
     if shape.kind == BOX:

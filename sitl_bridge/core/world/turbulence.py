@@ -12,13 +12,12 @@ amplitudes change.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.world.records import HEIGHTS, TURBULENCE, WAVES
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.core.world.records import HEIGHTS, TURBULENCE, WAVES, TurbulenceRecord, WindState
 
 FEET = 0.3048
 LOWEST, HIGHEST = 10.0 * FEET, 2000.0 * FEET
@@ -102,7 +101,7 @@ def episode_shift(episode: int, random: NDArray[np.uint64]) -> NDArray[np.float6
 
 
 @compiled
-def carry(memory: Any, north: float, east: float, seconds: float) -> None:
+def carry(memory: WindState, north: float, east: float, seconds: float) -> None:
     """Carry the field on for one vehicle over a step with a mean wind in m/s; to the north in calm."""
     speed = math.sqrt(north * north + east * east)
     if speed < CARRIED_AT_LEAST:
@@ -129,9 +128,9 @@ def _cosine(turns: float) -> float:
     return 2.0 * half * half - 1.0
 
 
-@compiled
+@on_demand
 def turbulence(
-    field: Any, memory: Any, speed_20ft: float, north: float, east: float, down: float
+    field: TurbulenceRecord, memory: WindState, speed_20ft: float, north: float, east: float, down: float
 ) -> tuple[float, float, float]:
     """Turbulent velocity NED in m/s at a place (m NED) of the world.
 

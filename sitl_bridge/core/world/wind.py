@@ -18,9 +18,10 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_TABLE_BYTES, read_text
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.function_pointer import call_at
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, Degrees
 from sitl_bridge.core.world.custom_wind import CustomWind, WindField
-from sitl_bridge.core.world.records import MAX_GUSTS, WIND
+from sitl_bridge.core.world.records import MAX_GUSTS, WIND, TurbulenceRecord, WindRecord, WindState
 from sitl_bridge.core.world.turbulence import CARRYING_HEIGHT, FEET, carry, turbulence
 
 TURBULENCE_SPEED = {"light": 15 * 0.514444, "moderate": 30 * 0.514444, "severe": 45 * 0.514444}
@@ -259,7 +260,7 @@ def _read_part(name: str, value: str) -> tuple[str, str | float]:
 
 
 @compiled
-def _interpolate(series: Any, seconds: float, column: int) -> float:
+def _interpolate(series: Floats, seconds: float, column: int) -> float:
     """Linear value of a table over its first column, its end values beyond."""
     last = series.shape[0] - 1
     if seconds <= series[0, 0]:
@@ -279,7 +280,7 @@ def _interpolate(series: Any, seconds: float, column: int) -> float:
 
 
 @compiled
-def _gust_strength(wind: Any, i: int, time: int, north: float, east: float) -> float:
+def _gust_strength(wind: WindRecord, i: int, time: int, north: float, east: float) -> float:
     """Share of V_m of the gust ``i`` at ``time`` (us) and a place (m)."""
     way = north * wind.gust_heading[i, 0] + east * wind.gust_heading[i, 1]
     seconds = (time - wind.gust_start[i]) * 1e-6 - way / wind.gust_speed[i]
@@ -298,7 +299,7 @@ def _gust_strength(wind: Any, i: int, time: int, north: float, east: float) -> f
 
 @compiled
 def mean_wind(
-    wind: Any, series: Any, time: int, north: float, east: float, down: float
+    wind: WindRecord, series: Floats, time: int, north: float, east: float, down: float
 ) -> tuple[float, float, float]:
     """Velocity NED in m/s of the steady, logarithmic, recorded and custom wind at a place (m NED)."""
     vn = wind.steady[0]
@@ -328,7 +329,7 @@ def mean_wind(
 
 @compiled
 def with_gusts(
-    wind: Any, time: int, north: float, east: float, vn: float, ve: float, vd: float
+    wind: WindRecord, time: int, north: float, east: float, vn: float, ve: float, vd: float
 ) -> tuple[float, float, float]:
     """A velocity NED in m/s with that of the gusts added, at ``time`` (us) and a place (m)."""
     for i in range(wind.gust_count):
@@ -340,7 +341,7 @@ def with_gusts(
 
 
 @compiled
-def carry_turbulence(wind: Any, memory: Any, series: Any, time: int, seconds: float) -> None:
+def carry_turbulence(wind: WindRecord, memory: WindState, series: Floats, time: int, seconds: float) -> None:
     """Carry the turbulence on, from ``time`` (us) over a step, with the mean wind above the origin."""
     if wind.dryden_speed_20ft > 0.0:
         north, east, _ = mean_wind(wind, series, time, 0.0, 0.0, -CARRYING_HEIGHT)
@@ -349,7 +350,14 @@ def carry_turbulence(wind: Any, memory: Any, series: Any, time: int, seconds: fl
 
 @compiled
 def wind_velocity(
-    wind: Any, field: Any, memory: Any, series: Any, time: int, north: float, east: float, down: float
+    wind: WindRecord,
+    field: TurbulenceRecord,
+    memory: WindState,
+    series: Floats,
+    time: int,
+    north: float,
+    east: float,
+    down: float,
 ) -> tuple[float, float, float]:
     """Velocity of the air at a place, NED in m/s.
 

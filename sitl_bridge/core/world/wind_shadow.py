@@ -10,14 +10,24 @@ step, which makes the field free of divergence, are left out.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.array_at import array_at
-from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.world.records import BOX, CYLINDER, WIND_OBSTACLE
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.core.world.records import (
+    BOX,
+    CYLINDER,
+    WIND_OBSTACLE,
+    Environment,
+    TurbulenceRecord,
+    WindObstacle,
+    WindRecord,
+    WindState,
+)
 from sitl_bridge.core.world.wind import mean_wind, wind_velocity, with_gusts
 
 UPRIGHT = math.cos(math.radians(1.0))
@@ -75,7 +85,9 @@ def recirculation_length(width: float, height: float, length: float) -> float:
 
 
 @compiled
-def _behind_wall(obstacle: Any, cosine: float, sine: float, across: float) -> tuple[float, float, float]:
+def _behind_wall(
+    obstacle: WindObstacle, cosine: float, sine: float, across: float
+) -> tuple[float, float, float]:
     """Distance in m of the lee wall from the obstacle's axis along the wind, width W and length L in m.
 
     Args:
@@ -101,7 +113,7 @@ def _behind_wall(obstacle: Any, cosine: float, sine: float, across: float) -> tu
 
 @compiled
 def lee(
-    obstacle: Any, toward_north: float, toward_east: float, north: float, east: float, down: float
+    obstacle: WindObstacle, toward_north: float, toward_east: float, north: float, east: float, down: float
 ) -> tuple[float, bool]:
     """What an obstacle leaves of the wind at a place.
 
@@ -151,11 +163,11 @@ def lee(
 
 @compiled
 def air_velocity(
-    environment: Any,
-    wind: Any,
-    field: Any,
-    memory: Any,
-    series: Any,
+    environment: Environment,
+    wind: WindRecord,
+    field: TurbulenceRecord,
+    memory: WindState,
+    series: Floats,
     time: int,
     north: float,
     east: float,
@@ -180,11 +192,26 @@ def air_velocity(
     vn, ve, vd = wind_velocity(wind, field, memory, series, time, north, east, down)
     if environment.wind_obstacle_count == 0:
         return vn, ve, vd
+    ln, le = _lee_of_all(environment, wind, series, time, north, east, down)
+    return vn + ln, ve + le, vd
+
+
+@on_demand
+def _lee_of_all(
+    environment: Environment,
+    wind: WindRecord,
+    series: Annotated[Floats, 2],
+    time: int,
+    north: float,
+    east: float,
+    down: float,
+) -> tuple[float, float]:
+    """What the obstacles add to the wind at a place, NE in m/s; arguments as of ``air_velocity``."""
     mn, me, md = mean_wind(wind, series, time, north, east, down)
     un, ue, _ = with_gusts(wind, time, north, east, mn, me, md)
     speed = math.sqrt(un * un + ue * ue)
     if speed == 0.0:
-        return vn, ve, vd
+        return 0.0, 0.0
     un /= speed
     ue /= speed
     least = speed
@@ -200,4 +227,4 @@ def air_velocity(
         else:
             least = min(least, factor * speed)
     missing = least - speed
-    return vn + missing * un, ve + missing * ue, vd
+    return missing * un, missing * ue

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Ints, Records
 from sitl_bridge.base.kernels.rotations import to_ned
+from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.gps import FIX_NONE
 from sitl_bridge.core.sensors.records import (
     AIRSPEED,
@@ -21,6 +23,8 @@ from sitl_bridge.core.sensors.records import (
     NONE,
     OPTICAL_FLOW,
     RANGE_FINDER,
+    Sensor,
+    SensorState,
 )
 from sitl_bridge.core.world.atmosphere import (
     GAS_CONSTANT,
@@ -29,6 +33,8 @@ from sitl_bridge.core.world.atmosphere import (
     air,
 )
 from sitl_bridge.core.world.earth import geodetic, local_gravity
+from sitl_bridge.core.world.records import Environment
+from sitl_bridge.link.hil.link_state import Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     COMPONENT_ID,
@@ -72,7 +78,7 @@ _FLOW = _description("flow", HIL_OPTICAL_FLOW, 237)
 
 
 @compiled
-def write_frame(out: Any, at: int, payload: Any, description: Any, link: Any) -> int:
+def write_frame(out: Bytes, at: int, payload: Bytes, description: Ints, link: Link) -> int:
     """Write one frame into ``out`` at ``at``; returns where the frame ends.
 
     MAVLink 2 cuts trailing zeros off the payload, but never its first byte.
@@ -118,7 +124,9 @@ def bounded(value: float, lower: float, upper: float) -> float:
 
 
 @compiled
-def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any, link: Any, time: int) -> int:
+def write_sensor(
+    out: Bytes, at: int, p: Any, raw: Bytes, memories: Records, slots: Ints, link: Link, time: int
+) -> int:
     """HIL_SENSOR of one instance, from the sensors in ``slots``: (4,) of ``sensor_slots``.
 
     Fields without a fresh sample are 0 and not flagged.  Instance 0 is always written because it sets PX4's
@@ -161,7 +169,9 @@ def write_sensor(out: Any, at: int, p: Any, raw: Any, memories: Any, slots: Any,
 
 
 @compiled
-def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, link: Any, utc: int) -> int:
+def write_gps(
+    out: Bytes, at: int, p: Any, raw: Bytes, memory: SensorState, instance: int, link: Link, utc: int
+) -> int:
     """HIL_GPS in degE7, mm, cm, cm/s and centidegrees; ``time_usec`` is the UTC of the fix.
 
     PX4 takes it for UTC (SimulatorMavlink.cpp), and stamps the fix with the time of its arrival.
@@ -197,7 +207,7 @@ def write_gps(out: Any, at: int, p: Any, raw: Any, memory: Any, instance: int, l
 
 @compiled
 def write_truth(
-    out: Any, at: int, p: Any, raw: Any, state: Any, environment: Any, link: Any, time: int
+    out: Bytes, at: int, p: Any, raw: Bytes, state: State, environment: Environment, link: Link, time: int
 ) -> int:
     """HIL_STATE_QUATERNION; accelerations are the derivative of velocity, NED, in mm/s^2.
 
@@ -230,7 +240,7 @@ def write_truth(
 
 
 @compiled
-def _orientation(sensor: Any) -> int:
+def _orientation(sensor: Sensor) -> int:
     """MAV_SENSOR_ORIENTATION of the sensor's z axis: forward, right, backward, left, up or down."""
     x, y, z = sensor.rotation[2]
     if abs(z) >= max(abs(x), abs(y)) - 1e-9:
@@ -242,7 +252,7 @@ def _orientation(sensor: Any) -> int:
 
 @compiled
 def write_distance(
-    out: Any, at: int, p: Any, raw: Any, memory: Any, sensor: Any, link: Any, time: int
+    out: Bytes, at: int, p: Any, raw: Bytes, memory: SensorState, sensor: Sensor, link: Link, time: int
 ) -> int:
     """DISTANCE_SENSOR in cm, with the orientation nearest to the beam's.
 
@@ -266,7 +276,7 @@ def write_distance(
 
 
 @compiled
-def write_flow(out: Any, at: int, p: Any, raw: Any, memory: Any, link: Any, time: int) -> int:
+def write_flow(out: Bytes, at: int, p: Any, raw: Bytes, memory: SensorState, link: Link, time: int) -> int:
     """HIL_OPTICAL_FLOW in rad, integrated over the sample; a distance of -1 means not measured."""
     values = memory.values
     p.time_usec = time
@@ -285,15 +295,15 @@ def write_flow(out: Any, at: int, p: Any, raw: Any, memory: Any, link: Any, time
 
 @compiled
 def write_step(
-    out: Any,
-    payloads: Any,
-    raw: Any,
-    state: Any,
-    environment: Any,
-    sensors: Any,
-    memories: Any,
-    link: Any,
-    slots: Any,
+    out: Bytes,
+    payloads: Records,
+    raw: Bytes,
+    state: State,
+    environment: Environment,
+    sensors: Records,
+    memories: Records,
+    link: Link,
+    slots: Ints,
     time: int,
 ) -> int:
     """All frames of one vehicle for one step; returns their length in bytes.

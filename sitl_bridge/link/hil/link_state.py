@@ -36,11 +36,10 @@ noticed, too; ``when_overdue`` and ``frames_unread`` are those that the server d
 from __future__ import annotations
 
 import enum
-from typing import Any, Literal
-
-import numpy as np
+from typing import Annotated, Any, Literal
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Record, Singles
 
 OnStall = Literal["continue", "wait", "leave", "abort"]
 """What the server does when a flight stack in lockstep no longer answers; see ``LockstepServer``."""
@@ -82,49 +81,49 @@ class Answer(enum.IntEnum):
     """It may still come, but time goes on without it."""
 
 
-LINK = np.dtype(
-    [
-        ("state", "i8"),  # LinkState
-        ("answer", "i8"),  # Answer
-        ("previous", "i8"),  # 1: the frame before the last was answered
-        ("fd", "i8"),  # -1: disconnected
-        ("streak", "i8"),  # SILENT: steps answered in a row; LEFT_BEHIND: answers
-        ("quiet_until", "i8"),  # ns; SETTLING: end of the silence; LEFT_BEHIND: of what counts as in a row
-        ("wait_start", "i8"),  # ns, when waiting for the answer began
-        # --- received bytes
-        ("have", "i8"),  # in the receive buffer
-        # --- sent bytes
-        ("sequence", "i8"),  # of the next frame
-        ("out_start", "i8"),  # of the send buffer, that the socket has taken
-        ("out_end", "i8"),  # of the send buffer, to be sent
-        ("message_bytes", "i8"),  # in front of the frames of this step, at the start of the send buffer
-        ("frame_bytes", "i8"),  # of the frames of this step; 0: none were sent
-        ("sent_bytes", "i8"),  # in all
-        ("sent_frames", "i8"),  # steps in all
-        ("sent_time", "i8"),  # us, time_usec of the last primary sensor frame
-        ("receivers", "i8"),  # bit by ID: satellite receivers that have sent
-        # --- what the flight stack asked for
-        ("truth_interval", "i8"),  # us between HIL_STATE_QUATERNION, 0: none
-        ("truth_next", "i8"),  # us
-        # --- the last HIL_ACTUATOR_CONTROLS
-        ("time_usec", "i8"),
-        ("flags", "u8"),
-        ("mode", "i8"),
-        ("controls", "f4", 16),
-        # --- counters
-        ("answers", "i8"),
-        ("heartbeats", "i8"),
-        ("garbage", "i8"),  # bytes that belong to no frame
-        ("bad_checksums", "i8"),
-        ("unknown", "i8"),  # frames of other messages
-        ("mavlink1", "i8"),  # frames of MAVLink 1
-        ("not_finite", "i8"),  # controls that are not finite numbers
-        ("clamped", "i8"),  # controls out of range
-        ("ahead", "i8"),  # commands with a time stamp later than the last frame's
-    ],
-    align=True,
-)
-"""One link.  Only the loop's thread writes it."""
+class Link(Record):
+    """One link.  Only the loop's thread writes it."""
+
+    state: int  # LinkState
+    answer: int  # Answer
+    previous: int  # 1: the frame before the last was answered
+    fd: int  # -1: disconnected
+    streak: int  # SILENT: steps answered in a row; LEFT_BEHIND: answers
+    quiet_until: int  # ns; SETTLING: end of the silence; LEFT_BEHIND: of what counts as in a row
+    wait_start: int  # ns, when waiting for the answer began
+    # --- received bytes
+    have: int  # in the receive buffer
+    # --- sent bytes
+    sequence: int  # of the next frame
+    out_start: int  # of the send buffer, that the socket has taken
+    out_end: int  # of the send buffer, to be sent
+    message_bytes: int  # in front of the frames of this step, at the start of the send buffer
+    frame_bytes: int  # of the frames of this step; 0: none were sent
+    sent_bytes: int  # in all
+    sent_frames: int  # steps in all
+    sent_time: int  # us, time_usec of the last primary sensor frame
+    receivers: int  # bit by ID: satellite receivers that have sent
+    # --- what the flight stack asked for
+    truth_interval: int  # us between HIL_STATE_QUATERNION, 0: none
+    truth_next: int  # us
+    # --- the last HIL_ACTUATOR_CONTROLS
+    time_usec: int
+    flags: Annotated[int, "u8"]
+    mode: int
+    controls: Annotated[Singles, 16]
+    # --- counters
+    answers: int
+    heartbeats: int
+    garbage: int  # bytes that belong to no frame
+    bad_checksums: int
+    unknown: int  # frames of other messages
+    mavlink1: int  # frames of MAVLink 1
+    not_finite: int  # controls that are not finite numbers
+    clamped: int  # controls out of range
+    ahead: int  # commands with a time stamp later than the last frame's
+
+
+LINK = Link.dtype
 
 RECOVERED = 25
 """Steps answered in a row, 0.1 s at 250 Hz, after which a flight stack counts as recovered.  PX4 without an
@@ -138,20 +137,20 @@ GAP = 200_000_000
 
 
 @compiled
-def in_lockstep(link: Any) -> bool:
+def in_lockstep(link: Link) -> bool:
     """Whether a link is in one of LOCKSTEP_STATES."""
     return link.state in (LinkState.LOCKSTEP, LinkState.OVERDUE)
 
 
 @compiled
-def _settle(link: Any, now: int) -> None:
+def _settle(link: Link, now: int) -> None:
     link.state = LinkState.SETTLING
     link.answer = Answer.AWAITED
     link.quiet_until = now + QUIET
 
 
 @compiled
-def _answer_of_one_left_behind(link: Any, now: int) -> None:
+def _answer_of_one_left_behind(link: Link, now: int) -> None:
     """Transition f: it answers again; from now on, time waits while it works through its frames."""
     link.streak = link.streak + 1 if now < link.quiet_until else 1
     link.quiet_until = now + GAP
@@ -160,7 +159,7 @@ def _answer_of_one_left_behind(link: Any, now: int) -> None:
 
 
 @compiled
-def answer_came(link: Any, earlier: int, now: int) -> None:
+def answer_came(link: Link, earlier: int, now: int) -> None:
     """Transitions at an answer, whichever frame it answers (b, e, f, h).
 
     Args:
@@ -188,7 +187,7 @@ def answer_came(link: Any, earlier: int, now: int) -> None:
 
 
 @compiled
-def answer_limit(link: Any, patience: int, unanswered_wait: int) -> int:
+def answer_limit(link: Link, patience: int, unanswered_wait: int) -> int:
     """Until when (ns) the answer is waited for in the link's present state.
 
     Args:
@@ -204,7 +203,7 @@ def answer_limit(link: Any, patience: int, unanswered_wait: int) -> int:
 
 
 @compiled
-def limit_passed(link: Any) -> bool:
+def limit_passed(link: Link) -> bool:
     """Transition c, or going on without the answer; True if the server is to decide (``when_overdue``)."""
     if link.state == LinkState.SETTLING:
         link.state = LinkState.LOCKSTEP

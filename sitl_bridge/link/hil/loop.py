@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Ints, Record, Records
 from sitl_bridge.core.sensors.sample import draw_ahead
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, move_fleet, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -21,6 +22,7 @@ from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
 from sitl_bridge.link.hil.link_state import (
     LINK,
     Answer,
+    Link,
     LinkState,
     answer_came,
     answer_limit,
@@ -56,28 +58,29 @@ REQUEST = 4  # another thread raised the request flag
 DIVERGED = 5  # a vehicle's motion is no longer finite; nothing of that step was sent or logged
 _ANSWERED = -1  # it does not return: every answer that is waited for is there
 
-LOOP = np.dtype(
-    [
-        ("time", "i8"),  # us of simulated time
-        ("step", "i8"),  # us
-        ("substeps", "i8"),
-        ("waiting", "i8"),  # 1: frames are out and not all answered
-        ("steps", "i8"),  # taken so far
-        ("pace", "i8"),  # ns of wall time a step, 0 = as fast as possible
-        ("due", "i8"),  # ns, monotonic, when the next step may begin
-        ("patience", "i8"),  # ns to wait for an answer in lockstep before the server decides
-        ("unanswered_wait", "i8"),  # ns to wait for an answer of a flight stack that does not answer
-        ("rows", "i8"),  # in the log block
-        ("step_rows", "i8"),  # in the block of steps
-        ("recorded_bytes", "i8"),  # in the block of frames
-        ("sent", "i8"),  # ns, monotonic, when the frames of the last step had been sent
-        ("waited", "i8"),  # ns, for the answers to the frames before
-        ("request", "i8"),  # raised by other threads to make the loop return
-        ("diverged", "i8"),  # the vehicle, after DIVERGED
-    ],
-    align=True,
-)
-"""State of the loop.  Other threads write ``request``, ``pace`` and ``due`` only."""
+
+class Loop(Record):
+    """State of the loop.  Other threads write ``request``, ``pace`` and ``due`` only."""
+
+    time: int  # us of simulated time
+    step: int  # us
+    substeps: int
+    waiting: int  # 1: frames are out and not all answered
+    steps: int  # taken so far
+    pace: int  # ns of wall time a step, 0 = as fast as possible
+    due: int  # ns, monotonic, when the next step may begin
+    patience: int  # ns to wait for an answer in lockstep before the server decides
+    unanswered_wait: int  # ns to wait for an answer of a flight stack that does not answer
+    rows: int  # in the log block
+    step_rows: int  # in the block of steps
+    recorded_bytes: int  # in the block of frames
+    sent: int  # ns, monotonic, when the frames of the last step had been sent
+    waited: int  # ns, for the answers to the frames before
+    request: int  # raised by other threads to make the loop return
+    diverged: int  # the vehicle, after DIVERGED
+
+
+LOOP = Loop.dtype
 
 MAX_LAG = 200_000_000
 """ns.  A pace that falls further behind than this starts anew instead of rushing to catch up: a fifth of a
@@ -150,21 +153,21 @@ class LinkArrays(NamedTuple):
 
 
 @compiled
-def monotonic(clock: Any) -> int:
+def monotonic(clock: Ints) -> int:
     """ns of CLOCK_MONOTONIC; ``clock`` is (2,) int64 scratch."""
     clock_gettime(CLOCK_MONOTONIC, clock.ctypes)
     return clock[0] * 1_000_000_000 + clock[1]
 
 
 @compiled
-def _sleep(nanoseconds: int, clock: Any) -> None:
+def _sleep(nanoseconds: int, clock: Ints) -> None:
     clock[0] = nanoseconds // 1_000_000_000
     clock[1] = nanoseconds % 1_000_000_000
     nanosleep(clock.ctypes, clock.ctypes)
 
 
 @compiled
-def _log(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
+def _log(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> None:
     """Append one row per vehicle: the state, the commands that led to it, and the frames it was sent."""
     for i in range(fleet.states.shape[0]):
         link = arrays.links[i]
@@ -191,7 +194,7 @@ def _log(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
 
 
 @compiled
-def _send_due_bytes(link: Any, out: Any) -> None:
+def _send_due_bytes(link: Link, out: Bytes) -> None:
     """Send the bytes that are due as far as the socket takes them; the rest stays, so no frame is cut short.
 
     A broken connection takes nothing either; reading from it shows that it is closed.
@@ -208,7 +211,7 @@ def _send_due_bytes(link: Any, out: Any) -> None:
 
 
 @compiled
-def _send_frames(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
+def _send_frames(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> None:
     """Sample every vehicle; write and send its frames, behind messages that the server may have put.
 
     Vehicle by vehicle, so that the first flight stacks compute while the others' sensors are sampled.
@@ -247,7 +250,7 @@ def _send_frames(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
 
 
 @compiled
-def _receive(link: Any, buffer: Any, scratch: Any, now: int, how: int) -> None:
+def _receive(link: Link, buffer: Bytes, scratch: Any, now: int, how: int) -> None:
     """Read the bytes that have arrived and decode their frames.
 
     Args:
@@ -271,7 +274,7 @@ def _receive(link: Any, buffer: Any, scratch: Any, now: int, how: int) -> None:
 
 
 @compiled
-def _watch_awaited(loop: Any, arrays: LinkArrays, until: int) -> tuple[int, int, int]:
+def _watch_awaited(loop: Loop, arrays: LinkArrays, until: int) -> tuple[int, int, int]:
     """Prepare ``polls`` with the links whose answers are awaited.
 
     Returns:
@@ -321,7 +324,7 @@ def _receive_when_ready(arrays: LinkArrays, until: int) -> None:
 
 
 @compiled
-def _await_answers(loop: Any, arrays: LinkArrays, until: int) -> int:
+def _await_answers(loop: Loop, arrays: LinkArrays, until: int) -> int:
     """Wait for the answers of this step, not beyond ``until`` (ns); _ANSWERED, or why the loop returns."""
     links, clock = arrays.links, arrays.clock
     for i in range(links.shape[0]):
@@ -345,7 +348,7 @@ def _await_answers(loop: Any, arrays: LinkArrays, until: int) -> int:
 
 
 @compiled
-def _take_commands(links: Any, fleet: FleetArrays) -> None:
+def _take_commands(links: Records, fleet: FleetArrays) -> None:
     """Apply each flight stack's last commands to its vehicle."""
     for i in range(links.shape[0]):
         fleet.armed[i] = 1 if (links[i].mode & ARMED) != 0 else 0
@@ -354,7 +357,7 @@ def _take_commands(links: Any, fleet: FleetArrays) -> None:
 
 
 @compiled
-def _step_is_due(loop: Any, clock: Any, until: int) -> bool:
+def _step_is_due(loop: Loop, clock: Ints, until: int) -> bool:
     """Whether the pace allows the next step now; otherwise sleeps until it does, but not beyond ``until``."""
     if loop.pace == 0:
         return True
@@ -370,7 +373,7 @@ def _step_is_due(loop: Any, clock: Any, until: int) -> bool:
 
 
 @compiled
-def _take_step(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> bool:
+def _take_step(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> bool:
     """Advance the vehicles and send their frames; False if the motion of one has diverged."""
     diverged = move_fleet(fleet, loop.time, loop.step, loop.substeps)
     if diverged >= 0:
@@ -387,7 +390,7 @@ def _take_step(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> bool:
 
 
 @compiled
-def _log_is_full(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> bool:
+def _log_is_full(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> bool:
     """Whether a block has no room for another step."""
     n = fleet.states.shape[0]
     if loop.recorded_bytes + n * SEND_BUFFER > arrays.frames.shape[0]:
@@ -396,7 +399,7 @@ def _log_is_full(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> bool:
 
 
 @compiled
-def _while_flight_stacks_compute(loop: Any, fleet: FleetArrays, arrays: LinkArrays) -> None:
+def _while_flight_stacks_compute(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> None:
     """Do what the next frame does not depend on: log, and draw random numbers ahead."""
     _log(loop, fleet, arrays)
     for i in range(fleet.states.shape[0]):
@@ -404,7 +407,7 @@ def _while_flight_stacks_compute(loop: Any, fleet: FleetArrays, arrays: LinkArra
 
 
 @compiled
-def run(loop_array: Any, fleet_handles: Any, link_handles: Any, last: int) -> int:
+def run(loop_array: Records, fleet_handles: Ints, link_handles: Ints, last: int) -> int:
     """Take lockstep steps until simulated time ``last`` (us) is answered, or the server has something to do.
 
     Args:

@@ -17,6 +17,7 @@ import math
 from typing import Any, NamedTuple
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 
 NEAREST = 1e-4
 """m before the camera at which a surface begins to be seen."""
@@ -143,7 +144,7 @@ def draw_triangle(
 
 
 @compiled
-def box_is_outside(low: Any, high: Any, pose: Any, camera: Any, limit: float) -> bool:
+def box_is_outside(low: Floats, high: Floats, pose: Any, camera: Any, limit: float) -> bool:
     """Whether a box in axes that ``pose`` turns into the camera's lies outside the camera's pyramid."""
     left, right = camera.cx / camera.focal, (camera.width - 1 - camera.cx) / camera.focal
     above, below = camera.cy / camera.focal, (camera.height - 1 - camera.cy) / camera.focal
@@ -179,7 +180,7 @@ def draw_half_space(
 
 
 @compiled
-def covered_rectangle(low: Any, high: Any, pose: Any, camera: Any) -> tuple[int, int, int, int]:
+def covered_rectangle(low: Floats, high: Floats, pose: Any, camera: Any) -> tuple[int, int, int, int]:
     """First and last column and row that a box may cover; all where it reaches behind the camera."""
     least_u, most_u, least_v, most_v = math.inf, -math.inf, math.inf, -math.inf
     for corner in range(8):

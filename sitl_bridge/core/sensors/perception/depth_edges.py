@@ -8,6 +8,8 @@ import numpy as np
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
+from sitl_bridge.base.kernels.record import Floats, Records
+from sitl_bridge.record.records import Row
 
 STEP = 0.05
 """Relative difference of depths that makes an edge."""
@@ -17,7 +19,7 @@ REACH = 2
 
 
 @compiled
-def cast_shadows(inverse: Any, shift: float) -> None:
+def cast_shadows(inverse: Floats, shift: float) -> None:
     """Remove what the second camera or the projector, on the side of +y, does not see.
 
     A surface at column u appears there at u - shift / depth, where a nearer one further to the right may
@@ -39,7 +41,7 @@ def cast_shadows(inverse: Any, shift: float) -> None:
 
 
 @compiled
-def _spread(rows: Any, row: Any, sign: Any, out: Any) -> None:
+def _spread(rows: Records, row: Row, sign: Any, out: Floats) -> None:
     """Greatest values of a row and of those within reach of each pixel, times ``sign`` (1, or -1: least).
 
     Simple loops over whole rows, which compile to vector instructions.
@@ -65,7 +67,7 @@ def _spread(rows: Any, row: Any, sign: Any, out: Any) -> None:
 
 
 @compiled
-def _find_edges(inverse: Any, v: int, most: Any, least: Any, edges: Any) -> None:
+def _find_edges(inverse: Floats, v: int, most: Any, least: Any, edges: Any) -> None:
     """Whether there is an edge within reach of each pixel of a row.
 
     Args:
@@ -90,7 +92,7 @@ def _find_edges(inverse: Any, v: int, most: Any, least: Any, edges: Any) -> None
 
 
 @compiled
-def fray_edges(inverse: Any, spread: float, mixed: bool, random: Any, out: Any) -> None:
+def fray_edges(inverse: Floats, spread: float, mixed: bool, random: Any, out: Floats) -> None:
     """Let pixels near edges show what is a random distance beside them.
 
     Args:

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.sensors.perception.depth_buffer import Image
 from sitl_bridge.core.sensors.perception.view import Hits
 from sitl_bridge.core.world.grid_rays import surface_of_height_map
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, triangle_normal
-from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS, Shape
 from sitl_bridge.core.world.solids import distance_to_solid
 
 
 @compiled
-def _voxel_normal(size: float, point: Any, d: Any) -> tuple[float, float, float]:
+def _voxel_normal(size: float, point: Floats, d: Floats) -> tuple[float, float, float]:
     """Normal of the face of a voxel that a point lies on, against the ray."""
     axis, least = 0, math.inf
     for i in range(3):
@@ -31,7 +32,7 @@ def _voxel_normal(size: float, point: Any, d: Any) -> tuple[float, float, float]
 
 
 @compiled
-def _normal(shape: Any, triangle: int, point: Any, d: Any) -> tuple[float, float, float]:
+def _normal(shape: Shape, triangle: int, point: Floats, d: Floats) -> tuple[float, float, float]:
     """Normal of a shape at a point of its surface, all in the shape's axes."""
     if shape.kind == MESH:
         return triangle_normal(shape, triangle, d)
@@ -45,7 +46,7 @@ def _normal(shape: Any, triangle: int, point: Any, d: Any) -> tuple[float, float
 
 
 @compiled
-def _write_normals(shapes: Any, origin: Any, directions: Any, hits: Any) -> None:
+def _write_normals(shapes: Any, origin: Floats, directions: Floats, hits: Any) -> None:
     """Normals (n, 3) NED of what rays from one place meet, into ``hits.normal``."""
     point, d = np.empty(3), np.empty(3)
     for i in range(directions.shape[0]):

@@ -6,11 +6,18 @@ import math
 from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 
 
 @compiled
 def place_rays(
-    position: Any, rotation: Any, offset: Any, mounting: Any, directions: Any, origins: Any, turned: Any
+    position: Floats,
+    rotation: Any,
+    offset: Any,
+    mounting: Any,
+    directions: Floats,
+    origins: Floats,
+    turned: Any,
 ) -> None:
     """Rays of a sensor on a vehicle that moves from one group of rays to the next.
 
@@ -46,7 +53,14 @@ def place_rays(
 
 @compiled
 def fill_returns(
-    hits: Any, rays: Any, reflectivity: Any, gauss: Any, lost: Any, limits: Any, points: Any, intensity: Any
+    hits: Any,
+    rays: Any,
+    reflectivity: Any,
+    gauss: Any,
+    lost: Any,
+    limits: Any,
+    points: Floats,
+    intensity: Any,
 ) -> None:
     """Points and intensities of a lidar's beams.
 

@@ -36,6 +36,8 @@ from sitl_bridge.core.world.records import (
     SHAPE,
     SPHERE,
     TRIANGLE,
+    SceneRecord,
+    Shape,
 )
 
 BLOCK = 16
@@ -43,7 +45,7 @@ BLOCK = 16
 
 
 @compiled
-def _draw_mesh(shape: Any, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
+def _draw_mesh(shape: Shape, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
     """Draw a mesh: its triangles in those leaves of its tree that the camera may see."""
     nodes = array_at(shape.nodes, shape.node_count, NODE)
     triangles = array_at(shape.triangles, shape.triangle_count, TRIANGLE)
@@ -78,7 +80,7 @@ def _draw_mesh(shape: Any, index: int, pose: Any, limit: float, camera: Any, ima
 
 
 @compiled
-def _draw_box(shape: Any, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
+def _draw_box(shape: Shape, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
     """Draw a box: two triangles for each of its faces that look at the camera."""
     h = shape.half_size
     for axis in range(3):
@@ -103,7 +105,7 @@ def _draw_box(shape: Any, index: int, pose: Any, limit: float, camera: Any, imag
 
 @compiled
 def _draw_sphere(
-    shape: Any, index: int, pose: Any, world: Any, limit: float, camera: Any, image: Any
+    shape: Shape, index: int, pose: Any, world: Any, limit: float, camera: Any, image: Any
 ) -> None:
     """Draw a sphere.
 
@@ -131,7 +133,7 @@ def _draw_sphere(
 
 @compiled
 def _draw_cylinder(
-    shape: Any, index: int, pose: Any, world: Any, limit: float, camera: Any, image: Any
+    shape: Shape, index: int, pose: Any, world: Any, limit: float, camera: Any, image: Any
 ) -> None:
     """Draw a cylinder: its side, between its ends, and the end that looks at the camera.
 
@@ -176,7 +178,7 @@ def _draw_cylinder(
 
 @compiled
 def _draw_cells(
-    shape: Any, index: int, block: Any, pose: Any, limit: float, camera: Any, image: Any, p: Any
+    shape: Shape, index: int, block: Any, pose: Any, limit: float, camera: Any, image: Any, p: Any
 ) -> None:
     """Draw the cells (first row, last row, first column, last column) of terrain, two triangles each."""
     columns, spacing = shape.columns, shape.spacing
@@ -199,7 +201,7 @@ def _draw_cells(
 
 @compiled
 def _draw_height_map(
-    shape: Any, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any
+    shape: Shape, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any
 ) -> None:
     """Draw terrain: the cells in those blocks that the camera may see."""
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
@@ -234,7 +236,7 @@ def _draw_height_map(
 
 @compiled
 def _draw_by_rays(
-    shape: Any, index: int, world: Any, place: Any, turn: Any, limit: float, camera: Any, image: Any
+    shape: Shape, index: int, world: Any, place: Any, turn: Any, limit: float, camera: Any, image: Any
 ) -> None:
     """Draw a shape by a ray for every pixel that it may cover: voxels."""
     direction, local, stack = np.empty(3), np.empty((4, 3)), np.empty(DEEPEST, np.int64)
@@ -256,7 +258,7 @@ def _draw_by_rays(
 
 
 @compiled
-def _pose_of(shape: Any, world: Any, pose: Any) -> None:
+def _pose_of(shape: Shape, world: Any, pose: Any) -> None:
     """Turn a shape's axes into the camera's: (3, 4), a rotation and the shape's origin."""
     for i in range(3):
         pose[i, 3] = world[i, 3]
@@ -268,7 +270,7 @@ def _pose_of(shape: Any, world: Any, pose: Any) -> None:
 
 
 @compiled
-def draw_scene(scene: Any, place: Any, turn: Any, limit: float, camera: Any, image: Any) -> None:
+def draw_scene(scene: SceneRecord, place: Any, turn: Any, limit: float, camera: Any, image: Any) -> None:
     """Draw a scene as a pinhole camera sees it.
 
     Args:

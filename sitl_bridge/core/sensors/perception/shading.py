@@ -15,11 +15,21 @@ import numpy as np
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.world.bounding_tree import DEEPEST
 from sitl_bridge.core.world.mesh_paint import paint_triangle
 from sitl_bridge.core.world.mesh_rays import ray_mesh
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.core.world.records import CHECKER, IMAGE, MESH, NOISE, STRIPES
+from sitl_bridge.core.world.records import (
+    CHECKER,
+    IMAGE,
+    MESH,
+    NOISE,
+    STRIPES,
+    SceneRecord,
+    Shape,
+    TextureRecord,
+)
 
 SQUARES = (8.0, 2.0, 0.5, 0.125, 0.03125)
 """m, sides of the squares."""
@@ -66,7 +76,7 @@ def pattern(x: float, y: float, z: float, footprint: float) -> float:
 
 
 @compiled
-def _image_color(texture: Any, across: float, down: float, color: Any) -> None:
+def _image_color(texture: TextureRecord, across: float, down: float, color: Floats) -> None:
     """Colour of a TEXTURE's image at a place on a face (m); where it does not reach, ``color`` stays."""
     rows, columns = texture.rows, texture.columns
     x, y = across / texture.size + 0.5, down / (texture.size * rows / columns) + 0.5
@@ -80,7 +90,7 @@ def _image_color(texture: Any, across: float, down: float, color: Any) -> None:
 
 
 @compiled
-def paint(texture: Any, point: Any, normal: Any, color: Any) -> None:
+def paint(texture: TextureRecord, point: Floats, normal: Floats, color: Floats) -> None:
     """Lay a texture on a surface.
 
     Args:
@@ -116,7 +126,7 @@ def paint(texture: Any, point: Any, normal: Any, color: Any) -> None:
 
 
 @compiled
-def _triangle_met(shape: Any, origin: Any, direction: Any, distance: float) -> int:
+def _triangle_met(shape: Shape, origin: Floats, direction: Floats, distance: float) -> int:
     """The triangle of a mesh that a ray meets at a known distance; -1 where rounding hides it.
 
     Args:
@@ -139,7 +149,7 @@ def _triangle_met(shape: Any, origin: Any, direction: Any, distance: float) -> i
 
 
 @compiled
-def _paint_mesh(shape: Any, painted: Any, triangle: int, ray: Any, point: Any, color: Any) -> bool:
+def _paint_mesh(shape: Shape, painted: Any, triangle: int, ray: Any, point: Floats, color: Floats) -> bool:
     """Colour of a shape if it is a mesh; returns whether it is that of a picture.
 
     Args:
@@ -159,7 +169,13 @@ def _paint_mesh(shape: Any, painted: Any, triangle: int, ray: Any, point: Any, c
 
 @compiled
 def shade(
-    origins: Any, directions: Any, hits: Any, scene: Any, light: Any, pixel: float, radiance: Any
+    origins: Floats,
+    directions: Floats,
+    hits: Any,
+    scene: SceneRecord,
+    light: Any,
+    pixel: float,
+    radiance: Any,
 ) -> None:
     """Red, green and blue that come along rays.
 

@@ -1,0 +1,388 @@
+"""How numba compiles a kernel: together with the kernels it calls, as one module.
+
+Left to itself, numba makes a finished product of every function that another one calls: optimised, turned
+into machine code, wrapped for Python, written to the cache, and then copied into its caller and optimised
+again; and one more for every integer literal it is called with.  Here a kernel that kernels call is typed
+and lowered once, and optimised within the kernel that Python calls; only that one is wrapped and cached.
+And what few vehicles or worlds need is left out of the kernels that call it: it is compiled when it is called
+first, see ``on_demand``.  Passes of numba's that do nothing for kernels are left out, too.
+
+All this builds on numba's internals; no other file uses them, and this one only for versions of numba that
+compiled.py names.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import ctypes
+import functools
+import gc
+import os
+import pickle
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, ClassVar, get_type_hints
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, typed_passes, untyped_passes
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult, DefaultPassBuilder, Flags
+from numba.core.compiler_machinery import PassManager, _pass_registry
+from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+from numba.core.typing import make_concrete_template
+
+from sitl_bridge.base.error_log import cause, print_error
+from sitl_bridge.base.kernels.announcement import announced_at_least
+from sitl_bridge.base.kernels.kernel_cache import file_of, write
+from sitl_bridge.base.kernels.record import numba_type
+
+OPTIONS = {
+    "nopython": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": False,
+    "boundscheck": None,
+    "no_cfunc_wrapper": True,
+}
+"""Those of compiled.py, and what numba derives of them."""
+
+
+@functools.cache
+def _reference_counts() -> Any:
+    """Numba's functions that count the references to an array, ready to be inlined."""
+    text = rtsys.library.get_llvm_str().replace("noinline", "alwaysinline")
+    module = llvm.parse_assembly(text)
+    for function in module.functions:
+        if not function.is_declaration:
+            function.linkage = "linkonce_odr"
+    return module
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a kernel that Python calls, with all the parts it reaches."""
+
+    def add_linking_library(self, library: Any) -> None:
+        """Link ``library`` in; with a part, the parts that it calls."""
+        if library in self._linking_libraries or library is rtsys.library:
+            return
+        super().add_linking_library(library)
+        if isinstance(library, _PartLibrary):
+            for inner in library._linking_libraries:
+                self.add_linking_library(inner)
+
+    def _optimize_final_module(self) -> None:
+        # Linked functions are there for others to link, too; nobody will.  As internal ones they may be
+        # inlined away where they are called once, which is worth a tenth of the simulation's speed.
+        self._link_as("internal", counts="available_externally")
+        super()._optimize_final_module()
+        self._inline_reference_counts()
+
+    def _link_as(self, linkage: str, counts: str) -> None:
+        """Change the linkage of the functions that were linked in, and of those that count references."""
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = counts if function.name in ("NRT_incref", "NRT_decref") else linkage
+
+    def _inline_reference_counts(self) -> None:
+        """Spare the calls that count references, which numba keeps until it has removed pairs of them.
+
+        Arrays that ``array_at`` makes are not counted, yet a tuple of sixteen of them cost 33 calls a step.
+        """
+        self._final_module.link_in(_reference_counts(), preserve=True)
+        self._link_as("internal", counts="internal")
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_ipsccp_pass()
+        passes.add_always_inliner_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_arg_elimination_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(self._final_module, self._codegen._pass_builder())
+
+
+class _PartLibrary(_Library):
+    """Intermediate code of a kernel that kernels call; by itself neither optimised nor made executable."""
+
+    def finalize(self) -> None:
+        """Leave it to those that link this."""
+        self._finalized = True
+
+
+class _Flags(Flags):  # type: ignore[misc]
+    """Compiler flags that are one object for all kernels: numba compares them a hundred thousand times."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def copy(self) -> _Flags:
+        """Nobody changes them, so this is as good as a copy."""
+        return self
+
+
+class _Passes(PassManager):  # type: ignore[misc]
+    """Runs passes without the checks, the events and the descriptions of numba's own manager.
+
+    Those take as long as the passes: a record's type is described by 20,000 characters.
+    """
+
+    def run(self, state: Any) -> None:
+        """Run the passes over a function."""
+        for name, _ in self.passes:
+            instance = _pass_registry.get(name).pass_inst
+            instance.analysis = self._analysis
+            instance.run_initialization(state)
+            instance.run_pass(state)
+            instance.run_finalizer(state)
+
+
+_NEEDED = {
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.NopythonRewrites,
+    typed_passes.IRLegalization,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+}
+"""Passes that kernels need: they have neither closures nor exceptions, lists, literal loops or ``with``."""
+
+
+class _KernelCompiler(Compiler):  # type: ignore[misc]
+    library: type[_Library] = _Library
+    flags: _Flags | None = None
+
+    def define_pipelines(self) -> list[Any]:
+        """Numba's passes, but those that kernels do not need."""
+        passes = _Passes("kernels")
+        everything = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [each for each in everything.passes if each[0] in _NEEDED]
+        passes.finalize()
+        return [passes]
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        """Compile into a library and with flags of this module's."""
+        if type(self).flags is None:
+            type(self).flags = self.shared_flags()
+        self.state.flags = type(self).flags
+        self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+    def shared_flags(self) -> _Flags:
+        return _Flags(self.state.flags)
+
+
+class _LateCompiler(_KernelCompiler):
+    flags = None
+
+    def shared_flags(self) -> _Flags:
+        flags = super().shared_flags()
+        flags.no_cfunc_wrapper = False
+        return flags
+
+
+class _PartCompiler(_KernelCompiler):
+    library = _PartLibrary
+    flags = None
+
+    def shared_flags(self) -> _Flags:
+        flags = _Flags(self.state.flags)
+        flags.no_compile = flags.no_cpython_wrapper = True
+        return flags
+
+
+class _Part(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as other kernels call it."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Type a call; a literal argument is of its general type, which spares a specialisation."""
+        _, folded = self._compiler.fold_argument_types(args, kws)
+        return super().get_call_template(tuple(types.unliteral(argument) for argument in folded), {})
+
+    def add_overload(self, cres: Any) -> None:
+        """Keep what was compiled under a key of its own; there is nothing that Python could call."""
+        key = object()
+        self.targetctx.insert_user_function(key, cres.fndesc, [cres.library])
+        self.overloads[tuple(cres.signature.args)] = cres._replace(entry_point=key)
+
+
+class _Cache:
+    """Code on disk, without which a kernel runs as well: it is compiled once more at the next start."""
+
+    _reported: ClassVar[set[str]] = set()
+
+    def __init__(self, function: FunctionType) -> None:
+        self._function = function
+
+    def _path(self, kinds: Any, context: Any) -> Path:
+        """File of the code for a signature, on a processor like this one."""
+        return file_of(self._function, f"{[_text(kind) for kind in kinds]} {context.codegen().magic_tuple()}")
+
+    def load_overload(self, kinds: Any, context: Any) -> Any:
+        """Code for types of arguments; None where there is none, or where its file is damaged."""
+        context.refresh()
+        path = self._path(kinds, context)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None  # what is wrong, if anything is, shows when code is kept
+        try:
+            found = CompileResult._rebuild(context, *pickle.loads(content))  # noqa: S301
+        except Exception as error:  # noqa: BLE001  (unpickling raises whatever it meets)
+            self._report(f"{path}: compiled code cannot be read: {cause(error)}; it is compiled again")
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # it is in use
+        return found
+
+    def save_overload(self, kinds: Any, code: Any) -> None:
+        """Keep code where the disk has room for it."""
+        path = self._path(kinds, code.target_context)
+        try:
+            write(path, dumps(code._replace(type_annotation="")._reduce()))
+        except OSError as error:
+            told = f"compiled code cannot be kept: {error.strerror}; it is compiled at every start"
+            self._report(f"{path.parent}: {told}")
+
+    def _report(self, line: str) -> None:
+        """Print a line for the user, the first time in a process."""
+        if line not in self._reported:
+            self._reported.add(line)
+            print_error(line)
+
+
+def _text(kind: Any) -> str:
+    """What tells a type from others; numba's name of a named tuple does not have its fields."""
+    inner = [_text(each) for each in kind.types] if isinstance(kind, types.BaseTuple) else ()
+    return f"{kind.name}{getattr(kind, 'fields', '')}{inner}"
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as Python calls it, cached on disk.
+
+    Args:
+        function: what to compile.
+        locals: for numba, which rebuilds dispatchers from the names it pickles them by.
+        targetoptions: likewise.
+    """
+
+    _class: ClassVar[type[_KernelCompiler]] = _KernelCompiler
+
+    def __init__(self, function: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
+        super().__init__(function, locals or {}, targetoptions or OPTIONS, self._class)
+        self._part = _Part(function, self.locals, self.targetoptions, _PartCompiler)
+        self._cache = _Cache(function)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for types of arguments, or load the code from the disk.
+
+        Meanwhile, Python looks for garbage less often: numba makes millions of objects that last, and the
+        search would take a fifth of the time.
+        """
+        before = gc.get_threshold()
+        gc.set_threshold(max(before[0], 100_000), *before[1:])
+        try:
+            return super().compile(sig)
+        finally:
+            gc.set_threshold(*before)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Type a call by another kernel."""
+        return self._part.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """Where the code generator finds what another kernel calls."""
+        return self._part.get_overload(sig)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int64)
+def _compile_now(cell: int) -> None:
+    """Compile the kernel whose address is to be in a cell; compiled code calls this while it is 0."""
+    kernel = LateKernel.by_cell[cell]
+    interrupted = False
+    while True:
+        try:
+            with announced_at_least(print_error, kernel.py_func.__module__.split(".")[-1].replace("_", " ")):
+                kernel.prepare()
+            break
+        except KeyboardInterrupt:
+            interrupted = True  # the code that called cannot be left from here
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+            os._exit(70)  # nor can it go on
+    if interrupted:
+        _thread.interrupt_main()
+
+
+_COMPILE_NOW = "sitl_bridge.compile_now"
+llvm.add_symbol(_COMPILE_NOW, ctypes.cast(_compile_now, ctypes.c_void_p).value)
+
+
+class LateKernel(Kernel):
+    """A kernel that is compiled when it is called first; other kernels call it by its address."""
+
+    by_cell: ClassVar[dict[int, LateKernel]] = {}
+    _class = _LateCompiler
+
+    def __init__(self, function: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
+        super().__init__(function, locals, targetoptions)
+        self._cell = ctypes.c_int64(0)
+        self._symbol = f"sitl_bridge.late.{function.__module__}.{function.__qualname__}"
+        llvm.add_symbol(self._symbol, ctypes.addressof(self._cell))
+        self.by_cell[ctypes.addressof(self._cell)] = self
+        self._signature: Any = None
+
+    def _declared(self) -> Any:
+        """Signature by the function's annotations."""
+        if self._signature is None:
+            hints = get_type_hints(self.py_func, include_extras=True)
+            result = numba_type(hints.pop("return"))
+            self._signature = result(*(numba_type(hint) for hint in hints.values()))
+            self.targetctx.insert_func_defn([(self._generate_call, self._symbol, self._signature.args)])
+        return self._signature
+
+    def prepare(self) -> None:
+        """Compile it now, or load its code from the disk."""
+        if self._cell.value != 0:
+            return
+        kinds = self._declared().args
+        self.compile(kinds)
+        code = self.overloads[kinds]
+        self._cell.value = code.library.get_pointer_to_function(code.fndesc.llvm_cfunc_wrapper_name)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Type a call by another kernel, by the annotations."""
+        found, folded = self._compiler.fold_argument_types(args, kws)
+        template = make_concrete_template(self._symbol, self._symbol, [self._declared()])
+        return template, found, tuple(types.unliteral(argument) for argument in folded), {}
+
+    def get_overload(self, sig: Any) -> Any:
+        """Where the code generator finds the call."""
+        del sig
+        return self._symbol
+
+    def _generate_call(self, context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        cell = builder.module.globals.get(self._symbol) or ir.GlobalVariable(
+            builder.module, word, self._symbol
+        )
+        with builder.if_then(builder.icmp_signed("==", builder.load(cell), word(0)), likely=False):
+            resolve = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), [word]), _COMPILE_NOW
+            )
+            builder.call(resolve, [builder.ptrtoint(cell, word)])
+        kind = ir.FunctionType(
+            context.get_value_type(signature.return_type),
+            [context.get_value_type(each) for each in signature.args],
+        )
+        return builder.call(builder.inttoptr(builder.load(cell), kind.as_pointer()), arguments)

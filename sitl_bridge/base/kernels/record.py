@@ -1,0 +1,102 @@
+"""Records that compiled functions read and write, each declared once, as a class.
+
+The annotations of a class derived from ``Record`` are the fields of a numpy record:
+
+    class BatteryRecord(Record):
+        charge: float  # A s
+        cells: int
+        voltages: Annotated[Floats, 11]  # V per cell
+        counter: Annotated[int, "u2"]  # another type than f8 and i8
+        pack: PackRecord  # another record
+
+    BATTERY = BatteryRecord.dtype
+
+The class is never instantiated.  Its ``dtype`` is the memory layout; and as the annotation of a parameter,
+``battery: BatteryRecord``, it tells readers and the type checker which fields a compiled function may use.
+Python reads the same record as numpy's, ``battery["charge"]``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numba import from_dtype, types
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Records = NDArray[np.void]
+Words = NDArray[np.uint64]
+
+_SCALARS = {float: np.dtype("f8"), int: np.dtype("i8")}
+
+
+class Record:
+    """Base of the classes that declare records.
+
+    Attributes:
+        fields: of the class and its bases, as numpy takes them.
+        dtype: layout of the record, by default with C's alignment; ``class X(Record, align=False)`` packs it.
+
+    Raises:
+        TypeError: for a field of another type.
+    """
+
+    fields: ClassVar[list[tuple[str, Any, tuple[int, ...]]]]
+    dtype: ClassVar[np.dtype[np.void]]
+
+    def __init_subclass__(cls, *, align: bool = True) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        cls.fields = [
+            (name, *_layout(hint)) for name, hint in hints.items() if get_origin(hint) is not ClassVar
+        ]
+        cls.dtype = np.dtype(cls.fields, align=align)
+
+
+def _layout(hint: Any) -> tuple[Any, tuple[int, ...]]:
+    """Type and shape of a field by its annotation."""
+    kind, *details = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if details and isinstance(details[0], str):
+        return np.dtype(details[0]), tuple(details[1:])
+    if kind in _SCALARS:
+        return _SCALARS[kind], ()
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return kind.dtype, tuple(details)
+    if get_origin(kind) is np.ndarray:
+        return np.dtype(get_args(get_args(kind)[1])[0]), tuple(details)
+    raise TypeError(f"a record has no field of type {hint!r}")
+
+
+def numba_type(hint: Any) -> types.Type:
+    """Numba's type of a parameter of a kernel, or of a field of a named tuple, by its annotation.
+
+    ``NDArray[T]`` is an array with one axis, ``Annotated[NDArray[T], axes]`` one with several, and
+    ``Annotated[NDArray[np.void], DTYPE, axes]`` one of records.
+
+    Raises:
+        TypeError: for any other annotation.
+    """
+    kind, *details = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if kind is None or kind is type(None):
+        return types.none
+    if kind is bool:
+        return types.boolean
+    if kind in _SCALARS:
+        return from_dtype(_SCALARS[kind])
+    if get_origin(kind) is tuple:
+        return types.Tuple([numba_type(each) for each in get_args(kind)])
+    if get_origin(kind) is np.ndarray:
+        axes = next((detail for detail in details if isinstance(detail, int)), 1)
+        dtype = next((detail for detail in details if isinstance(detail, np.dtype)), None)
+        if dtype is None:
+            dtype = np.dtype(get_args(get_args(kind)[1])[0])
+        return types.Array(from_dtype(dtype), axes, "C")
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return from_dtype(kind.dtype)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        fields = get_type_hints(kind, include_extras=True)
+        return types.BaseTuple.from_types([numba_type(each) for each in fields.values()], kind)
+    raise TypeError(f"a kernel takes no {hint!r}")
