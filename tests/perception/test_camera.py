@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.core.sensors.perception.shading import paint, shade
 from sitl_bridge.core.sensors.perception.view import Poses, View
@@ -170,7 +171,7 @@ def test_the_pattern_of_the_ground_is_fixed_to_the_world() -> None:
 
 
 def painted(
-    texture: NDArray[np.void], point: tuple[float, float, float], normal: tuple[float, float, float]
+    texture: Packed, point: tuple[float, float, float], normal: tuple[float, float, float]
 ) -> list[float]:
     color = np.array([0.9, 0.9, 0.9])
     paint(texture, np.array(point), np.array(normal, float), color)

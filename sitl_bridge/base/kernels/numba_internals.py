@@ -24,12 +24,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, cast, get_type_hints
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, typed_passes, untyped_passes
+from numba.core import cgutils, errors, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, _pass_registry
@@ -52,6 +52,18 @@ OPTIONS = {
     "no_cfunc_wrapper": True,
 }
 """Those of compiled.py, and what numba derives of them."""
+
+
+class _NoColors:
+    """Messages as they are: numba makes and drops thousands while it looks up operators."""
+
+    def _plain(self, text: str) -> str:
+        return text
+
+    code = errmsg = filename = indicate = highlight = reset = _plain
+
+
+errors._termcolor_inst = _NoColors()  # type: ignore[attr-defined]
 
 
 @functools.cache
@@ -281,7 +293,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
         super().__init__(function, locals or {}, targetoptions or OPTIONS, self._class)
         self._part = _Part(function, self.locals, self.targetoptions, _PartCompiler)
-        self._cache = _Cache(function)
+        self._cache = _Cache(cast("FunctionType", function))
 
     def compile(self, sig: Any) -> Any:
         """Compile for types of arguments, or load the code from the disk.
@@ -305,7 +317,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._part.get_overload(sig)
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_int64)
+@ctypes.CFUNCTYPE(None, ctypes.c_int64)  # type: ignore[untyped-decorator]
 def _compile_now(cell: int) -> None:
     """Compile the kernel whose address is to be in a cell; compiled code calls this while it is 0."""
     kernel = LateKernel.by_cell[cell]

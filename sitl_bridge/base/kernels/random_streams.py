@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Words
+from sitl_bridge.base.kernels.record import Words
 
 _UNIT = 1.0 / 9007199254740992.0
 _LAYERS = 256
@@ -79,7 +79,7 @@ def _rotate_left(word: Any, count: Any) -> Any:
 
 
 @compiled
-def _next_word(a: Any, b: Any, c: Any, d: Floats) -> Any:
+def _next_word(a: Any, b: Any, c: Any, d: Any) -> Any:
     """64 random bits from four words, and the words after them."""
     result = _rotate_left(a + d, 23) + a
     shifted = b << np.uint64(17)

@@ -30,6 +30,8 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Records = NDArray[np.void]
 Words = NDArray[np.uint64]
+Packed = Any
+"""A record as Python holds it: () or a row of an array, read as ``record["field"]``, passed to kernels."""
 
 _SCALARS = {float: np.dtype("f8"), int: np.dtype("i8")}
 

@@ -23,7 +23,7 @@ from pydantic import Field, PrivateAttr
 
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.dynamics.records import LAW_PARAMETERS, Vehicle
@@ -176,7 +176,7 @@ def check_law_address(vehicle: NDArray[np.void]) -> None:
         raise ValueError("a record with a custom rotor law is valid only in its own process; pack it again")
 
 
-@compiled
+@on_demand
 def custom_loads(
     vehicle: Vehicle, _k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:

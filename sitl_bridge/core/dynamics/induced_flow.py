@@ -189,7 +189,7 @@ def still_air(vehicle: Vehicle, k: int, speed: float, density: float) -> tuple[f
     return thrust, torque, slope, 2.0 * density * math.pi * radius * radius
 
 
-@compiled
+@on_demand
 def induced_loads(
     vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.battery import open_circuit_voltage
 from sitl_bridge.core.dynamics.motor import dc_current, first_order_target
 from sitl_bridge.core.dynamics.records import MOTOR_DC
@@ -92,11 +93,11 @@ class Performance:
     endurance: float
 
 
-def _rotors(vehicle: NDArray[np.void]) -> int:
+def _rotors(vehicle: Packed) -> int:
     return int(vehicle["rotor_count"])
 
 
-def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
+def speed_for_thrust(vehicle: Packed, k: int, thrust: float, density: float) -> float:
     """Return the speed in rad/s at which rotor ``k`` gives ``thrust`` (N, >= 0) in still air.
 
     Raises:
@@ -116,7 +117,7 @@ def speed_for_thrust(vehicle: NDArray[np.void], k: int, thrust: float, density: 
     return float(brentq(excess, 0.0, high, xtol=1e-9, rtol=1e-14))
 
 
-def _trim_thrusts(vehicle: NDArray[np.void], weight: float, density: float) -> Floats:
+def _trim_thrusts(vehicle: Packed, weight: float, density: float) -> Floats:
     """Return the minimum-norm thrusts (rotors,) in N that balance weight and moments.
 
     The yaw moment of a rotor is its torque at the speed of its thrust, found by fixed-point iteration over
@@ -152,7 +153,7 @@ def _trim_thrusts(vehicle: NDArray[np.void], weight: float, density: float) -> F
     return thrusts
 
 
-def dc_supply(vehicle: NDArray[np.void], current: float, speed: float) -> float:
+def dc_supply(vehicle: Packed, current: float, speed: float) -> float:
     """Return the voltage in V at which hector's DC motor draws ``current`` (A) at ``speed`` (rad/s).
 
     The inverse of ``dc_current``: U = (R I^2 + Psi w I)/(alpha + beta I).
@@ -163,7 +164,7 @@ def dc_supply(vehicle: NDArray[np.void], current: float, speed: float) -> float:
     )
 
 
-def _balanced_voltage(vehicle: NDArray[np.void], charge: float, draws: Callable[[float], float]) -> float:
+def _balanced_voltage(vehicle: Packed, charge: float, draws: Callable[[float], float]) -> float:
     """Return the terminal voltage in V that balances a load, V = OCV - R I(V), on the upper branch.
 
     Args:
@@ -187,9 +188,7 @@ def _balanced_voltage(vehicle: NDArray[np.void], charge: float, draws: Callable[
     return float(brentq(excess, 0.5 * source, source, xtol=1e-12))
 
 
-def hover(
-    vehicle: NDArray[np.void], density: float, gravity: float, charge: float | None = None
-) -> Hover | None:
+def hover(vehicle: Packed, density: float, gravity: float, charge: float | None = None) -> Hover | None:
     """Return the trim of a vehicle in hover.
 
     Args:
@@ -233,9 +232,7 @@ def hover(
     )
 
 
-def _steady_speed(
-    vehicle: NDArray[np.void], k: int, voltage: float, density: float, command: float = 1.0
-) -> float:
+def _steady_speed(vehicle: Packed, k: int, voltage: float, density: float, command: float = 1.0) -> float:
     """Return the steady speed in rad/s of rotor ``k`` at a command in still air."""
     if vehicle["motor_kind"] != MOTOR_DC:
         return float(first_order_target(vehicle, command, voltage))
@@ -252,7 +249,7 @@ def _steady_speed(
     return float(brentq(excess, 0.0, high, xtol=1e-9))
 
 
-def _check_authority(vehicle: NDArray[np.void], trim: Hover) -> None:
+def _check_authority(vehicle: Packed, trim: Hover) -> None:
     """Reject rotors without independent control of lift, roll, pitch and yaw.
 
     Raises:
@@ -281,7 +278,7 @@ def _check_authority(vehicle: NDArray[np.void], trim: Hover) -> None:
         )
 
 
-def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) -> Floats:
+def static_thrusts(vehicle: Packed, command: float, density: float) -> Floats:
     """Return the thrust (rotors,) in N of each rotor at one common command, in still air at nominal voltage.
 
     Args:
@@ -300,7 +297,7 @@ def static_thrusts(vehicle: NDArray[np.void], command: float, density: float) ->
     )
 
 
-def torque_slope(vehicle: NDArray[np.void], k: int, thrust: float, density: float) -> float:
+def torque_slope(vehicle: Packed, k: int, thrust: float, density: float) -> float:
     """Return the derivative of reaction torque by thrust of rotor ``k`` at a thrust (N), in m."""
     low, high = (
         thrust_and_torque(vehicle, k, speed_for_thrust(vehicle, k, share * thrust, density), 0.0, density)
@@ -309,7 +306,7 @@ def torque_slope(vehicle: NDArray[np.void], k: int, thrust: float, density: floa
     return float((high[1] - low[1]) / (high[0] - low[0]))
 
 
-def _full_command(vehicle: NDArray[np.void], density: float, charge: float) -> tuple[Floats, float]:
+def _full_command(vehicle: Packed, density: float, charge: float) -> tuple[Floats, float]:
     """Return rotor speeds (rotors,) in rad/s and battery current in A with all motors at full command."""
     n = _rotors(vehicle)
 
@@ -332,9 +329,7 @@ def _full_command(vehicle: NDArray[np.void], density: float, charge: float) -> t
     return speeds(voltage), draws(voltage)
 
 
-def _top_speed(
-    vehicle: NDArray[np.void], speeds: Floats, density: float, gravity: float
-) -> tuple[float, float]:
+def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) -> tuple[float, float]:
     """Return level speed in m/s and tilt in rad at which given rotor speeds carry the vehicle forward.
 
     Thrust with the inflow of the tilt, in-plane rotor drag and body drag are balanced with the weight in the
@@ -373,7 +368,7 @@ def _top_speed(
     return (math.inf if speed >= _MAX_SPEED else speed), tilt
 
 
-def _endurance(vehicle: NDArray[np.void], density: float, gravity: float, steps: int = 50) -> float:
+def _endurance(vehicle: Packed, density: float, gravity: float, steps: int = 50) -> float:
     """Return the seconds of hover on one charge: the sum of dq/I(q) over decreasing charge, midpoint rule."""
     capacity = float(vehicle["battery_capacity"])
     if math.isinf(capacity):
@@ -388,9 +383,7 @@ def _endurance(vehicle: NDArray[np.void], density: float, gravity: float, steps:
     return seconds
 
 
-def performance(
-    vehicle: NDArray[np.void], density: float, gravity: float, *, endurance: bool = True
-) -> Performance:
+def performance(vehicle: Packed, density: float, gravity: float, *, endurance: bool = True) -> Performance:
     """Compute the performance of a vehicle in still air.
 
     Args:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.kernels.array_at import array_at
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
 from sitl_bridge.core.dynamics.aerodynamics import GROUND_EFFECT_REACH
 from sitl_bridge.core.dynamics.induced_flow import (
@@ -199,7 +199,7 @@ def polynomial_loads(
     return thrust, torque, drag, roll
 
 
-@compiled
+@on_demand
 def table_loads(
     vehicle: Vehicle, k: int, speed: float, inflow: float, _in_plane: float, density: float
 ) -> tuple[float, float, float, float]:

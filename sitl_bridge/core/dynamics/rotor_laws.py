@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Tag
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.dynamics.records import Vehicle
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor, RotorModel
@@ -51,7 +52,7 @@ _loads = _choice(LAWS)
 
 @compiled
 def rotor_loads(
-    vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float
+    vehicle: Packed, k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
     """Return the aerodynamic loads of a rotor by the vehicle's rotor law.
 
@@ -73,7 +74,7 @@ def rotor_loads(
 
 @compiled
 def thrust_and_torque(
-    vehicle: Vehicle, k: int, speed: float, inflow: float, density: float
+    vehicle: Packed, k: int, speed: float, inflow: float, density: float
 ) -> tuple[float, float]:
     """Return thrust and torque of a rotor without in-plane velocity, as ``rotor_loads``."""
     thrust, torque, _, _ = _loads(vehicle, k, speed, inflow, 0.0, density)
@@ -81,7 +82,7 @@ def thrust_and_torque(
 
 
 def in_plane_drag(
-    vehicle: NDArray[np.void], speeds: NDArray[np.float64], density: float, velocity: float = 1.0
+    vehicle: Packed, speeds: NDArray[np.float64], density: float, velocity: float = 1.0
 ) -> float:
     """Return the in-plane drag of all rotors over the vehicle's velocity across their axes, N s/m.
 
@@ -95,7 +96,7 @@ def in_plane_drag(
     return float(np.sum(np.array(rates)))
 
 
-def pack_rotors(vehicle: NDArray[np.void], rotors: tuple[Rotor, ...], shared: RotorModel) -> None:
+def pack_rotors(vehicle: Packed, rotors: tuple[Rotor, ...], shared: RotorModel) -> None:
     """Write the rotors of a () VEHICLE record."""
     vehicle["rotor_count"] = len(rotors)
     vehicle["rotor_law"] = LAWS.index(shared.law)

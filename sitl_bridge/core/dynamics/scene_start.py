@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.record import Floats, Packed
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
 from sitl_bridge.core.dynamics.step import AT_REST, initial_state, settle_start
 from sitl_bridge.core.world.nearest_surface import nearest
@@ -50,7 +50,7 @@ def _terrain_below(scene: SceneRecord, north: float, east: float) -> float:
     return found
 
 
-def _below(scene: NDArray[np.void], origin: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], int]:
+def _below(scene: Packed, origin: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], int]:
     """Distance straight down in m, normal (3,) and index of what is below a point."""
     distance, normal, shape = np.empty(1), np.empty((1, 3)), np.empty(1, np.int64)
     down = np.array([[0.0, 0.0, 1.0]])
@@ -58,7 +58,7 @@ def _below(scene: NDArray[np.void], origin: NDArray[np.float64]) -> tuple[float,
     return float(distance[0]), normal[0], int(shape[0])
 
 
-def _standing_place(scene: NDArray[np.void], position: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standing_place(scene: Packed, position: NDArray[np.float64]) -> NDArray[np.float64]:
     """(3,) m NED of the place that a position with down 0 means: on the terrain, else on the ground."""
     north, east = float(position[0]), float(position[1])
     down = _terrain_below(scene, north, east)
@@ -92,7 +92,7 @@ def _outline(vehicle: NDArray[np.void], state: NDArray[np.void]) -> NDArray[np.f
     return np.asarray(state["position"] + points @ matrix_from_quaternion(state["attitude"]).T)
 
 
-def _refuse_inside(scene: NDArray[np.void], places: NDArray[np.float64], names: Sequence[str]) -> None:
+def _refuse_inside(scene: Packed, places: NDArray[np.float64], names: Sequence[str]) -> None:
     """Refuse places (k, 3) of which one is inside of an object; the first stands for all in the message."""
     distance, _, shape = nearest(scene, places, _DEEPEST)
     worst = int(np.argmin(distance))
@@ -107,7 +107,7 @@ def _refuse_inside(scene: NDArray[np.void], places: NDArray[np.float64], names: 
     )
 
 
-def _name(scene: NDArray[np.void], shape: int, names: Sequence[str]) -> str:
+def _name(scene: Packed, shape: int, names: Sequence[str]) -> str:
     return "the ground" if shape == GROUND else names[_object_of(scene, shape)]
 
 

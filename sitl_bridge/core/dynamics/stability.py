@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.contact import MOST_CONTACT_STEPS, contact_rate
 from sitl_bridge.core.dynamics.induced_flow import static_figures, still_air
 from sitl_bridge.core.dynamics.records import (
@@ -192,7 +193,7 @@ def stable_steps(rate: float, seconds: float) -> int:
 
 
 def check_stability(
-    vehicle: NDArray[np.void], density: float, step: float, speeds: NDArray[np.float64] | None = None
+    vehicle: Packed, density: float, step: float, speeds: NDArray[np.float64] | None = None
 ) -> None:
     """Reject a vehicle whose motion decays too fast for the integrator, up to AIRSPEED and TURN_RATE.
 
@@ -212,7 +213,7 @@ def check_stability(
         top = top or float(vehicle["motor_speed_idle"]) + float(vehicle["motor_speed_range"])
         speeds = np.full(n, top)
     moving, turning = body_drag_rates(vehicle, AIRSPEED, TURN_RATE, density)
-    rates = {
+    rates: dict[str, float] = {
         f"drag.force at {AIRSPEED:g} m/s": moving,
         f"drag.moment at {TURN_RATE:.0f} rad/s": turning,
         _ROTOR_FIGURES[bool(_is_polynomial(vehicle))]: sum(

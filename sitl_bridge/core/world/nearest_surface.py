@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints
+from sitl_bridge.base.kernels.record import Floats, Ints, Packed
 from sitl_bridge.core.world.grid_rays import surface_of_height_map, voxel_is_occupied
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, SCRATCH
 from sitl_bridge.core.world.records import (
@@ -432,7 +432,7 @@ def nearest_surfaces(
     limit: float,
     distance: Floats,
     normal: Floats,
-    shape: Shape,
+    shape: Ints,
     found: Any,
 ) -> None:
     """The nearest surface to each of n points: the one with the least signed distance.
@@ -466,7 +466,7 @@ def nearest_surfaces(
 
 
 def nearest(
-    scene: NDArray[np.void], points: NDArray[np.float64], limit: float
+    scene: Packed, points: NDArray[np.float64], limit: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Signed distances (n,) in m, outward normals (n, 3) NED and shapes (n,) of the surfaces nearest to n
     points (n, 3) in m NED; inf, zeros and NOTHING where none is within ``limit`` m.

@@ -175,7 +175,7 @@ def cast_rays(
     limit: float,
     distance: Floats,
     normal: Floats,
-    shape: Shape,
+    shape: Ints,
 ) -> None:
     """The nearest thing along each of n rays.
 

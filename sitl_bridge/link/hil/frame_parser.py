@@ -63,9 +63,9 @@ def _take_actuators(link: Link, received: Any) -> None:
     that frame's time.  A later time answers no frame that was sent; its commands hold all the same, like
     those of a flight stack with a clock of its own.
     """
-    link.time_usec = np.int64(received.time_usec)
+    link.time_usec = np.int64(received.time_usec)  # type: ignore[assignment]
     link.flags = received.flags
-    link.mode = np.int64(received.mode)
+    link.mode = np.int64(received.mode)  # type: ignore[assignment]
     for i in range(16):
         value = received.controls[i]
         if not math.isfinite(value):
@@ -90,7 +90,7 @@ def _take_command(link: Link, received: Any) -> None:
         return
     interval = received.parameters[1]
     if received.parameters[0] == HIL_STATE_QUATERNION:
-        link.truth_interval = np.int64(interval) if 0.0 < interval < 1e9 else 0
+        link.truth_interval = np.int64(interval) if 0.0 < interval < 1e9 else 0  # type: ignore[assignment]
 
 
 @compiled

@@ -8,8 +8,7 @@ import numpy as np
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
-from sitl_bridge.base.kernels.record import Floats, Records
-from sitl_bridge.record.records import Row
+from sitl_bridge.base.kernels.record import Floats
 
 STEP = 0.05
 """Relative difference of depths that makes an edge."""
@@ -41,7 +40,7 @@ def cast_shadows(inverse: Floats, shift: float) -> None:
 
 
 @compiled
-def _spread(rows: Records, row: Row, sign: Any, out: Floats) -> None:
+def _spread(rows: Any, row: Any, sign: Any, out: Floats) -> None:
     """Greatest values of a row and of those within reach of each pixel, times ``sign`` (1, or -1: least).
 
     Simple loops over whole rows, which compile to vector instructions.

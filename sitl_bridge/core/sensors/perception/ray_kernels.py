@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.record import Floats, Singles
 
 
 @compiled
@@ -59,7 +59,7 @@ def fill_returns(
     gauss: Any,
     lost: Any,
     limits: Any,
-    points: Floats,
+    points: Singles,
     intensity: Any,
 ) -> None:
     """Points and intensities of a lidar's beams.

@@ -26,7 +26,6 @@ from sitl_bridge.core.world.records import (
     MESH,
     NOISE,
     STRIPES,
-    SceneRecord,
     Shape,
     TextureRecord,
 )
@@ -172,7 +171,7 @@ def shade(
     origins: Floats,
     directions: Floats,
     hits: Any,
-    scene: SceneRecord,
+    scene: Any,
     light: Any,
     pixel: float,
     radiance: Any,
