@@ -107,7 +107,7 @@ def prepare(base: Path, px4: Path | None) -> None:
         shutil.copytree(run, base / "runs" / name)
     (log,) = sorted(run.rglob("*.ulg"))[:1]
     shutil.copy(log, base / "flight.ulg")
-    poses = "".join(f"{k} {k * 0.5} 0 0 0 0 0 1\n" for k in range(20))
+    poses = "".join(f"{k} {k * 0.5} {k % 5} {k % 3} 0 0 0 1\n" for k in range(20))
     for name in ("estimate.txt", "truth.txt"):
         (base / name).write_text(poses, encoding="utf-8")
     (base / "limits.yaml").write_text("mission_legs_max: 2.0\n", encoding="utf-8")

@@ -18,6 +18,8 @@ from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
 from sitl_bridge.record.truth_log import map_table
 
 R = TypeVar("R")
+LAST_TIME = 1 << 53
+"""us, 285 years: no flight lasts so long, and ns of it are numbers of 64 bits."""
 
 
 class RecordedSteps(Protocol):
@@ -88,8 +90,9 @@ class RecordedRun:
             raise UserError(
                 f"{self.path / TRUTH}: was written by another version of sitl-bridge: it has other columns"
             )
-        if table["time"].min(initial=0) < 0:
-            raise UserError(f"{self.path / TRUTH}: is damaged: a row has a time below 0")
+        times = table["time"]
+        if len(times) and not 0 <= times.min() <= times.max() < LAST_TIME:
+            raise UserError(f"{self.path / TRUTH}: is damaged: a row has a time that cannot be")
         count = int(table["vehicle"][: len(table)].max(initial=0)) + 1
         return table[: len(table) // count * count].view(ROW)
 
@@ -111,7 +114,7 @@ class RecordedRun:
             raise UserError(f"{file}: is damaged: it is not an object")
         return found
 
-    def _described(self, read: Callable[[dict[str, Any]], R]) -> R:
+    def described(self, read: Callable[[dict[str, Any]], R]) -> R:
         """What ``read`` finds in ``description``.
 
         Raises:
@@ -119,18 +122,18 @@ class RecordedRun:
         """
         try:
             return read(self.description)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise UserError(f"{self.path / 'run.json'}: is damaged: {cause(error)}") from error
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the vehicles."""
-        return self._described(lambda found: tuple(str(vehicle["name"]) for vehicle in found["vehicles"]))
+        return self.described(lambda found: tuple(str(vehicle["name"]) for vehicle in found["vehicles"]))
 
     @property
     def rotors(self) -> tuple[int, ...]:
         """Number of each vehicle's rotors."""
-        return self._described(
+        return self.described(
             lambda found: tuple(len(vehicle["airframe"]["rotors"]) for vehicle in found["vehicles"])
         )
 
@@ -142,12 +145,12 @@ class RecordedRun:
     @property
     def start(self) -> int:
         """us of simulated time at which the run began."""
-        return self._described(lambda found: int(found["start"]))
+        return self.described(lambda found: int(found["start"]))
 
     @property
     def step(self) -> int:
         """us of simulated time between two steps."""
-        return self._described(lambda found: int(found["step"]))
+        return self.described(lambda found: int(found["step"]))
 
     @cached_property
     def frames(self) -> NDArray[np.uint8]:

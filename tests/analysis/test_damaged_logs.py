@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from sitl_bridge.analysis.evaluation.run_evaluation import evaluate
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, read_run
 from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
 from sitl_bridge.analysis.evaluation.verdict import conclude
+from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
@@ -195,14 +197,20 @@ def test_a_recording_whose_description_or_counts_are_damaged_is_refused(tmp_path
     for name in ("names", "rotors", "start", "step"):
         with pytest.raises(UserError, match=r"run\.json: is damaged: "):
             getattr(RecordedRun(run), name)
+    description = json.loads((climb.path / "run.json").read_text(encoding="utf-8"))
+    description["world"]["scene"]["objects"][0]["position"] = [1.0]
+    (run / "run.json").write_text(json.dumps(description), encoding="utf-8")
+    with pytest.raises(UserError, match=r"run\.json: is damaged: "):
+        write_mcap(RecordedRun(run), tmp_path / "run.mcap")
     rows = np.load(run / "truth.npy")
     rows["frame_bytes"][1] = -1_000_000
     np.save(run / "truth.npy", rows)
     with pytest.raises(UserError, match=r"truth\.npy: is damaged: a row counts less than no bytes"):
         _ = RecordedRun(run).frames
-    rows["time"][1] = -1
-    np.save(run / "truth.npy", rows)
-    with pytest.raises(UserError, match=r"truth\.npy: is damaged: a row has a time below 0"):
-        RecordedRun(run)
+    for time in (-1, 1 << 60):
+        rows["time"][1] = time
+        np.save(run / "truth.npy", rows)
+        with pytest.raises(UserError, match=r"truth\.npy: is damaged: a row has a time that cannot be"):
+            RecordedRun(run)
     with pytest.raises(UserError, match="the truth has no column position_nirth"):
         read_columns(rows, "time", "position_nirth")

@@ -61,7 +61,7 @@ def write_mcap(
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _logged(run, notify)
-    drawings, seen = scene_messages(run), seen_messages(run)
+    drawings, seen = run.described(lambda _description: (scene_messages(run), seen_messages(run)))
     options = MCAPWriteOptions(profile="ros2", compression_threads=0)
     context = foxglove.Context()
     channels, scene = RosChannels(context), SceneUpdateChannel(SCENE_TOPIC, context=context)
@@ -77,7 +77,7 @@ def write_mcap(
                 if file.error is not None:
                     raise file.error
 
-            rows = max(round(PART * 1e6 / run.description["step"]), 1) * run.count
+            rows = max(round(PART * 1e6 / run.step), 1) * run.count
             since = -1
             for first in range(0, len(run.rows), rows):
                 last = min(first + rows, len(run.rows))
