@@ -183,6 +183,26 @@ def _code(place: Path, number: int, made: float) -> Path:
     return path
 
 
+def test_the_decorator_of_a_callee_and_the_name_of_a_field_tell_versions_apart() -> None:
+    def digest(decorator: str, field: str) -> str:
+        source = f"""
+def inner(x: float) -> float:
+    return 2.0 * x
+
+inner = {decorator}(inner)
+
+def outer(x, row):
+    return inner(x) + row["{field}"]
+"""
+        names: dict[str, Any] = {"compiled": compiled, "on_demand": on_demand, "__name__": "law"}
+        exec(source, names)
+        return kernel_cache.digest_of(names["outer"])
+
+    cases = [("compiled", "mass"), ("on_demand", "mass"), ("compiled", "drag")]
+    assert len({digest(*case) for case in cases}) == 3
+    assert digest("compiled", "mass") == digest("compiled", "mass")
+
+
 @pytest.mark.parametrize(
     ("ages", "several", "kept"),
     [

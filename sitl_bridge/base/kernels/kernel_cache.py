@@ -68,14 +68,14 @@ class _Parts:
         self._hasher.update(repr(words).encode())
 
     def _add_code(self, code: CodeType, function: FunctionType) -> None:
-        """Bytecode, constants without docstrings, and the values of global names."""
+        """Bytecode, constants without the docstring, and the values of global names."""
         self._note(code.co_code, code.co_names, code.co_varnames)
-        for constant in code.co_consts:
+        for place, constant in enumerate(code.co_consts):
             if isinstance(constant, CodeType):
                 self._add_code(constant, function)
             elif isinstance(constant, frozenset):
                 self._note(sorted(map(repr, constant)))
-            elif not isinstance(constant, str):
+            elif place or constant != function.__doc__:
                 self._note(constant)
         for name in code.co_names:
             if name not in function.__globals__:
@@ -92,7 +92,8 @@ class _Parts:
         """A value, or what it is made of; ``name`` is for the message."""
         function = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
         if isinstance(function, FunctionType):
-            self._note(function.__module__, function.__qualname__)
+            # How a kernel is called depends on its decorator.
+            self._note(type(value).__name__, function.__module__, function.__qualname__)
             if not _is_known_by_name(function.__module__):
                 self.calls.append(function)
         elif isinstance(value, np.ndarray):

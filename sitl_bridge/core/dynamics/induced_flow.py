@@ -220,7 +220,7 @@ def induced_loads(
     return sign * force, sign * (moment + vehicle.torque_constant[k]), drag, roll
 
 
-@on_demand
+@compiled
 def prepare_flow(state: State, n: int, density: float) -> None:
     """Write what depends on the rotors and the air alone: ``ratio`` to ``air_mass``."""
     rows = state.scratch
@@ -235,7 +235,7 @@ def prepare_flow(state: State, n: int, density: float) -> None:
         rows.air_mass[k] = _APPARENT_MASS * density * area * radius
 
 
-@on_demand
+@compiled
 def prepare_speeds(state: State, n: int) -> None:
     """Write what depends on the rotors' speeds: ``lift`` to ``turning``, speeds in magnitude.
 
@@ -283,7 +283,7 @@ def _add_hub_moments(state: State, n: int) -> None:
         rows.roll_rate[k] += abs(sign) * rows.roll_share[k] * rows.direction[k] * roll
 
 
-@on_demand
+@compiled
 def induced_rotors(state: State, n: int) -> None:
     """Loads of every rotor at the state's induced velocities, as ``blade_loads``; after prepare_speeds."""
     rows = state.scratch
@@ -306,7 +306,7 @@ def induced_rotors(state: State, n: int) -> None:
         _add_hub_moments(state, n)
 
 
-@on_demand
+@compiled
 def advance_flow(state: State, n: int, seconds: float) -> None:
     """Advance the induced velocities of a state over a step, at the hub velocities in ``scratch``.
 

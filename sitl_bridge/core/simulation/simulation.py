@@ -23,7 +23,7 @@ from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.dynamics.contact_log import CONTACT
 from sitl_bridge.core.dynamics.custom_rotor import check_law_address
 from sitl_bridge.core.dynamics.forces import with_surfaces
-from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments, advance_flow
+from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments
 from sitl_bridge.core.dynamics.proximity import (
     COLLISION,
     REPORTS,
@@ -172,7 +172,6 @@ class Simulation:
         vehicles, wind, kinds = self.vehicles, self.world.wind[0], self.sensors["kind"]
         induced = vehicles["rotor_law"] == INDUCED_LAW
         needs: dict[Callable[..., Any], Any] = {
-            advance_flow: induced,
             add_pitching_moments: induced & (vehicles["uneven_inflow"] != 0) & (vehicles["flapping"] == 0),
             vibration: vehicles["vibration"],
             turn_phases: vehicles["vibration"],
