@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_continuous_are
 
-from sitl_bridge import Controller, Vehicle, Wrench
+from sitl_bridge import Controller, VehicleModel, Wrench
 
 # Bryson's rule: the greatest deviation of each state and input that is acceptable counts 1.
 POSITION, VELOCITY, TILT, YAW, RATE = 0.5, 1.0, 0.3, 0.5, 3.0
@@ -33,7 +33,7 @@ class Lqr(Controller):
         eagerness: weight of the states over that of the inputs.
     """
 
-    def __init__(self, vehicle: Vehicle, eagerness: float = 1.0) -> None:
+    def __init__(self, vehicle: VehicleModel, eagerness: float = 1.0) -> None:
         super().__init__(vehicle)
         if eagerness <= 0.0:
             raise ValueError("eagerness is above 0")

@@ -50,9 +50,10 @@ def report(
 
     Any run can be reported: of fly and simulate, old ones, and those that were killed.  The verdict is that
     of the flight; with limits of your own a run is judged anew.  The exit code is 0 only if each run
-    succeeded, 1 if not, 2 if a run cannot be read.
+    succeeded, or is a flight log alone that kept its limits; 1 if not, 2 if a run cannot be read.
     """
     from sitl_bridge.analysis.evaluation.measures import limits_of_file
+    from sitl_bridge.analysis.evaluation.verdict import UNKNOWN
     from sitl_bridge.analysis.report.report_page import PAGE, write_report
     from sitl_bridge.analysis.report.report_page import as_json as plain
     from sitl_bridge.analysis.report.reported_run import report as reported
@@ -76,7 +77,11 @@ def report(
         show_measures(terminal.console, one)
     for path in written:
         terminal.say(f"written: {path}")
-    good = all(one.verdict.succeeded for one in found)
+    # A flight log alone has no verdict: nothing is known to be wrong.
+    good = all(
+        one.verdict.succeeded or (record.path.is_file() and one.verdict.word == UNKNOWN)
+        for one, record in zip(found, records, strict=True)
+    )
     if not good:
         terminal.point(f"look at {place}")
     if as_json:

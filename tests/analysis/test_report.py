@@ -286,6 +286,8 @@ def test_a_flight_log_alone_can_be_reported(tmp_path: Path) -> None:
     keys = {m.kind.name for m in one.evaluation.measures}
     assert {"waypoint_settling", "offboard_position_rms"} <= keys
     assert "Position north" in page([one])
+    assert run_command(log, out=tmp_path / "log.html") == 0
+    assert run_command(log, out=tmp_path / "log.html", limit=["offboard_position_rms=0.0001"]) == 1
 
 
 def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
