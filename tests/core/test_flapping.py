@@ -151,7 +151,7 @@ def held(
     turn: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
     """Force in N and moment in N m on a level vehicle that is held at a motion, and its state."""
-    vehicle = airframe.vehicle()
+    vehicle = airframe.vehicle()[()]
     state = held_at_motion(airframe, velocity, turn).states[0]
     force = float(vehicle["mass"]) * np.array(state["specific_force"])
     return force, vehicle["inertia"] @ state["angular_acceleration"], state
@@ -171,7 +171,7 @@ def test_soft_blades_lean_the_thrust_back_and_pitch_by_their_place_alone() -> No
     rigid, _, _ = held(soft(None), (across, 0.0, 0.0))
     force, moment, state = held(soft(0.0), (across, 0.0, 0.0))
     wanted = 0.0
-    vehicle = soft(0.0).vehicle()
+    vehicle = soft(0.0).vehicle()[()]
     for k in range(4):
         speed, through = float(state["rotor_speed"][k]), float(state["induced_velocity"][k])
         thrust, radius = float(state["rotor_thrust"][k]), float(vehicle["rotor_radius"][k])
@@ -193,13 +193,13 @@ def test_soft_blades_lean_the_thrust_back_and_pitch_by_their_place_alone() -> No
 
 def airframe_drag(speed: float) -> float:
     """Drag of the iris's body along its x axis, N."""
-    vehicle = load_airframe("iris").vehicle()
+    vehicle = load_airframe("iris").vehicle()[()]
     return -float(vehicle["drag_force"][0]) * speed**2 * 1.163 / float(vehicle["drag_density"])
 
 
 def test_the_law_of_the_trim_has_the_same_force_and_power() -> None:
     across, speed = 8.0, 700.0
-    rigid, free = soft(None).vehicle(), soft(0.0).vehicle()
+    rigid, free = soft(None).vehicle()[()], soft(0.0).vehicle()[()]
     before = rotor_loads(rigid, 0, speed, 0.5, across, DENSITY)
     after = rotor_loads(free, 0, speed, 0.5, across, DENSITY)
     assert after[0] == before[0]

@@ -156,7 +156,7 @@ def test_propellers_to_which_nothing_was_fitted(name: str, thrust_error: float, 
 
 
 def test_the_static_figures_stay_as_given() -> None:
-    bare, moving = iris(inflow="none").vehicle(), iris().vehicle()
+    bare, moving = iris(inflow="none").vehicle()[()], iris().vehicle()[()]
     for speed in (200.0, 600.0, 1100.0):
         wanted = rotor_loads(bare, 0, speed, 0.0, 0.0, DENSITY)[:2]
         assert rotor_loads(moving, 0, speed, 0.0, 0.0, DENSITY)[:2] == pytest.approx(wanted, rel=1e-12)
@@ -204,7 +204,7 @@ def test_the_vortex_ring_state_joins_climb_and_windmill_without_a_jump() -> None
 
 
 def test_thrust_falls_in_a_climb_and_rises_in_forward_flight() -> None:
-    vehicle = iris().vehicle()
+    vehicle = iris().vehicle()[()]
     hover = rotor_loads(vehicle, 0, 806.0, 0.0, 0.0, DENSITY)[0]
     assert rotor_loads(vehicle, 0, 806.0, 3.0, 0.0, DENSITY)[0] < 0.8 * hover
     assert rotor_loads(vehicle, 0, 806.0, -3.0, 0.0, DENSITY)[0] > hover
@@ -225,7 +225,7 @@ def test_power_is_spent_on_the_flow_and_on_profile_drag_alone(through: float, ac
 
 
 def test_hub_moments_of_opposite_rotors_cancel() -> None:
-    vehicle = iris(rolling_moment=None).vehicle()
+    vehicle = iris(rolling_moment=None).vehicle()[()]
     rolls = [rotor_loads(vehicle, k, 806.0, 0.5, 8.0, DENSITY)[3] for k in range(4)]
     assert rolls[0] == rolls[1] == -rolls[2] == -rolls[3]
     assert rolls[0] > 0.0  # counter-clockwise: the advancing side is on the right
@@ -233,7 +233,7 @@ def test_hub_moments_of_opposite_rotors_cancel() -> None:
 
 def test_a_reversed_rotor_rolls_to_the_same_side() -> None:
     """Its blade advances on the other side and pushes down there: the mirror image in the disc's plane."""
-    vehicle = iris(rolling_moment=None, reverse_thrust=1.0).vehicle()
+    vehicle = iris(rolling_moment=None, reverse_thrust=1.0).vehicle()[()]
     thrust, torque, drag, roll = rotor_loads(vehicle, 0, 806.0, 0.5, 8.0, DENSITY)
     reversed_loads = rotor_loads(vehicle, 0, -806.0, -0.5, 8.0, DENSITY)
     assert reversed_loads == (-thrust, -torque, drag, roll)
@@ -241,7 +241,7 @@ def test_a_reversed_rotor_rolls_to_the_same_side() -> None:
 
 def test_a_flying_vehicles_flow_settles_where_the_law_has_it() -> None:
     airframe = iris()
-    vehicle = airframe.vehicle()
+    vehicle = airframe.vehicle()[()]
     setup = VehicleSetup(vehicle, airframe.sensor_records(), position=(0.0, 0.0, -50.0))
     simulation = Simulation(World(), [setup])
     state = simulation.states[0]
@@ -309,7 +309,7 @@ def test_uneven_inflow_raises_the_nose_by_pitt_and_peters_gains() -> None:
     speed, density = 16.0, 1.163
     airframe = iris(rolling_moment=None)
     moment, state = pitching(airframe, (speed, 0.0, 0.0))
-    vehicle = airframe.vehicle()
+    vehicle = airframe.vehicle()[()]
     wanted = 0.0
     for k in range(4):
         radius, induced = float(vehicle["rotor_radius"][k]), float(state["induced_velocity"][k])
