@@ -339,15 +339,13 @@ class InProcessStacks(Stacks):
             for at, i, level, text in self._texts
         ]
 
-    @property
-    def armed(self) -> NDArray[np.bool_]:
-        """(n,) whether the motors may turn."""
-        return np.array([pilot.commander.armed for pilot in self._fleet.pilots])
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
+        return self._commander(vehicle).armed
 
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """Flight modes, by PX4's names."""
-        return tuple(pilot.commander.mode.name for pilot in self._fleet.pilots)
+    def mode(self, vehicle: int) -> str:
+        """Flight mode of a vehicle, by PX4's name."""
+        return self._commander(vehicle).mode.name
 
     @property
     def estimates(self) -> NDArray[np.float64]:

@@ -188,15 +188,13 @@ class LinkedStacks(Stacks):
         ]
         return sorted(found, key=lambda m: m.time) if len(self.names) > 1 else found
 
-    @property
-    def armed(self) -> NDArray[np.bool_]:
-        """(n,) whether the motors may turn."""
-        return np.array([link.armed for link in self.session.server.status().links])
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
+        return self.session.server.status().links[vehicle].armed
 
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """Flight modes, by PX4's names."""
-        return tuple(aircraft.monitor.status().mode for aircraft in self.session.vehicles)
+    def mode(self, vehicle: int) -> str:
+        """Flight mode of a vehicle, by PX4's name."""
+        return self._aircraft(vehicle).monitor.status().mode
 
     @property
     def estimates(self) -> NDArray[np.float64]:

@@ -83,14 +83,14 @@ class PlanFlight:
         stacks, vehicle, plan = self._stacks, self._vehicle, self._plan
         if self.landed:
             return
-        if not stacks.armed[vehicle]:
+        if not stacks.is_armed(vehicle):
             if not stacks.simulation.states[vehicle]["in_contact"]:
                 raise self._fail("the autopilot disarmed in the air")
             if not self._returning and not plan.lands:
                 raise self._fail("the autopilot disarmed before the mission had ended")
             self.landed = True
             return
-        mode, progress = stacks.modes[vehicle], stacks.mission(vehicle)
+        mode, progress = stacks.mode(vehicle), stacks.mission(vehicle)
         ending = plan.lands or self._returning
         if mode not in (FLOWN | LANDING if ending else FLOWN) and self._now > self._began + 1.0:
             raise self._fail(f"the autopilot changed to {mode} by itself while it flew the mission")

@@ -123,8 +123,6 @@ class Sitl(Vehicles):
         elif isinstance(proximity, str):
             raise UserError(f"proximity: {proximity!r} is neither 'auto' nor a Proximity nor None")
         self._linked = mavlink or chosen.kind == "px4" or not math.isinf(speed)
-        if self._linked and any(law is not None and not isinstance(law, str) for law in laws):
-            raise UserError("controller: a flight stack of its own process takes a name or FILE.py:CLASS")
         self._laws: list[ControllerChoice] | None = laws
         settings = FlightSettings(
             tuple(
@@ -155,6 +153,8 @@ class Sitl(Vehicles):
         self._files, self._kept = runs is not None, record
         self._faults = events_of(faults, settings)
         self._linked |= needs_processes(settings, self._faults)
+        if self._linked and any(law is not None and not isinstance(law, str) for law in laws):
+            raise UserError("controller: a flight stack of its own process takes a name or FILE.py:CLASS")
         alone = isinstance(airframes, str | Path) or not isinstance(airframes, Sequence)
         self._own_pool = FlightPool(warm)
         self._begin(settings, self._own_pool, alone)
@@ -168,12 +168,11 @@ class Sitl(Vehicles):
         *,
         linked: bool,
         alone: bool,
-        files: bool = True,
     ) -> Self:
         """A flight with these settings, ready to arm; see ``FlightPool.open``."""
         made = cls.__new__(cls)
         made._laws, made._faults = None, tuple(faults)
-        made._linked, made._files, made._kept, made._own_pool = linked, files, True, None
+        made._linked, made._files, made._kept, made._own_pool = linked, True, True, None
         made._begin(settings, pool, alone)
         return made
 

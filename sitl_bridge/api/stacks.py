@@ -206,15 +206,13 @@ class Stacks(ABC):
     def messages(self) -> list[Message]:
         """Status texts so far, oldest first."""
 
-    @property
     @abstractmethod
-    def armed(self) -> NDArray[np.bool_]:
-        """(n,) whether the motors may turn."""
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
 
-    @property
     @abstractmethod
-    def modes(self) -> tuple[str, ...]:
-        """Flight modes, by PX4's names."""
+    def mode(self, vehicle: int) -> str:
+        """Flight mode of a vehicle, by PX4's name."""
 
     @property
     @abstractmethod

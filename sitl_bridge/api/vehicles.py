@@ -107,6 +107,11 @@ class Vehicles(VehicleArrays, Statements):
         """The rows of the chosen vehicles, copied; of one vehicle without the vehicle axis."""
         return rows[self._numbers[0]].copy() if self._alone else rows[self._numbers]
 
+    def _each(self, value: Callable[[int], Any], together: Callable[[list[Any]], Any]) -> Any:
+        """A value of the only vehicle, or of each."""
+        found = [value(i) for i in self._numbers]
+        return found[0] if self._alone else together(found)
+
     @property
     def time(self) -> float:
         """s of simulated time since the vehicles were ready."""
@@ -115,13 +120,12 @@ class Vehicles(VehicleArrays, Statements):
     @property
     def armed(self) -> Any:
         """Whether the motors may turn, by vehicle."""
-        return self._pick(self._stacks.armed)
+        return self._each(self._stacks.is_armed, np.array)
 
     @property
     def mode(self) -> Any:
         """Flight mode by PX4's name, by vehicle."""
-        modes = self._stacks.modes
-        return modes[self._numbers[0]] if self._alone else tuple(modes[i] for i in self._numbers)
+        return self._each(self._stacks.mode, tuple)
 
     @property
     def battery(self) -> Any:
@@ -136,8 +140,7 @@ class Vehicles(VehicleArrays, Statements):
     @property
     def arming_problems(self) -> Any:
         """Why each vehicle cannot arm, texts; empty if it can."""
-        found = tuple(tuple(self._stacks.problems(i)) for i in self._numbers)
-        return found[0] if self._alone else found
+        return self._each(lambda i: tuple(self._stacks.problems(i)), tuple)
 
     @property
     def messages(self) -> list[Message]:
@@ -155,8 +158,7 @@ class Vehicles(VehicleArrays, Statements):
 
     @property
     def _armed(self) -> NDArray[np.bool_]:
-        rows: NDArray[np.bool_] = self._stacks.armed[self._numbers]
-        return rows
+        return np.array([self._stacks.is_armed(i) for i in self._numbers])
 
     @property
     def url(self) -> str:
@@ -252,7 +254,7 @@ class Vehicles(VehicleArrays, Statements):
                 raise UserError(f"not ready to arm within {limit:g} s of simulated time: {told}")
             self._stacks.advance(self._stacks.steps_to_look)
         self._command_each("arm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, 1.0)
-        self._wait(lambda i: bool(self._stacks.armed[i]), ARMING, "armed")
+        self._wait(lambda i: self._stacks.is_armed(i), ARMING, "armed")
 
     def disarm(self, *, force: bool = False) -> None:
         """Stop the motors; ``force`` does so in the air, too."""
@@ -280,11 +282,11 @@ class Vehicles(VehicleArrays, Statements):
         self._command_each("take off", mavlink.MAV_CMD_NAV_TAKEOFF, *[UNSET] * 7)
 
         def is_up(i: int) -> bool:
-            if not self._stacks.armed[i]:
+            if not self._stacks.is_armed(i):
                 raise UserError(f"{self._name(i)} disarmed during its take-off{self._last_words(i)}")
             state = self._core.states[i]
             climbed = ground[i] - state["position"][2] > 0.7 * height
-            return bool(climbed and abs(state["velocity"][2]) < SETTLED and self._stacks.modes[i] == "Hold")
+            return bool(climbed and abs(state["velocity"][2]) < SETTLED and self._stacks.mode(i) == "Hold")
 
         if wait:
             self._wait(is_up, limit, f"at a height of {height:g} m")
@@ -310,11 +312,11 @@ class Vehicles(VehicleArrays, Statements):
         self._go_down("return home", mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH, wait, limit)
 
     def _go_down(self, what: str, command: int, wait: bool, limit: float) -> None:
-        flying = Vehicles(self._flight, [i for i in self._numbers if self._stacks.armed[i]], False)
+        flying = Vehicles(self._flight, [i for i in self._numbers if self._stacks.is_armed(i)], False)
         flying._command_each(what, command, *[0.0] * 3, *[UNSET] * 4)
         flying._release()
         if wait:
-            flying._wait(lambda i: not self._stacks.armed[i], limit, "on the ground")
+            flying._wait(lambda i: not self._stacks.is_armed(i), limit, "on the ground")
 
     # ------------------------------------------------------------------ set-points
 
@@ -502,7 +504,7 @@ class Vehicles(VehicleArrays, Statements):
         self._release()
         for i in self._numbers:
             self._stacks.sticks[i] = (float(forward), float(right), float(throttle), float(clockwise))
-            if self._stacks.modes[i] != mode:
+            if self._stacks.mode(i) != mode:
                 self._set_mode(i, "fly by the sticks", mode)
 
     def _lead(self, what: str, targets: Sequence[Target]) -> None:
@@ -515,7 +517,7 @@ class Vehicles(VehicleArrays, Statements):
         for i, target in zip(self._numbers, targets, strict=True):
             self._stacks.targets[i] = target
         for i in self._numbers:
-            if self._stacks.modes[i] != "Offboard":
+            if self._stacks.mode(i) != "Offboard":
                 self._set_mode(i, what, "Offboard")
 
     def _release(self) -> None:
@@ -621,8 +623,7 @@ class Vehicles(VehicleArrays, Statements):
         Raises:
             UserError: for one that it does not have.
         """
-        found = [self._stacks.parameter(i, name) for i in self._numbers]
-        return found[0] if self._alone else np.array(found)
+        return self._each(lambda i: self._stacks.parameter(i, name), np.array)
 
     def set_parameter(self, name: str, value: float) -> None:
         """Set a parameter of the flight stack; returns when it is in effect.
@@ -669,8 +670,7 @@ class Vehicles(VehicleArrays, Statements):
         number = getattr(mavlink, f"MAVLINK_MSG_ID_{name}", None)
         if number is None:
             raise UserError(f"there is no message {name} among MAVLink's common messages")
-        found = [self._stacks.received(i, number) for i in self._numbers]
-        return found[0] if self._alone else found
+        return self._each(lambda i: self._stacks.received(i, number), list)
 
     # ------------------------------------------------------------------ helpers
 
@@ -680,9 +680,8 @@ class Vehicles(VehicleArrays, Statements):
             self._stacks.command(i, what, number, filled)
 
     def _require_armed(self, what: str) -> None:
-        armed = self._stacks.armed
         for i in self._numbers:
-            if not armed[i]:
+            if not self._stacks.is_armed(i):
                 raise UserError(f"{self._name(i)} refuses to {what}: it is not armed; call arm() first")
 
     def _name(self, i: int) -> str:
@@ -706,13 +705,13 @@ class Vehicles(VehicleArrays, Statements):
 
     def _state_of(self, i: int) -> str:
         north, east, down = self._core.states[i]["position"]
-        armed = "armed" if self._stacks.armed[i] else "disarmed"
+        armed = "armed" if self._stacks.is_armed(i) else "disarmed"
         target = self._stacks.targets[i]
         away = ""
         if target is not None and target.position is not None:
             away = f", {self._away(i, np.array(target.position)):.2f} m away"
         who = f"vehicle {self._stacks.names[i]}: " if len(self._stacks.names) > 1 else ""
-        mode = self._stacks.modes[i]
+        mode = self._stacks.mode(i)
         place = f"at ({north:.2f}, {east:.2f}, {down:.2f})"
         return f"{who}{armed}, in {mode}, {place}{away}{self._last_words(i)}"
 
