@@ -25,23 +25,24 @@ Wait = Callable[..., None]
 PATIENCE = 0.3
 
 PEER = """
-import signal, sys, threading, time
+import signal, sys, threading
 from support.peer import Peer
-doing = threading.Event(), threading.Event()  # computing, sleeping
-signal.signal(signal.SIGUSR1, lambda *_: doing[0].clear() if doing[0].is_set() else doing[0].set())
-signal.signal(signal.SIGUSR2, lambda *_: doing[1].clear() if doing[1].is_set() else doing[1].set())
+SIGNALS = {signal.SIGUSR1, signal.SIGUSR2}
+signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # in every thread: they are taken by sigwait alone
+computing, awake = threading.Event(), threading.Event()
+awake.set()
 
 def delay(_peer):
-    while doing[0].is_set():
+    while computing.is_set():
         pass
-    while doing[1].is_set():
-        time.sleep(0.01)
+    awake.wait()
     return b""
 
 peer = Peer(int(sys.argv[1]))
 peer.before_answer = delay
 while True:
-    signal.pause()
+    event = computing if signal.sigwait(SIGNALS) == signal.SIGUSR1 else awake
+    event.clear() if event.is_set() else event.set()
 """
 """SIGUSR1: begins or stops to compute in place of an answer.  SIGUSR2: begins or stops to sleep."""
 
@@ -114,13 +115,18 @@ def test_time_stands_still_with_a_flight_stack_that_is_stopped_between_frame_and
             times.append(server.simulation.time)
             super().append(stall)
 
+    def computing() -> bool:
+        """A frame has been read and no step follows for a third of the patience."""
+        before = server.status().steps
+        time.sleep(PATIENCE / 3)
+        return server.status().steps == before and server._links.sockets.unread(0) == 0 and is_busy(peer.pid)
+
     notes: list[str] = []
     stalls, times = Dated(), list[int]()
     server = serve(notes=notes, stalls=stalls, patience=PATIENCE)
     with flying_peer(server, wait_for) as peer:
         peer.send_signal(signal.SIGUSR1)
-        wait_for(lambda: server._links.sockets.unread(0) == 0 and is_busy(peer.pid), "a frame to be read")
-        time.sleep(0.1)
+        wait_for(computing, "the flight stack to compute in place of an answer")
         steps = server.status().steps
         peer.send_signal(signal.SIGSTOP)
         wait_for(lambda: any("does not read its link" in note for note in notes), "the stall to be told")
