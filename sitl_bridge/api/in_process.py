@@ -120,6 +120,7 @@ class InProcessStacks(Stacks):
         files: whether the run directory of ``sitl-bridge fly`` is written; else truth and log are kept in
             memory.
         record: whether anything is kept at all.
+        tables: directory for the tables of custom sensors; None for the run directory, if there is one.
 
     Raises:
         UserError: for vehicles that cannot be built.
@@ -133,6 +134,7 @@ class InProcessStacks(Stacks):
         *,
         files: bool = True,
         record: bool = True,
+        tables: Path | None = None,
     ) -> None:
         super().__init__(settings)
         self._begun = time.monotonic()
@@ -154,7 +156,7 @@ class InProcessStacks(Stacks):
                 v.controller if controllers is None else controllers[i],
                 dict(v.parameters),
                 self.logs[v.name],
-                None if self._place is None else self._place.path,
+                tables if self._place is None else self._place.path,
             )
             for i, v in enumerate(settings.vehicles)
         ]

@@ -34,7 +34,6 @@ from sitl_bridge.session.mission_file import find_mission
 if TYPE_CHECKING:
     from sitl_bridge.analysis.evaluation.verdict import Verdict
     from sitl_bridge.autopilot.stack_fleet import StackFleet
-    from sitl_bridge.core.dynamics.proximity import Proximity
     from sitl_bridge.core.simulation.events import OnEvent
     from sitl_bridge.session.scenario import LoadedScenario
     from sitl_bridge.swarm.avoidance.closed_loop import Flight, Plant
@@ -172,7 +171,7 @@ def _formation(
 ) -> tuple[str, tuple[str, ...], Path]:
     """Fly a formation; returns why it failed, errors of the program, and the run directory."""
     from sitl_bridge.analysis.evaluation.formation import write_result
-    from sitl_bridge.swarm.in_process import fly_built_in
+    from sitl_bridge.api.formation_flight import fly_formation
     from sitl_bridge.swarm.quick_simulation import fly_quick
 
     console = terminal.console
@@ -184,23 +183,18 @@ def _formation(
         stack.enter_context(terminal.step(f"simulating {scenario.name}"))
         _describe(directory, [scenario], on, airframes)
 
-        def record(fleet: StackFleet, proximity: Proximity) -> OnEvent:
-            facts = describe_simulation("simulate", fleet.simulation, airframes, proximity)
+        def record(fleet: StackFleet) -> OnEvent:
+            facts = describe_simulation("simulate", fleet.simulation, airframes, scenario.proximity)
             _describe(directory, [scenario], on, airframes, **facts)
             recorder = stack.enter_context(RunRecorder(directory.path, fleet.errors))
             fleet.record(recorder)
             return lambda event, begins, vehicles: recorder.scheduled(fleet.time, event, begins, vehicles)
 
         if on == "full":
-            flown = fly_built_in(
-                plan,
+            flown = fly_formation(
+                scenario,
                 airframes,
-                scenario.seed,
-                world=scenario.world,
-                proximity=scenario.proximity,
                 tables=directory.path,
-                events=scenario.events,
-                names=[vehicle.name for vehicle in scenario.vehicles],
                 say=lambda line: console.print(line, soft_wrap=True, highlight=False, markup=False),
                 record=record,
             )

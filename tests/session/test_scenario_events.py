@@ -11,6 +11,7 @@ import pytest
 from support.paths import DOCS
 from typer.testing import CliRunner
 
+from sitl_bridge.api.formation_flight import fly_formation
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import kinds
@@ -30,7 +31,6 @@ from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.formation.events import FORMATION_KINDS, AnyFormationEvent
-from sitl_bridge.swarm.in_process import fly_built_in
 
 COLUMNS: tuple[FlightKind, ...] = (
     "fly",
@@ -173,9 +173,7 @@ def test_a_formation_on_full_dynamics_meets_the_events_of_its_scenario(tmp_path:
     loaded = load_scenario(file)
     assert loaded.formation is not None
     said: list[str] = []
-    flown = fly_built_in(
-        loaded.formation, [load_airframe("iris_rtk")] * 2, events=loaded.events, say=said.append
-    )
+    flown = fly_formation(loaded, [load_airframe("iris_rtk")] * 2, say=said.append)
     assert [line.split(" (")[0] for line in said] == [
         "at 2 s: wind change",
         "at 4 s: sensor fault",

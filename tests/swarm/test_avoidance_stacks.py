@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from support.paths import MISSIONS
 
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.api.formation_flight import SteeredStacks
+from sitl_bridge.api.in_process import InProcessStacks
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.world import World
 from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.missions.avoidance_runner import GRACE, EndCondition, fly_scenario, summary, write
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import Session
-from sitl_bridge.session.settings import FlightOptions
+from sitl_bridge.session.settings import FlightOptions, FlightSettings, VehicleSettings
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
@@ -33,7 +33,6 @@ from sitl_bridge.swarm.avoidance.specification import (
 from sitl_bridge.swarm.avoidance.specification import goal as goal_of
 from sitl_bridge.swarm.avoidance.swarm import Swarm, commanded_acceleration, rehearse
 from sitl_bridge.swarm.formation.patterns import closest_pair
-from sitl_bridge.swarm.in_process import BuiltInFleet
 from sitl_bridge.swarm.interface import States, fly
 
 DEVIATION = 0.03
@@ -54,23 +53,24 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
     places = np.array([plan.start() for plan in plans])
     ground = places * (1.0, 1.0, 0.0)
     airframe = load_airframe("iris_rtk")
-    members = [
-        StackVehicle(airframe, name=p.name, position=(g[0], g[1], 0.0))
-        for p, g in zip(plans, ground, strict=True)
-    ]
-    with StackFleet(World(), members, seed=seed) as fleet:
-        interface = BuiltInFleet(fleet, ground)
-        interface.take_off(places, np.array([plan.heading for plan in plans]))
-        swarm = Swarm(scenario, fleet.time + 1_000_000, DEVIATION, seed)
-        true = fleet.simulation.states["position"]
-        least = [math.inf]
+    vehicles = tuple(
+        VehicleSettings(airframe, p.name, (g[0], g[1], 0.0)) for p, g in zip(plans, ground, strict=True)
+    )
+    stacks = InProcessStacks(FlightSettings(vehicles, "avoidance", seed=seed), record=False)
+    interface = SteeredStacks(stacks)
+    interface.take_off(places, np.array([plan.heading for plan in plans]))
+    swarm = Swarm(scenario, stacks.now + 1_000_000, DEVIATION, seed)
+    true = stacks.simulation.states["position"]
+    least = [math.inf]
 
-        def watch(_states: States, _told: object) -> None:
-            least[0] = min(least[0], closest_pair(true)[0])
+    def watch(_states: States, _told: object) -> None:
+        least[0] = min(least[0], closest_pair(true)[0])
 
-        fly(swarm, interface, swarm.start + round(1e6 * scenario.duration), TICK, watch)
-        goals = np.array([goal_of(plan) for plan in plans])
-        return swarm.flight(), least[0], float(np.linalg.norm(true - goals, axis=1).max())
+    fly(swarm, interface, swarm.start + round(1e6 * scenario.duration), TICK, watch)
+    goals = np.array([goal_of(plan) for plan in plans])
+    away = float(np.linalg.norm(true - goals, axis=1).max())
+    stacks.close()
+    return swarm.flight(), least[0], away
 
 
 def test_a_flight_ends_when_all_have_stayed_at_their_goals_for_a_while() -> None:

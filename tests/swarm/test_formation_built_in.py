@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from support.paths import MISSIONS
 
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.session.scenario import load_formation
-from sitl_bridge.swarm.in_process import fly_built_in
+from sitl_bridge.api.formation_flight import fly_formation
+from sitl_bridge.session.scenario import load_scenario
 
 
 def test_the_nine_fly_unchanged_on_full_dynamics() -> None:
-    flown = fly_built_in(load_formation(MISSIONS / "formation_cube.yaml"), [load_airframe("iris_rtk")] * 9)
+    flown = fly_formation(load_scenario(MISSIONS / "formation_cube.yaml", seed=1))
     result = flown.result
     assert result.summary()["patterns"] == ["cube", "pyramid", "triangle", "cube", "grid"]
     assert result.worst_settled_error < 0.6  # 0.49 to 0.56 m in 15 flights with other noise
@@ -34,7 +33,7 @@ def test_a_hundred_fly_unchanged_on_full_dynamics(tmp_path: Path) -> None:
         "  leader: {yaw: 0, waypoints: [{position: [0, 0, -25], hold: 12}, {position: [10, 0, -25]}]}\n"
         "  patterns: [{at: 0, pattern: cube, spacing: 6}]\n"
     )
-    flown = fly_built_in(load_formation(file), [load_airframe("iris_rtk")] * 100)
+    flown = fly_formation(load_scenario(file, seed=1))
     result = flown.result
     assert result.worst_settled_error < 0.5
     assert flown.separation > 1.0
