@@ -8,7 +8,7 @@ or slow work (the commander, a closed connection) makes it return to main.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sitl_bridge.autopilot.estimation.measurement import STEP
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Record, Singles
 from sitl_bridge.link.hil.loop import ARMED, monotonic
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
@@ -47,27 +48,37 @@ _CUSTOM_MODE = 1
 _LOCKSTEP = 1
 """HIL_ACTUATOR_CONTROLS_FLAGS_LOCKSTEP"""
 
-PEER = np.dtype(
-    [
-        ("fd", "i8"),
-        ("system_id", "i8"),
-        ("component_id", "i8"),
-        ("sequence", "i8"),  # of the next frame sent
-        ("begin", "i8"),  # bytes of the buffer that are read
-        ("end", "i8"),  # bytes in the buffer
-        ("steps", "i8"),  # steps taken
-        ("answer_due", "i8"),  # 1: the last step is not answered
-        ("armed", "i8"),
-        ("tick", "i8"),  # steps between updates of the commander
-        ("ticked", "i8"),  # 1: return before the next step, which takes what partners sent after the last one
-        ("each_step", "i8"),  # 1: return before every answer, for a controller in Python
-    ],
-    align=True,
-)
-"""One connection to a simulator."""
 
-ANSWER_PAYLOAD = np.dtype([("time", "<u8"), ("flags", "<u8"), ("controls", "<f4", 16), ("mode", "u1")])
-"""HIL_ACTUATOR_CONTROLS in wire order."""
+class Peer(Record):
+    """One connection to a simulator."""
+
+    fd: int
+    system_id: int
+    component_id: int
+    sequence: int  # of the next frame sent
+    begin: int  # bytes of the buffer that are read
+    end: int  # bytes in the buffer
+    steps: int  # steps taken
+    answer_due: int  # 1: the last step is not answered
+    armed: int
+    tick: int  # steps between updates of the commander
+    ticked: int  # 1: return before the next step, which takes what partners sent after the last one
+    each_step: int  # 1: return before every answer, for a controller in Python
+
+
+PEER = Peer.dtype
+
+
+class AnswerPayload(Record, align=False):
+    """HIL_ACTUATOR_CONTROLS in wire order."""
+
+    time: Annotated[int, "<u8"]
+    flags: Annotated[int, "<u8"]
+    controls: Annotated[Singles, 16]
+    mode: Annotated[int, "u1"]
+
+
+ANSWER_PAYLOAD = AnswerPayload.dtype
 
 
 class ClientArrays(NamedTuple):
@@ -120,7 +131,7 @@ def _polls() -> NDArray[np.void]:
 
 
 @compiled
-def _answer(peer: Any, time: int, client: ClientArrays) -> bool:
+def _answer(peer: Peer, time: int, client: ClientArrays) -> bool:
     """Send HIL_ACTUATOR_CONTROLS; False when the connection is gone."""
     payload, raw, out = client.answer[0], client.answer_bytes, client.out
     payload.time = np.uint64(time)

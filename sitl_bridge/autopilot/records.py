@@ -7,8 +7,9 @@ us of simulated time.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated
 
+from sitl_bridge.base.kernels.record import Floats, Ints, Record
 from sitl_bridge.core.dynamics.records import MAX_ROTORS
 
 # --- sources of the estimator's corrections, index of ``test_ratio`` and its like
@@ -46,120 +47,126 @@ LEVEL_ATTITUDE = 3
 LEVEL_RATES = 4
 """angular_velocity and thrust."""
 
-MEASUREMENT = np.dtype(
-    [
-        ("time", "i8"),  # us
-        ("imu_fresh", "i8"),
-        ("accelerometer", "f8", 3),  # m/s^2 specific force, body
-        ("gyroscope", "f8", 3),  # rad/s body
-        ("magnetometer_fresh", "i8"),
-        ("magnetometer", "f8", 3),  # T body
-        ("barometer_fresh", "i8"),
-        ("pressure", "f8"),  # Pa
-        ("gps_fresh", "i8"),  # taken at gps_time
-        ("gps_time", "i8"),  # us
-        ("latitude", "f8"),  # rad
-        ("longitude", "f8"),  # rad
-        ("altitude", "f8"),  # m above mean sea level
-        ("gps_velocity", "f8", 3),  # m/s NED
-        ("eph", "f8"),  # m
-        ("epv", "f8"),  # m
-        ("fix", "i8"),  # GPS_FIX_TYPE, 3 = 3D
-        ("satellites", "i8"),
-        ("range_fresh", "i8"),
-        ("range", "f8"),  # m along body down; nan: no return
-        ("flow_fresh", "i8"),
-        ("flow", "f8", 2),  # rad integrated over flow_interval, axes as HIL_OPTICAL_FLOW
-        ("flow_gyroscope", "f8", 3),  # rad integrated
-        ("flow_interval", "f8"),  # s
-        ("flow_quality", "f8"),  # 0..255
-        ("odometry_fresh", "i8"),
-        ("odometry_time", "i8"),  # us
-        ("odometry_position", "f8", 3),  # m in a level frame of its own
-        ("odometry_attitude", "f8", 4),  # body to that frame
-        ("odometry_velocity", "f8", 3),  # m/s body; nan: not known
-        ("odometry_position_variance", "f8", 3),  # m^2; nan: not known
-        ("odometry_velocity_variance", "f8", 3),  # (m/s)^2; nan: not known
-        ("odometry_resets", "i8"),
-    ],
-    align=True,
-)
 
-ESTIMATE = np.dtype(
-    [
-        ("time", "i8"),  # us
-        ("valid", "i8"),  # bits above
-        ("attitude", "f8", 4),
-        ("angular_velocity", "f8", 3),  # rad/s body, bias removed
-        ("velocity", "f8", 3),  # m/s NED
-        ("position", "f8", 3),  # m NED from the local origin
-        ("acceleration", "f8", 3),  # m/s^2 NED, of motion
-        ("gyroscope_bias", "f8", 3),  # rad/s
-        ("accelerometer_bias", "f8", 3),  # m/s^2
-        ("height_above_ground", "f8"),  # m, nan where no range finder tells
-        ("origin", "f8", 3),  # of position: latitude rad, longitude rad, altitude m AMSL
-        # --- how sure it is: standard deviations
-        ("attitude_deviation", "f8", 3),  # rad, body axes
-        ("velocity_deviation", "f8", 3),  # m/s NED
-        ("position_deviation", "f8", 3),  # m NED
-        # --- how the corrections went, by source
-        ("innovation", "f8", (SOURCES, 3)),  # of the last one
-        ("innovation_variance", "f8", (SOURCES, 3)),
-        ("test_ratio", "f8", SOURCES),  # squared innovation over the gate; above 1 it was rejected
-        ("fused", "i8", SOURCES),  # count
-        ("rejected", "i8", SOURCES),  # count
-        ("resets", "i8"),  # times the state jumped to a measurement
-    ],
-    align=True,
-)
+class Measurement(Record):
+    """What the sensors told, with a flag for each that is new."""
 
-SETPOINT = np.dtype(
-    [
-        ("level", "i8"),
-        ("position", "f8", 3),  # m NED
-        ("velocity", "f8", 3),  # m/s NED; beside a position it is fed forward
-        ("acceleration", "f8", 3),  # m/s^2 NED, fed forward
-        ("yaw", "f8"),  # rad
-        ("yaw_rate", "f8"),  # rad/s
-        ("attitude", "f8", 4),
-        ("angular_velocity", "f8", 3),  # rad/s body
-        ("thrust", "f8"),  # 0..1 of full thrust, for LEVEL_ATTITUDE and LEVEL_RATES
-        ("on_ground", "f8"),  # 0..1, how much of the weight the ground seems to carry; moments fade with it
-        # --- limits within which a trajectory is followed
-        ("max_horizontal_speed", "f8"),  # m/s
-        ("max_up_speed", "f8"),  # m/s
-        ("max_down_speed", "f8"),  # m/s
-        ("max_tilt", "f8"),  # rad
-    ],
-    align=True,
-)
+    time: int  # us
+    imu_fresh: int
+    accelerometer: Annotated[Floats, 3]  # m/s^2 specific force, body
+    gyroscope: Annotated[Floats, 3]  # rad/s body
+    magnetometer_fresh: int
+    magnetometer: Annotated[Floats, 3]  # T body
+    barometer_fresh: int
+    pressure: float  # Pa
+    gps_fresh: int  # taken at gps_time
+    gps_time: int  # us
+    latitude: float  # rad
+    longitude: float  # rad
+    altitude: float  # m above mean sea level
+    gps_velocity: Annotated[Floats, 3]  # m/s NED
+    eph: float  # m
+    epv: float  # m
+    fix: int  # GPS_FIX_TYPE, 3 = 3D
+    satellites: int
+    range_fresh: int
+    range: float  # m along body down; nan: no return
+    flow_fresh: int
+    flow: Annotated[Floats, 2]  # rad integrated over flow_interval, axes as HIL_OPTICAL_FLOW
+    flow_gyroscope: Annotated[Floats, 3]  # rad integrated
+    flow_interval: float  # s
+    flow_quality: float  # 0..255
+    odometry_fresh: int
+    odometry_time: int  # us
+    odometry_position: Annotated[Floats, 3]  # m in a level frame of its own
+    odometry_attitude: Annotated[Floats, 4]  # body to that frame
+    odometry_velocity: Annotated[Floats, 3]  # m/s body; nan: not known
+    odometry_position_variance: Annotated[Floats, 3]  # m^2; nan: not known
+    odometry_velocity_variance: Annotated[Floats, 3]  # (m/s)^2; nan: not known
+    odometry_resets: int
 
-WRENCH = np.dtype(
-    [
-        ("thrust", "f8"),  # N along body up
-        ("moment", "f8", 3),  # N m body
-        (
-            "unmet_thrust",
-            "f8",
-        ),  # N, asked less given; by the allocation, for the integrators of the next step
-        ("unmet_moment", "f8", 3),  # N m
-    ],
-    align=True,
-)
-"""What a controller asks of the rotors, and what of it they could not give."""
 
-ALLOCATION = np.dtype(
-    [
-        ("rotor_count", "i8"),
-        ("effectiveness", "f8", (4, MAX_ROTORS)),  # thrust and moments of 1 N of each rotor
-        ("inverse", "f8", (MAX_ROTORS, 4)),
-        ("thrust_min", "f8", MAX_ROTORS),  # N at the least command
-        ("thrust_max", "f8", MAX_ROTORS),  # N at command 1
-        ("curve", "f8", (MAX_ROTORS, 33)),  # command (0..1) over evenly spaced sqrt((T - min)/(max - min))
-        ("idle", "f8", MAX_ROTORS),  # command at IDLE
-        ("saturated", "i8"),  # of the last call: bit 0 thrust, 1 roll and pitch, 2 yaw not met
-        ("failed", "i8", MAX_ROTORS),  # 1: the motor gets no command (an injected failure)
-        ("work", "f8", (2, MAX_ROTORS)),  # scratch: thrusts of the roll and pitch asked for, thrusts given
-    ],
-    align=True,
-)
+MEASUREMENT = Measurement.dtype
+
+
+class Estimate(Record):
+    """What the estimator believes."""
+
+    time: int  # us
+    valid: int  # bits above
+    attitude: Annotated[Floats, 4]
+    angular_velocity: Annotated[Floats, 3]  # rad/s body, bias removed
+    velocity: Annotated[Floats, 3]  # m/s NED
+    position: Annotated[Floats, 3]  # m NED from the local origin
+    acceleration: Annotated[Floats, 3]  # m/s^2 NED, of motion
+    gyroscope_bias: Annotated[Floats, 3]  # rad/s
+    accelerometer_bias: Annotated[Floats, 3]  # m/s^2
+    height_above_ground: float  # m, nan where no range finder tells
+    origin: Annotated[Floats, 3]  # of position: latitude rad, longitude rad, altitude m AMSL
+    # --- how sure it is: standard deviations
+    attitude_deviation: Annotated[Floats, 3]  # rad, body axes
+    velocity_deviation: Annotated[Floats, 3]  # m/s NED
+    position_deviation: Annotated[Floats, 3]  # m NED
+    # --- how the corrections went, by source
+    innovation: Annotated[Floats, SOURCES, 3]  # of the last one
+    innovation_variance: Annotated[Floats, SOURCES, 3]
+    test_ratio: Annotated[Floats, SOURCES]  # squared innovation over the gate; above 1 it was rejected
+    fused: Annotated[Ints, SOURCES]  # count
+    rejected: Annotated[Ints, SOURCES]  # count
+    resets: int  # times the state jumped to a measurement
+
+
+ESTIMATE = Estimate.dtype
+
+
+class Setpoint(Record):
+    """What the controller is to follow."""
+
+    level: int
+    position: Annotated[Floats, 3]  # m NED
+    velocity: Annotated[Floats, 3]  # m/s NED; beside a position it is fed forward
+    acceleration: Annotated[Floats, 3]  # m/s^2 NED, fed forward
+    yaw: float  # rad
+    yaw_rate: float  # rad/s
+    attitude: Annotated[Floats, 4]
+    angular_velocity: Annotated[Floats, 3]  # rad/s body
+    thrust: float  # 0..1 of full thrust, for LEVEL_ATTITUDE and LEVEL_RATES
+    on_ground: float  # 0..1, how much of the weight the ground seems to carry; moments fade with it
+    # --- limits within which a trajectory is followed
+    max_horizontal_speed: float  # m/s
+    max_up_speed: float  # m/s
+    max_down_speed: float  # m/s
+    max_tilt: float  # rad
+
+
+SETPOINT = Setpoint.dtype
+
+
+class WrenchRecord(Record):
+    """What a controller asks of the rotors, and what of it they could not give."""
+
+    thrust: float  # N along body up
+    moment: Annotated[Floats, 3]  # N m body
+    unmet_thrust: float  # N, asked less given; by the allocation, for the integrators of the next step
+    unmet_moment: Annotated[Floats, 3]  # N m
+
+
+WRENCH = WrenchRecord.dtype
+
+
+class Allocation(Record):
+    """How motor commands follow from a wrench."""
+
+    rotor_count: int
+    effectiveness: Annotated[Floats, 4, MAX_ROTORS]  # thrust and moments of 1 N of each rotor
+    inverse: Annotated[Floats, MAX_ROTORS, 4]
+    thrust_min: Annotated[Floats, MAX_ROTORS]  # N at the least command
+    thrust_max: Annotated[Floats, MAX_ROTORS]  # N at command 1
+    curve: Annotated[Floats, MAX_ROTORS, 33]  # command (0..1) over evenly spaced sqrt((T - min)/(max - min))
+    idle: Annotated[Floats, MAX_ROTORS]  # command at IDLE
+    saturated: int  # of the last call: bit 0 thrust, 1 roll and pitch, 2 yaw not met
+    failed: Annotated[Ints, MAX_ROTORS]  # 1: the motor gets no command (an injected failure)
+    work: Annotated[Floats, 2, MAX_ROTORS]  # scratch: thrusts of the roll and pitch asked for, thrusts given
+
+
+ALLOCATION = Allocation.dtype

@@ -27,8 +27,9 @@ from sitl_bridge.autopilot.estimation.measurement import (
     read_frame,
 )
 from sitl_bridge.autopilot.estimation.records import ESTIMATOR
-from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH
+from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH, Setpoint
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Floats
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -39,7 +40,7 @@ TICK = 48_000
 
 
 @compiled
-def _move_on(setpoint: Any, seconds: float) -> None:
+def _move_on(setpoint: Setpoint, seconds: float) -> None:
     """Move a trajectory setpoint on along its acceleration, between two updates of the commander."""
     if setpoint.level != TRAJECTORY:
         return
@@ -111,7 +112,7 @@ class StackArrays(NamedTuple):
 
 
 @compiled
-def advance_stack(stacks: StackArrays, i: int, controls: Any) -> None:
+def advance_stack(stacks: StackArrays, i: int, controls: Floats) -> None:
     """From the measurements of vehicle ``i`` to its motor commands.
 
     Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope fails, until the
@@ -136,7 +137,7 @@ def advance_stack(stacks: StackArrays, i: int, controls: Any) -> None:
 
 @compiled
 def read_frames(
-    data: Any, start: int, end: int, stacks: StackArrays, i: int, controls: Any
+    data: Bytes, start: int, end: int, stacks: StackArrays, i: int, controls: Floats
 ) -> tuple[int, int]:
     """Take whole frames out of ``data[start:end]`` up to and including the next step of vehicle ``i``.
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Floats
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet, move_vehicle, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
@@ -55,7 +56,7 @@ class FrameArrays(NamedTuple):
 
 
 @compiled
-def _write_frames(fleet: FleetArrays, frames: FrameArrays, out: Any, i: int, time: int) -> int:
+def _write_frames(fleet: FleetArrays, frames: FrameArrays, out: Bytes, i: int, time: int) -> int:
     """Write the frames of vehicle ``i`` at ``time`` into ``out``; returns their length."""
     return write_step(
         out,
@@ -165,6 +166,6 @@ def advance_block(
 
 
 @compiled
-def hand_over(frame: Any, stack_handles: Any, i: int, controls: Any) -> None:
+def hand_over(frame: Any, stack_handles: Any, i: int, controls: Floats) -> None:
     """Let the stack of vehicle ``i`` read one frame, (length,) uint8."""
     read_frames(frame, 0, frame.shape[0], arrays_of(stack_handles, StackArrays), i, controls)

@@ -12,6 +12,7 @@ from support.paths import AIRFRAMES
 
 from sitl_bridge.autopilot.control.allocation import allocate, allocation_record, density_at
 from sitl_bridge.autopilot.records import IDLE, OFF, TRAJECTORY, WRENCH
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.performance import static_thrusts
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
@@ -19,7 +20,14 @@ from sitl_bridge.core.world.world import World
 NAMES = sorted(path.stem for path in AIRFRAMES.glob("*.yaml"))
 Floats = NDArray[np.float64]
 WORLD = World()
-RECORDS = {name: allocation_record(load_airframe(name), WORLD) for name in NAMES}
+RECORDS: dict[str, Packed] = {name: allocation_record(load_airframe(name), WORLD) for name in NAMES}
+
+
+def nothing_asked() -> Packed:
+    """A wrench of zeros."""
+    return np.zeros((), WRENCH)
+
+
 shares = st.floats(-1.0, 1.0)
 
 
@@ -34,7 +42,7 @@ class Given:
         # Each moment with the rotors that add to it at their most, the others at their least.
         most = np.where(self.effect > 0.0, self.effect * self.high, self.effect * self.low).sum(axis=1)
         self.wanted = most * (thrust, roll, pitch, yaw)
-        self.wrench = np.zeros((), WRENCH)
+        self.wrench = nothing_asked()
         self.wrench["thrust"], self.wrench["moment"] = self.wanted[0], self.wanted[1:]
         self.controls = np.full(16, 9.0)
         allocate(self.record[()], self.wrench[()], TRAJECTORY, self.controls)
@@ -156,7 +164,7 @@ def test_commands_give_their_thrust_in_the_physics(name: str) -> None:
 
 
 def test_rotors_stand_still_when_off_and_turn_slowly_at_idle() -> None:
-    record, wrench, controls = RECORDS["iris"].copy(), np.zeros((), WRENCH), np.ones(16)
+    record, wrench, controls = RECORDS["iris"].copy(), nothing_asked(), np.ones(16)
     wrench["thrust"] = 10.0
     allocate(record[()], wrench[()], OFF, controls)
     assert (controls == 0.0).all()
@@ -166,7 +174,7 @@ def test_rotors_stand_still_when_off_and_turn_slowly_at_idle() -> None:
 
 
 def test_dc_motors_that_would_carry_much_of_the_vehicle_rest_at_idle() -> None:
-    record, wrench, controls = RECORDS["hector"].copy(), np.zeros((), WRENCH), np.ones(16)
+    record, wrench, controls = RECORDS["hector"].copy(), nothing_asked(), np.ones(16)
     airframe = load_airframe("hector")
     least = static_thrusts(airframe.record, 0.02, density_at(WORLD)).sum()
     assert least > 0.3 * airframe.mass * 9.81
@@ -175,7 +183,7 @@ def test_dc_motors_that_would_carry_much_of_the_vehicle_rest_at_idle() -> None:
 
 
 def test_a_failed_motor_gets_no_command_at_any_level() -> None:
-    record, wrench, controls = RECORDS["firefly"].copy(), np.zeros((), WRENCH), np.ones(16)
+    record, wrench, controls = RECORDS["firefly"].copy(), nothing_asked(), np.ones(16)
     record["failed"][2] = 1
     wrench["thrust"] = 15.0
     for level in (OFF, IDLE, TRAJECTORY):
@@ -186,7 +194,7 @@ def test_a_failed_motor_gets_no_command_at_any_level() -> None:
 
 def test_a_wrench_that_is_no_number_commands_nothing_outside_the_limits() -> None:
     for broken in (np.nan, np.inf, -np.inf):
-        record, wrench, controls = RECORDS["iris"].copy(), np.zeros((), WRENCH), np.ones(16)
+        record, wrench, controls = RECORDS["iris"].copy(), nothing_asked(), np.ones(16)
         wrench["thrust"], wrench["moment"] = broken, (broken, 0.0, broken)
         allocate(record[()], wrench[()], TRAJECTORY, controls)
         assert ((controls >= 0.0) & (controls <= 1.0)).all()

@@ -14,6 +14,7 @@ from support.autopilot_bench import DT, NAMES, Bench, ideally_fed
 from sitl_bridge.autopilot.control.gains import CASCADE_RATIO, Design, controller_record, design
 from sitl_bridge.autopilot.control.lee import attitude_moment
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY, WRENCH
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
@@ -186,7 +187,7 @@ def test_lees_law_cancels_the_gyroscopic_moment_of_the_turning_body(name: str) -
     bench.setpoints["level"] = LEVEL_RATES
     without = bench.controllers.copy()
     without["lee"]["inertia"] = 0.0
-    wrenches = np.zeros(2, WRENCH)
+    wrenches: Packed = np.zeros(2, WRENCH)
     for controller, wrench in zip((bench.controllers[0], without[0]), wrenches, strict=True):
         attitude_moment(controller, bench.estimates[0], bench.setpoints[0], DT, wrench)
     inertia = load_airframe(name).inertia.matrix()

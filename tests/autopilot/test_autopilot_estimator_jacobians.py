@@ -216,5 +216,5 @@ def _flow_rows(bench: Bench, m: Any) -> NDArray[np.float64]:
     arm = matrix @ e["flow_position"]
     around = matrix @ np.cross(e["past_rate"], e["flow_position"])
     distance = float((e["nominal"][25] - e["past_position"][2] - arm[2]) / matrix[2, 2])
-    sensor_models.flow_terms(e, 0, 1.0, distance, tuple(float(v) for v in np.concatenate([arm, around])))
+    sensor_models.flow_terms(e, 0, 1.0, distance, (arm[0], arm[1], arm[2], around[0], around[1], around[2]))
     return np.array([row(e), second])

@@ -6,12 +6,12 @@ The controllers in this directory give the wrench; dynamics/ models the motors. 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.records import ALLOCATION, IDLE, OFF
+from sitl_bridge.autopilot.records import ALLOCATION, IDLE, OFF, Allocation, WrenchRecord
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
@@ -90,7 +90,7 @@ def _effectiveness(record: NDArray[np.void], thrusts: Floats, density: float) ->
 
 
 @compiled
-def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
+def allocate(allocation: Allocation, wrench: WrenchRecord, level: int, controls: Floats) -> None:
     """Write motor commands for a wrench, with priority to roll and pitch, then thrust, then yaw.
 
     For a zero wrench, rotors idle if their idle thrust is below their minimum thrust.  Otherwise the rotor
@@ -137,7 +137,7 @@ def allocate(allocation: Any, wrench: Any, level: int, controls: Any) -> None:
 
 
 @compiled
-def desaturate(allocation: Any, wrench: Any) -> None:
+def desaturate(allocation: Allocation, wrench: WrenchRecord) -> None:
     """Write the rotor thrusts of a wrench in N to ``work[1]``, desaturated as described in ``allocate``."""
     n = allocation.rotor_count
     inverse, effect = allocation.inverse, allocation.effectiveness
@@ -194,7 +194,7 @@ def desaturate(allocation: Any, wrench: Any) -> None:
 
 
 @compiled
-def saturate_moment(allocation: Any, roll: float, pitch: float) -> int:
+def saturate_moment(allocation: Allocation, roll: float, pitch: float) -> int:
     """Write the thrusts of the largest feasible share of a roll and pitch moment.
 
     The feasible moments form a zonotope whose edges are parallel to the moment e_k = (roll, pitch) of some
@@ -250,7 +250,7 @@ def saturate_moment(allocation: Any, roll: float, pitch: float) -> int:
 
 
 @compiled
-def project_onto_moment(allocation: Any, roll: float, pitch: float) -> None:
+def project_onto_moment(allocation: Allocation, roll: float, pitch: float) -> None:
     """Write the thrusts within the limits that give a roll and pitch moment, nearest to those in ``work[1]``.
 
     The nearest are clip(f_0 + E^T y) with the two rows E of roll and pitch; y is found by Newton's method on
@@ -290,7 +290,7 @@ def project_onto_moment(allocation: Any, roll: float, pitch: float) -> None:
 
 
 @compiled
-def share_of_step(allocation: Any, d0: float, d1: float, wanted: float) -> float:
+def share_of_step(allocation: Allocation, d0: float, d1: float, wanted: float) -> float:
     """Return the share (at most 1) of a step (d0, d1) at which the moment along it reaches ``wanted``.
 
     That moment, sum of s clip(f + t s) with s = E^T d, increases with t and has a kink where a rotor

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.autopilot.control.hector_pid import hector_pid
 from sitl_bridge.autopilot.control.lee import lee
-from sitl_bridge.autopilot.control.records import LEE, USER
+from sitl_bridge.autopilot.control.records import LEE, USER, ControllerRecord
 from sitl_bridge.autopilot.control.reference_model import (
     FREE,
     GROUND_TIME,
@@ -17,7 +16,14 @@ from sitl_bridge.autopilot.control.reference_model import (
     ground_relief,
 )
 from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratio
-from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
+from sitl_bridge.autopilot.records import (
+    LEVEL_ATTITUDE,
+    LEVEL_RATES,
+    TRAJECTORY,
+    Estimate,
+    Setpoint,
+    WrenchRecord,
+)
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import heading
 
@@ -30,7 +36,9 @@ ALOFT_SPEED = 0.2
 
 
 @compiled
-def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+def control(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
+) -> None:
     """Compute thrust and moment from estimate and setpoint.
 
     At OFF and IDLE the integrators are reset and the wrench is zero.  At the attitude and rate levels the
@@ -87,7 +95,7 @@ def control(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: An
 
 
 @compiled
-def _disturbance(controller: Any, estimate: Any, dt: float) -> float:
+def _disturbance(controller: ControllerRecord, estimate: Estimate, dt: float) -> float:
     """Return measured less expected specific force along the thrust axis, m/s^2, after one step."""
     q, a = estimate.attitude, estimate.acceleration
     up_n = -2.0 * (q[1] * q[3] + q[0] * q[2])
@@ -100,7 +108,9 @@ def _disturbance(controller: Any, estimate: Any, dt: float) -> float:
 
 
 @compiled
-def compensate_disturbance(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+def compensate_disturbance(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
+) -> None:
     """Take the quick part of a disturbance by the air from the thrust of a control law, in flight.
 
     The measured specific force along the thrust axis, less that of the commanded thrust, is the disturbance:
@@ -138,7 +148,9 @@ def compensate_disturbance(controller: Any, estimate: Any, setpoint: Any, dt: fl
 
 
 @compiled
-def compensate_rotor_lag(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
+def compensate_rotor_lag(
+    controller: ControllerRecord, estimate: Estimate, dt: float, wrench: WrenchRecord
+) -> None:
     """Compensate the rotor lag in the moment, towards the lag that the control laws assume.
 
     Derivative D: rotors with a lag T turn the vehicle by (T s + 1) dOmega/dt = M/J; with (1 + D) M - D J
@@ -169,7 +181,7 @@ def compensate_rotor_lag(controller: Any, estimate: Any, dt: float, wrench: Any)
 
 
 @compiled
-def reset_controller(controller: Any, wrench: Any) -> None:
+def reset_controller(controller: ControllerRecord, wrench: WrenchRecord) -> None:
     """Reset the integrators and set the wrench to zero."""
     wrench.thrust = 0.0
     controller.yaw_moment = 0.0
@@ -183,7 +195,7 @@ def reset_controller(controller: Any, wrench: Any) -> None:
 
 
 @compiled
-def copy_attitude_setpoint(controller: Any, setpoint: Any, wrench: Any) -> None:
+def copy_attitude_setpoint(controller: ControllerRecord, setpoint: Setpoint, wrench: WrenchRecord) -> None:
     """Copy attitude or rates and the thrust (share of full thrust) from the setpoint."""
     share = min(max(setpoint.thrust, 0.0), 1.0) if math.isfinite(setpoint.thrust) else 0.0
     wrench.thrust = share * controller.thrust_max

@@ -7,8 +7,8 @@ P gives angular rates, rate PI(D) the moments.  The axes are decoupled, as in th
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from sitl_bridge.autopilot.control.records import ControllerRecord
 from sitl_bridge.autopilot.control.reference_model import (
     FREE,
     MIN_FLIGHT_THRUST,
@@ -19,7 +19,7 @@ from sitl_bridge.autopilot.control.reference_model import (
     relax_on_ground,
     tilting_lift,
 )
-from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
+from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY, Estimate, Setpoint, WrenchRecord
 from sitl_bridge.base.kernels.compiled import compiled
 
 MIN_TILT_COSINE = 0.5
@@ -27,7 +27,9 @@ MIN_TILT_COSINE = 0.5
 
 
 @compiled
-def hector_pid(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+def hector_pid(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
+) -> None:
     """Compute thrust and moment of the cascade for one step.
 
     Args:
@@ -45,7 +47,9 @@ def hector_pid(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench:
 
 
 @compiled
-def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+def velocity_loop(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
+) -> None:
     """Position P and velocity PI with feed-forward: write roll and pitch to q_d, thrust to the wrench.
 
     v_c = v_d + K_x (x_d - x), a_c = a_d + D v_d + K_v (v_c - v) + integral; with a_c in axes of the heading,
@@ -86,7 +90,7 @@ def velocity_loop(controller: Any, estimate: Any, setpoint: Any, dt: float, wren
 
 
 @compiled
-def attitude_loop(controller: Any, estimate: Any) -> None:
+def attitude_loop(controller: ControllerRecord, estimate: Estimate) -> None:
     """Attitude P: rates proportional to the remaining tilt and rotation about the thrust axis.
 
     The error q* q_d is split into a tilt and a rotation about body z ("swing-twist"), so that the thrust
@@ -114,7 +118,7 @@ def attitude_loop(controller: Any, estimate: Any) -> None:
 
 
 @compiled
-def rate_loop(controller: Any, estimate: Any, dt: float, wrench: Any) -> None:
+def rate_loop(controller: ControllerRecord, estimate: Estimate, dt: float, wrench: WrenchRecord) -> None:
     """Rate PI, alpha = K_p e + integral, and the moment J alpha + Omega x J Omega.
 
     Both laws share the derivative of the cascade's PID (dispatch.py).  An integrator is held while the

@@ -8,8 +8,8 @@ nonlinear PID control of a quadrotor UAV on SE(3)", ECC 2013.  With k_i = k_I = 
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from sitl_bridge.autopilot.control.records import ControllerRecord
 from sitl_bridge.autopilot.control.reference_model import (
     FREE,
     MIN_FLIGHT_THRUST,
@@ -20,13 +20,15 @@ from sitl_bridge.autopilot.control.reference_model import (
     relax_on_ground,
     tilting_lift,
 )
-from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY
+from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY, Estimate, Setpoint, WrenchRecord
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import write_matrix
 
 
 @compiled
-def lee(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+def lee(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
+) -> None:
     """Compute thrust and moment of the law for one step.
 
     Args:
@@ -45,7 +47,9 @@ def lee(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -
 
 
 @compiled
-def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+def tracking_force(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
+) -> None:
     """Set the force and, from its direction and the heading, the attitude R_d (Lee 2010, eqs 15 and 16).
 
     A = -k_x e_x - k_v e_v - k_i e_i - m g e_3 + m (x_d'' + D x_d'), b_3d = -A/|A|, f = -A . R e_3, with
@@ -84,7 +88,9 @@ def tracking_force(controller: Any, estimate: Any, setpoint: Any, dt: float, wre
 
 
 @compiled
-def attitude_moment(controller: Any, estimate: Any, setpoint: Any, dt: float, wrench: Any) -> None:
+def attitude_moment(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
+) -> None:
     """Moment M = -k_R e_R - k_Omega e_Omega - k_I e_I + Omega x J Omega (Lee 2010, eqs 10, 11 and 16).
 
     e_R = (R_d^T R - R^T R_d)^vee/2, e_Omega = Omega - R^T R_d Omega_d, e_I' = e_Omega + c_2 e_R.  Only the

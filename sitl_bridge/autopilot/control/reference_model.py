@@ -8,9 +8,11 @@ disturbances rather than manoeuvres.  A new reference starts at the vehicle's st
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from sitl_bridge.autopilot.control.records import ControllerRecord
+from sitl_bridge.autopilot.records import Estimate, Setpoint, WrenchRecord
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import wrap_angle
 
 BRAKING_SHARE = 0.6
@@ -43,7 +45,7 @@ POSITION = 2
 
 
 @compiled
-def tilt_limit(setpoint: Any) -> float:
+def tilt_limit(setpoint: Setpoint) -> float:
     """Return the tilt limit of a trajectory in rad."""
     return float(setpoint.max_tilt) if setpoint.max_tilt > 0.0 else DEFAULT_TILT
 
@@ -61,7 +63,9 @@ def planned_speed(distance: float, gain: float, deceleration: float) -> float:
 
 
 @compiled
-def follow_setpoint(controller: Any, estimate: Any, setpoint: Any, fresh: bool, dt: float) -> None:
+def follow_setpoint(
+    controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, fresh: bool, dt: float
+) -> None:
     """Advance x_d, v_d and a_d by one step: the setpoint itself, or the reference model towards it.
 
     The model is of second order, v_d' = k_v (v_s - v_d) + a, v_s = v + k_x (x - x_d), with x, v and a of the
@@ -113,7 +117,7 @@ def follow_setpoint(controller: Any, estimate: Any, setpoint: Any, fresh: bool, 
 
 
 @compiled
-def drag_deceleration(controller: Any, i: int) -> float:
+def drag_deceleration(controller: ControllerRecord, i: int) -> float:
     """Return the rotors' drag at the reference's velocity along NED axis ``i``, in m/s^2.
 
     It is proportional to the rotor speed, which falls with the root of the thrust that the flow adds.
@@ -122,7 +126,7 @@ def drag_deceleration(controller: Any, i: int) -> float:
 
 
 @compiled
-def use_bare_setpoint(controller: Any, estimate: Any, setpoint: Any) -> None:
+def use_bare_setpoint(controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint) -> None:
     """Copy the setpoint, with its position moved close enough to respect the speed limits."""
     velocity = controller.e_i
     for i in range(3):
@@ -141,7 +145,7 @@ def use_bare_setpoint(controller: Any, estimate: Any, setpoint: Any) -> None:
 
 
 @compiled
-def plan_velocity(controller: Any, setpoint: Any, level_limit: float) -> None:
+def plan_velocity(controller: ControllerRecord, setpoint: Setpoint, level_limit: float) -> None:
     """Add the velocity that leads the reference to the setpoint's position to ``e_i``, within limits."""
     velocity, x_d = controller.e_i, controller.x_d
     distance = 0.0
@@ -163,7 +167,7 @@ def plan_velocity(controller: Any, setpoint: Any, level_limit: float) -> None:
 
 
 @compiled
-def limit_speed(setpoint: Any, velocity: Any) -> None:
+def limit_speed(setpoint: Setpoint, velocity: Floats) -> None:
     """Scale a velocity (3,) NED to the setpoint's limits; a limit of zero or less disables it."""
     speed = math.hypot(velocity[0], velocity[1])
     if speed > setpoint.max_horizontal_speed > 0.0:
@@ -176,7 +180,9 @@ def limit_speed(setpoint: Any, velocity: Any) -> None:
 
 
 @compiled
-def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt: float) -> None:
+def advance_yaw(
+    controller: ControllerRecord, heading: float, setpoint: Setpoint, fresh: bool, dt: float
+) -> None:
     """Advance yaw_d towards the setpoint's yaw within the rate limit, or by its yaw rate.
 
     Without yaw and yaw rate, yaw_d holds the current heading.
@@ -196,7 +202,7 @@ def advance_yaw(controller: Any, heading: float, setpoint: Any, fresh: bool, dt:
 
 
 @compiled
-def relax_on_ground(controller: Any, estimate: Any, dt: float) -> None:
+def relax_on_ground(controller: ControllerRecord, estimate: Estimate, dt: float) -> None:
     """Level the vehicle and reduce its thrust while the ground prevents a descent.
 
     Otherwise the tilt against the wind would tip the vehicle over on its feet.  A commanded climb or a fall
@@ -222,13 +228,13 @@ def relax_on_ground(controller: Any, estimate: Any, dt: float) -> None:
 
 
 @compiled
-def ground_relief(controller: Any) -> float:
+def ground_relief(controller: ControllerRecord) -> float:
     """Return the reduction of thrust and moments on the ground, 0 (none) to 1 (all)."""
     return min(max((controller.grounded - GROUND_TIME) / GROUND_RELIEF, 0.0), 1.0)
 
 
 @compiled
-def tilting_lift(controller: Any) -> float:
+def tilting_lift(controller: ControllerRecord) -> float:
     """Return the vertical specific force in m/s^2 from which the tilt follows: a_c without the integral.
 
     The vertical integral corrects errors of the thrust, of battery, mass or air density, that are the same in
@@ -239,7 +245,7 @@ def tilting_lift(controller: Any) -> float:
 
 
 @compiled
-def limit_acceleration(controller: Any, setpoint: Any) -> int:
+def limit_acceleration(controller: ControllerRecord, setpoint: Setpoint) -> int:
     """Limit a_c to the available thrust and tilt: vertical first, then horizontal.
 
     Args:
@@ -270,7 +276,14 @@ def limit_acceleration(controller: Any, setpoint: Any) -> int:
 
 
 @compiled
-def integrate_errors(controller: Any, setpoint: Any, wrench: Any, limits: int, gain: Any, dt: float) -> None:
+def integrate_errors(
+    controller: ControllerRecord,
+    setpoint: Setpoint,
+    wrench: WrenchRecord,
+    limits: int,
+    gain: Floats,
+    dt: float,
+) -> None:
     """Add gain times ``e_i`` to the integral of each axis that is followed, with anti-windup.
 
     Conditional integration: an axis is held if its integral would drive a tilt or thrust limit further into

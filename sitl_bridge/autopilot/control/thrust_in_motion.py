@@ -8,10 +8,12 @@ once over the velocity along and across the rotors' axes.  Wind is not known her
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sitl_bridge.autopilot.control.records import ACROSS_STEPS, ALONG_STEPS, ControllerRecord
+from sitl_bridge.autopilot.records import Estimate
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.performance import hover
@@ -20,32 +22,31 @@ from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
 
-ALONG_STEP, ALONG_STEPS = 1.0, 8
-"""m/s and number of intervals of the velocity along the axes, each way."""
-ACROSS_STEP, ACROSS_STEPS = 2.0, 10
-"""The same of the velocity across them."""
-SHAPE = (2 * ALONG_STEPS + 1, ACROSS_STEPS + 1)
+ALONG_STEP, ACROSS_STEP = 1.0, 2.0
+"""m/s between velocities along the axes and across them."""
 LEAST, MOST = 0.5, 2.0
 """Limits of the ratio: beyond them the rotor speeds of a hover say little."""
 
 
 def thrust_ratios(airframe: Airframe, density: float, gravity: float) -> Floats:
-    """Return thrust in motion over thrust in still air at hover speed, SHAPE: velocities along, across.
+    """Return thrust in motion over thrust in still air at hover speed, over velocities along and across.
+
+    Shape: (2 ALONG_STEPS + 1, ACROSS_STEPS + 1).
 
     Args:
         airframe: the airframe, which can hover.
         density: kg/m^3.
         gravity: m/s^2.
     """
-    ratios = np.ones(SHAPE)
+    ratios = np.ones((2 * ALONG_STEPS + 1, ACROSS_STEPS + 1))
     record = airframe.record
     trim = hover(record, density, gravity)
     if trim is None:
         return ratios
     speeds = [float(speed) for speed in trim.rotor_speed]
     still = sum(thrust_and_torque(record, k, w, 0.0, density)[0] for k, w in enumerate(speeds))
-    for i in range(SHAPE[0]):
-        for j in range(SHAPE[1]):
+    for i in range(ratios.shape[0]):
+        for j in range(ratios.shape[1]):
             along, across = (i - ALONG_STEPS) * ALONG_STEP, j * ACROSS_STEP
             thrust = sum(rotor_loads(record, k, w, along, across, density)[0] for k, w in enumerate(speeds))
             ratios[i, j] = min(max(thrust / still, LEAST), MOST)
@@ -53,7 +54,7 @@ def thrust_ratios(airframe: Airframe, density: float, gravity: float) -> Floats:
 
 
 @compiled
-def thrust_ratio(controller: Any, estimate: Any) -> float:
+def thrust_ratio(controller: ControllerRecord, estimate: Estimate) -> float:
     """Return the ratio of thrust in motion to thrust in still air at the estimated velocity, bilinear.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
@@ -13,9 +12,11 @@ from sitl_bridge.autopilot.estimation.records import (
     STATES,
     TILT,
     VELOCITY,
+    Estimator,
 )
-from sitl_bridge.autopilot.records import BARO_HEIGHT, MAGNETIC_HEADING
+from sitl_bridge.autopilot.records import BARO_HEIGHT, MAGNETIC_HEADING, Measurement
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 
 WINDOW = 1.0
 """Averaging time at rest, s."""
@@ -24,7 +25,7 @@ UNKNOWN_HEADING = math.pi * math.pi / 3.0
 
 
 @compiled
-def is_at_rest(estimator: Any, measurement: Any) -> bool:
+def is_at_rest(estimator: Estimator, measurement: Measurement) -> bool:
     """Return whether an inertial sample fits a vehicle at rest, within noise and biases."""
     f, w, x = measurement.accelerometer, measurement.gyroscope, estimator.nominal
     force = 0.0
@@ -36,7 +37,7 @@ def is_at_rest(estimator: Any, measurement: Any) -> bool:
 
 
 @compiled
-def _add_samples(estimator: Any, measurement: Any) -> None:
+def _add_samples(estimator: Estimator, measurement: Measurement) -> None:
     """Add the samples of this step to the sums; restart the averages if the vehicle moved."""
     if not is_at_rest(estimator, measurement):
         estimator.rest_count = 0
@@ -62,7 +63,7 @@ def _add_samples(estimator: Any, measurement: Any) -> None:
 
 
 @compiled
-def _set_rotation(estimator: Any, r: Any) -> None:
+def _set_rotation(estimator: Estimator, r: Floats) -> None:
     """Set the rotation body to NED (3, 3) from mean specific force and field (TRIAD, gravity first)."""
     f, m = estimator.rest_force, estimator.rest_field
     norm = -1.0 / math.sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2])
@@ -82,7 +83,7 @@ def _set_rotation(estimator: Any, r: Any) -> None:
 
 
 @compiled
-def _set_attitude(q: Any, r: Any) -> None:
+def _set_attitude(q: Floats, r: Floats) -> None:
     """Set a quaternion (4,) from a rotation matrix (Shepperd's method, for the largest component)."""
     trace = r[0, 0] + r[1, 1] + r[2, 2]
     if trace > 0.0:
@@ -106,7 +107,7 @@ def _set_attitude(q: Any, r: Any) -> None:
 
 
 @compiled
-def _set_covariance(estimator: Any, r: Any, jacobian: Any, span: float) -> None:
+def _set_covariance(estimator: Estimator, r: Floats, jacobian: Floats, span: float) -> None:
     """Set the covariance after alignment: attitude errors come from sensor biases and averaged noise.
 
     ``align`` sets the barometer's terms; its drift starts at the alignment.
@@ -155,7 +156,7 @@ def _set_covariance(estimator: Any, r: Any, jacobian: Any, span: float) -> None:
 
 
 @compiled
-def align(estimator: Any, measurement: Any, dt: float) -> None:
+def align(estimator: Estimator, measurement: Measurement, dt: float) -> None:
     """Average the samples; after ``WINDOW`` at rest, set attitude, gyroscope bias and covariance.
 
     Alignment waits for the first samples of a magnetometer or barometer that the vehicle carries.

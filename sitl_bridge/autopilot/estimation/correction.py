@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from sitl_bridge.autopilot.estimation.inertial import rotate
 from sitl_bridge.autopilot.estimation.records import (
     BAROMETER,
@@ -17,6 +19,7 @@ from sitl_bridge.autopilot.estimation.records import (
     STATES,
     TILT,
     VELOCITY,
+    Estimator,
 )
 from sitl_bridge.autopilot.records import (
     FLOW_VELOCITY,
@@ -24,6 +27,7 @@ from sitl_bridge.autopilot.records import (
     GPS_VELOCITY,
     ODOMETRY_POSITION,
     ODOMETRY_VELOCITY,
+    Estimate,
 )
 from sitl_bridge.base.kernels.compiled import compiled
 
@@ -37,7 +41,7 @@ REJECTED, ACCEPTED, RESET = 0, 1, 2
 
 
 @compiled
-def set_term(estimator: Any, index: Any, value: float) -> None:
+def set_term(estimator: Estimator, index: int | np.int64, value: float) -> None:
     """Set the derivative of the current measurement with respect to the error ``index``.
 
     Pass typed integers here and below, not literals: numba would compile a new kernel for each literal.
@@ -49,7 +53,7 @@ def set_term(estimator: Any, index: Any, value: float) -> None:
 
 
 @compiled
-def predict_variance(estimator: Any) -> float:
+def predict_variance(estimator: Estimator) -> float:
     """Return the predicted variance H P H^T of the current measurement; store P H^T in ``gain``.
 
     For a delayed measurement, P is reduced by the accelerometer's white noise accumulated since the
@@ -89,7 +93,7 @@ def predict_variance(estimator: Any) -> float:
 
 
 @compiled
-def _predict_offset(estimator: Any) -> float:
+def _predict_offset(estimator: Estimator) -> float:
     """Store P H^T of the odometry's offset in ``odometry_gain``; return its share of H P H^T."""
     gain = estimator.odometry_gain
     cross, own = estimator.odometry_cross, estimator.odometry_covariance
@@ -109,7 +113,7 @@ def _predict_offset(estimator: Any) -> float:
 
 
 @compiled
-def _fuse_offset(estimator: Any, step: float, scale: float) -> None:
+def _fuse_offset(estimator: Estimator, step: float, scale: float) -> None:
     """Update the odometry's offset and its covariance; ``gain`` is scaled already."""
     gain, first = estimator.gain, estimator.odometry_gain
     for e in range(3):
@@ -124,7 +128,7 @@ def _fuse_offset(estimator: Any, step: float, scale: float) -> None:
 
 
 @compiled
-def fuse(estimator: Any, residual: float, variance: float, coupled: Any, coupling: float) -> None:
+def fuse(estimator: Estimator, residual: float, variance: float, coupled: Any, coupling: float) -> None:
     """Update ``correction`` and the covariance with the current measurement.
 
     Args:
@@ -156,7 +160,7 @@ def fuse(estimator: Any, residual: float, variance: float, coupled: Any, couplin
 
 
 @compiled
-def inject_correction(estimator: Any) -> None:
+def inject_correction(estimator: Estimator) -> None:
     """Add the pending corrections to the nominal state and to the sums that correct past states."""
     c = estimator.correction
     rotate(estimator.attitude, c[TILT], c[TILT + 1], c[TILT + 2], -1.0)
@@ -176,7 +180,7 @@ def inject_correction(estimator: Any) -> None:
 
 
 @compiled
-def check_innovation(estimator: Any, estimate: Any, source: int) -> int:
+def check_innovation(estimator: Estimator, estimate: Estimate, source: int) -> int:
     """Test ``residual`` against the gate and ``innovation_variance`` on each axis; update the counters.
 
     Returns:
@@ -213,7 +217,7 @@ def check_innovation(estimator: Any, estimate: Any, source: int) -> int:
 
 
 @compiled
-def reset_variance(estimator: Any, index: Any, variance: float) -> None:
+def reset_variance(estimator: Estimator, index: int | np.int64, variance: float) -> None:
     """Remove an error's correlations with all other errors and set its variance."""
     p = estimator.covariance
     for j in range(STATES):
@@ -225,7 +229,7 @@ def reset_variance(estimator: Any, index: Any, variance: float) -> None:
 
 
 @compiled
-def release_origin(estimator: Any) -> None:
+def release_origin(estimator: Estimator) -> None:
     """Make the position of the local frame unknown: everything measured from its origin shifts together."""
     p = estimator.covariance
     p[POSITION, POSITION] += UNKNOWN_POSITION

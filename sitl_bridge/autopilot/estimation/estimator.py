@@ -9,7 +9,6 @@ arXiv 1711.02508.)
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from sitl_bridge.autopilot.estimation.records import (
     GROUND,
     GYROSCOPE,
     TILT,
+    Estimator,
 )
 from sitl_bridge.autopilot.estimation.records import POSITION as POSITION_ERROR
 from sitl_bridge.autopilot.estimation.records import VELOCITY as VELOCITY_ERROR
@@ -61,6 +61,8 @@ from sitl_bridge.autopilot.records import (
     RANGE_HEIGHT,
     SOURCES,
     VELOCITY,
+    Estimate,
+    Measurement,
 )
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import to_ned
@@ -105,7 +107,9 @@ MAX_HEIGHT_VARIANCE = 25.0
 
 
 @compiled
-def _is_stuck(estimator: Any, source: Any, a: float, b: float, c: float, timeout: float) -> bool:
+def _is_stuck(
+    estimator: Estimator, source: int | np.int64, a: float, b: float, c: float, timeout: float
+) -> bool:
     """Return whether a noisy sensor has repeated the same reading for longer than ``timeout`` (s)."""
     last_reading = estimator.last_reading[source]
     if last_reading[0] != a or last_reading[1] != b or last_reading[2] != c:
@@ -115,7 +119,7 @@ def _is_stuck(estimator: Any, source: Any, a: float, b: float, c: float, timeout
 
 
 @compiled
-def _inertial_is_live(estimator: Any, measurement: Any) -> bool:
+def _inertial_is_live(estimator: Estimator, measurement: Measurement) -> bool:
     """Return whether both inertial sensors deliver new readings."""
     f, w = measurement.accelerometer, measurement.gyroscope
     force_stuck = _is_stuck(estimator, np.int64(SOURCES), f[0], f[1], f[2], STUCK_INERTIAL)
@@ -124,7 +128,7 @@ def _inertial_is_live(estimator: Any, measurement: Any) -> bool:
 
 
 @compiled
-def _sample_age(estimator: Any, measurement: Any, source: int, dt: float) -> float:
+def _sample_age(estimator: Estimator, measurement: Measurement, source: int, dt: float) -> float:
     """Return the age in s of a source's fresh sample; -1 if there is none or the sensor is stuck.
 
     Samples in the primary inertial frame are late by the sensor's latency, rounded up to whole steps.  Range
@@ -161,7 +165,7 @@ def _sample_age(estimator: Any, measurement: Any, source: int, dt: float) -> flo
 
 
 @compiled
-def _fuse_fresh(estimator: Any, estimate: Any, measurement: Any, dt: float) -> None:
+def _fuse_fresh(estimator: Estimator, estimate: Estimate, measurement: Measurement, dt: float) -> None:
     """Fuse the fresh measurements."""
     for source in range(SOURCES):
         if estimator.fitted[source] == 0:
@@ -186,7 +190,7 @@ def _fuse_fresh(estimator: Any, estimate: Any, measurement: Any, dt: float) -> N
 
 
 @compiled
-def _aiding_time(estimator: Any) -> float:
+def _aiding_time(estimator: Estimator) -> float:
     """Return the time of the last fused measurement of horizontal motion, s of ``clock``."""
     fused = estimator.fused_at
     seen = max(fused[ODOMETRY_POSITION], fused[ODOMETRY_VELOCITY])
@@ -194,7 +198,7 @@ def _aiding_time(estimator: Any) -> float:
 
 
 @compiled
-def _fuse_assumptions(estimator: Any) -> None:
+def _fuse_assumptions(estimator: Estimator) -> None:
     """While velocity is not measured, bound the tilt error with assumed measurements.
 
     Before any velocity measurement, a vehicle whose inertial samples are at rest is assumed to stand still.
@@ -224,7 +228,7 @@ def _fuse_assumptions(estimator: Any) -> None:
 
 
 @compiled
-def _validity_bits(estimator: Any) -> int:
+def _validity_bits(estimator: Estimator) -> int:
     """Return the validity bits, from the covariance and the time since the last measurements."""
     p, now, fused = estimator.covariance, estimator.clock, estimator.fused_at
     bits = 0
@@ -257,7 +261,7 @@ def _validity_bits(estimator: Any) -> int:
 
 
 @compiled
-def _write_deviations(estimator: Any, estimate: Any) -> None:
+def _write_deviations(estimator: Estimator, estimate: Estimate) -> None:
     """Write standard deviations (attitude about body axes) and the validity bits."""
     p, q = estimator.covariance, estimator.attitude
     for i in range(3):
@@ -271,7 +275,7 @@ def _write_deviations(estimator: Any, estimate: Any) -> None:
 
 
 @compiled
-def _write_estimate(estimator: Any, estimate: Any) -> None:
+def _write_estimate(estimator: Estimator, estimate: Estimate) -> None:
     """Write the estimate; position and velocity are those of the centre of gravity."""
     x, q, r = estimator.nominal, estimator.attitude, estimator.imu_position
     w = estimate.angular_velocity
@@ -294,7 +298,7 @@ def _write_estimate(estimator: Any, estimate: Any) -> None:
 
 
 @compiled
-def update(measurement: Any, estimator: Any, estimate: Any, dt: float) -> None:
+def update(measurement: Measurement, estimator: Estimator, estimate: Estimate, dt: float) -> None:
     """Advance the estimate by one step.
 
     Args:

@@ -6,7 +6,6 @@ RotorS section 2.3 (eqs 12 to 16) in discrete form; error dynamics after Solà, 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
@@ -17,8 +16,11 @@ from sitl_bridge.autopilot.estimation.records import (
     STATES,
     TILT,
     VELOCITY,
+    Estimator,
 )
+from sitl_bridge.autopilot.records import Measurement
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_ned
 
 COVARIANCE_INTERVAL = 0.02
@@ -34,7 +36,7 @@ MOTION_ERRORS = 9
 
 
 @compiled
-def rotate(q: Any, x: float, y: float, z: float, side: float) -> None:
+def rotate(q: Floats, x: float, y: float, z: float, side: float) -> None:
     """Rotate a quaternion (4,) in place by a rotation vector in rad, in body axes (side 1) or NED (side -1).
 
     q exp(r/2) or exp(r/2) q (Solà, eqs 101 and 214), normalised.
@@ -55,7 +57,7 @@ def rotate(q: Any, x: float, y: float, z: float, side: float) -> None:
 
 
 @compiled
-def integrate(estimator: Any, measurement: Any, dt: float) -> None:
+def integrate(estimator: Estimator, measurement: Measurement, dt: float) -> None:
     """Advance the nominal state by one inertial sample.
 
     Trapezoidal rule over this sample and the previous one: second order, because the simulated unit reports
@@ -107,7 +109,7 @@ def integrate(estimator: Any, measurement: Any, dt: float) -> None:
 
 
 @compiled
-def handle_saturation(estimator: Any, measurement: Any) -> None:
+def handle_saturation(estimator: Estimator, measurement: Measurement) -> None:
     """While the accelerometer is saturated, as in a crash, reset the velocity variance along its axis.
 
     The force beyond the limit is not measured, so the earlier velocity does not predict the later one.
@@ -129,7 +131,7 @@ def handle_saturation(estimator: Any, measurement: Any) -> None:
 
 
 @compiled
-def _add_process_noise(estimator: Any) -> None:
+def _add_process_noise(estimator: Estimator) -> None:
     """Add the process noise of the pending time: white noise and jumps of the inertial unit, bias walks."""
     p = estimator.covariance
     time = estimator.pending_time
@@ -156,7 +158,7 @@ def _add_process_noise(estimator: Any) -> None:
 
 
 @compiled
-def _propagate_offset(estimator: Any) -> None:
+def _propagate_offset(estimator: Estimator) -> None:
     """Propagate the covariance of the odometry's offset with the other errors, as the rows of P in
     ``propagate_covariance``; the offset itself does not move."""
     u, f = estimator.pending_rotation, estimator.pending_force
@@ -178,7 +180,7 @@ def _propagate_offset(estimator: Any) -> None:
 
 
 @compiled
-def propagate_covariance(estimator: Any) -> None:
+def propagate_covariance(estimator: Estimator) -> None:
     """Propagate the covariance to the time of the nominal state: P = F P F^T + Q.
 
     F is a product of four sparse factors, exact to second order in the pending time: half of the position and
@@ -237,7 +239,7 @@ def propagate_covariance(estimator: Any) -> None:
 
 
 @compiled
-def decay_biases(estimator: Any) -> None:
+def decay_biases(estimator: Estimator) -> None:
     """Decay the Gauss-Markov biases over ``slow_time``; add the slope to the ground-height variance."""
     p = estimator.covariance
     x = estimator.nominal
@@ -257,7 +259,7 @@ def decay_biases(estimator: Any) -> None:
 
 
 @compiled
-def store_state(estimator: Any) -> None:
+def store_state(estimator: Estimator) -> None:
     """Store the state in the ring, without the corrections so far; ``recall_state`` adds the later ones."""
     estimator.ring_skip += 1
     if estimator.ring_skip < estimator.stride:
@@ -284,7 +286,7 @@ def store_state(estimator: Any) -> None:
 
 
 @compiled
-def _sum_jumps(estimator: Any, count: int) -> None:
+def _sum_jumps(estimator: Estimator, count: int) -> None:
     """Sum what the jumps of the force in the newest ``count`` entries did to velocity and position."""
     for i in range(3):
         variance = 0.0
@@ -302,7 +304,7 @@ def _sum_jumps(estimator: Any, count: int) -> None:
 
 
 @compiled
-def recall_state(estimator: Any, age: float) -> bool:
+def recall_state(estimator: Estimator, age: float) -> bool:
     """Load the corrected state of ``age`` seconds ago, for a delayed measurement.
 
     Corrections made since then are carried back along the inertial solution.  The present covariance, carried

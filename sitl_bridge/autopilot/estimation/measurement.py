@@ -7,12 +7,13 @@ same flight.  Sending and receiving are in lockstep_client.py and pilot.py.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from sitl_bridge.autopilot.records import MEASUREMENT
+from sitl_bridge.autopilot.records import Measurement
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Record, Singles
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
@@ -30,6 +31,11 @@ from sitl_bridge.link.hil.message_layout import (
     ODOMETRY,
     PAYLOADS,
     SIGNATURE,
+    FlowPayload,
+    GpsPayload,
+    Payloads,
+    SensorPayload,
+    TruthPayload,
     checksum,
 )
 
@@ -52,23 +58,25 @@ BODY_FRAMES = (8, 12)
 LOCAL_FRAMES = (1, 20)
 """MAV_FRAME_LOCAL_NED and MAV_FRAME_LOCAL_FRD."""
 
-ODOMETRY_PAYLOAD = np.dtype(
-    [
-        ("time_usec", "<u8"),
-        ("position", "<f4", 3),
-        ("q", "<f4", 4),
-        ("velocity", "<f4", 3),
-        ("rates", "<f4", 3),
-        ("pose_covariance", "<f4", 21),
-        ("velocity_covariance", "<f4", 21),
-        ("frame_id", "u1"),
-        ("child_frame_id", "u1"),
-        ("reset_counter", "u1"),
-        ("estimator_type", "u1"),
-        ("quality", "i1"),
-    ]
-)
-"""ODOMETRY in wire order."""
+
+class OdometryPayload(Record, align=False):
+    """ODOMETRY in wire order."""
+
+    time_usec: Annotated[int, "<u8"]
+    position: Annotated[Singles, 3]
+    q: Annotated[Singles, 4]
+    velocity: Annotated[Singles, 3]
+    rates: Annotated[Singles, 3]
+    pose_covariance: Annotated[Singles, 21]
+    velocity_covariance: Annotated[Singles, 21]
+    frame_id: Annotated[int, "u1"]
+    child_frame_id: Annotated[int, "u1"]
+    reset_counter: Annotated[int, "u1"]
+    estimator_type: Annotated[int, "u1"]
+    quality: Annotated[int, "i1"]
+
+
+ODOMETRY_PAYLOAD = OdometryPayload.dtype
 
 
 def _payload_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -81,22 +89,23 @@ def _payload_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
 _PAYLOADS = _payload_locations()
 """(5, 2) offset and length of each payload within the scratch record."""
 
-READER = np.dtype(
-    [
-        ("payloads", PAYLOADS),
-        ("measurement", MEASUREMENT),
-        ("last_sample", MEASUREMENT),  # last sample of each sensor before it got stuck
-        ("failure", "i8", FAILURES),  # FAULT_* by sensor
-        # --- the last HIL_STATE_QUATERNION, for the log only
-        ("truth_time", "i8"),  # us, 0 before the first
-        ("truth_position", "f8", 3),  # latitude deg, longitude deg, altitude m
-        ("truth_velocity", "f8", 3),  # m/s NED
-        ("garbage", "i8"),  # number of bytes outside any frame
-        ("odometry", ODOMETRY_PAYLOAD),
-    ],
-    align=True,
-)
-"""Receive state of one vehicle's simulator link."""
+
+class Reader(Record):
+    """Receive state of one vehicle's simulator link."""
+
+    payloads: Payloads
+    measurement: Measurement
+    last_sample: Measurement  # last sample of each sensor before it got stuck
+    failure: Annotated[Ints, FAILURES]  # FAULT_* by sensor
+    # --- the last HIL_STATE_QUATERNION, for the log only
+    truth_time: int  # us, 0 before the first
+    truth_position: Annotated[Floats, 3]  # latitude deg, longitude deg, altitude m
+    truth_velocity: Annotated[Floats, 3]  # m/s NED
+    garbage: int  # number of bytes outside any frame
+    odometry: OdometryPayload
+
+
+READER = Reader.dtype
 
 
 assert READER.fields is not None
@@ -105,7 +114,7 @@ _ODOMETRY = np.array([READER.fields["odometry"][1], ODOMETRY_PAYLOAD.itemsize])
 
 
 @compiled
-def frame_size(data: Any, at: int, end: int) -> int:
+def frame_size(data: Bytes, at: int, end: int) -> int:
     """Return the length in bytes of the frame at ``at``: 0 if it is incomplete, -1 if no frame begins there.
 
     Checksums are verified for the messages that the stack reads; other messages are skipped by their length.
@@ -141,7 +150,7 @@ def frame_size(data: Any, at: int, end: int) -> int:
 
 
 @compiled
-def _copy_payload(data: Any, at: int, raw: Any, place: Any) -> None:
+def _copy_payload(data: Bytes, at: int, raw: Bytes, place: Ints) -> None:
     """Copy the payload of the frame at ``at`` to the scratch record and restore its truncated zeros."""
     length = np.int64(data[at + 1])
     for k in range(place[1]):
@@ -149,9 +158,9 @@ def _copy_payload(data: Any, at: int, raw: Any, place: Any) -> None:
 
 
 @compiled
-def _take_sensors(m: Any, s: Any) -> None:
+def _take_sensors(m: Measurement, s: SensorPayload) -> None:
     """HIL_SENSOR: inertial unit, magnetometer and barometer, of which each may have a sample."""
-    m.time = np.int64(s.time_usec)
+    m.time = s.time_usec
     if s.fields_updated & FIELD_ACCELEROMETER:
         m.imu_fresh = 1
         for axis in range(3):
@@ -167,11 +176,11 @@ def _take_sensors(m: Any, s: Any) -> None:
 
 
 @compiled
-def _take_fix(m: Any, g: Any) -> None:
+def _take_fix(m: Measurement, g: GpsPayload) -> None:
     """HIL_GPS: a fix."""
     m.gps_fresh = 1
     # UTC is a whole number of hours ahead of simulated time, and a fix arrives within seconds.
-    utc = np.int64(g.time_usec)
+    utc: Any = np.int64(g.time_usec)
     m.gps_time = utc - (utc - m.time + HOUR // 2) // HOUR * HOUR
     m.latitude = math.radians(g.lat * 1e-7)
     m.longitude = math.radians(g.lon * 1e-7)
@@ -181,12 +190,12 @@ def _take_fix(m: Any, g: Any) -> None:
     m.gps_velocity[2] = g.vd * 1e-2
     m.eph = g.eph * 1e-2
     m.epv = g.epv * 1e-2
-    m.fix = np.int64(g.fix_type)
-    m.satellites = np.int64(g.satellites_visible)
+    m.fix = g.fix_type
+    m.satellites = g.satellites_visible
 
 
 @compiled
-def _take_flow(m: Any, f: Any) -> None:
+def _take_flow(m: Measurement, f: FlowPayload) -> None:
     """HIL_OPTICAL_FLOW: flow and rotation, integrated over an interval."""
     m.flow_fresh = 1
     m.flow[0] = f.integrated_x
@@ -198,9 +207,9 @@ def _take_flow(m: Any, f: Any) -> None:
 
 
 @compiled
-def _take_truth(reader: Any, q: Any) -> None:
+def _take_truth(reader: Reader, q: TruthPayload) -> None:
     """HIL_STATE_QUATERNION: the truth, for the log only."""
-    reader.truth_time = np.int64(q.time_usec)
+    reader.truth_time = q.time_usec
     reader.truth_position[0] = q.lat * 1e-7
     reader.truth_position[1] = q.lon * 1e-7
     reader.truth_position[2] = q.alt * 1e-3
@@ -209,13 +218,13 @@ def _take_truth(reader: Any, q: Any) -> None:
 
 
 @compiled
-def _take_odometry(m: Any, o: Any) -> None:
+def _take_odometry(m: Measurement, o: OdometryPayload) -> None:
     """ODOMETRY in a level frame with any heading."""
     if o.frame_id not in LOCAL_FRAMES:
         return
     m.odometry_fresh = 1
-    m.odometry_time = np.int64(o.time_usec)
-    m.odometry_resets = np.int64(o.reset_counter)
+    m.odometry_time = o.time_usec
+    m.odometry_resets = o.reset_counter
     for k in range(4):
         m.odometry_attitude[k] = o.q[k]
     diagonal: Any = 0
@@ -228,7 +237,7 @@ def _take_odometry(m: Any, o: Any) -> None:
 
 
 @compiled
-def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
+def read_frame(data: Bytes, at: int, raw: Bytes, reader: Reader) -> int:
     """Decode the verified frame at ``at`` into the reader's measurement; return STEP if the stack is to run.
 
     Only the first instance of a sensor is read.  Frames after the primary inertial frame of a step count for
@@ -271,7 +280,7 @@ def read_frame(data: Any, at: int, raw: Any, reader: Any) -> int:
 
 
 @compiled
-def fail_sensors(reader: Any) -> None:
+def fail_sensors(reader: Reader) -> None:
     """Silence or freeze the sensors with an injected failure; store the last samples of the others.
 
     A failed gyroscope or accelerometer silences the whole inertial unit, as in PX4.
@@ -320,7 +329,7 @@ def fail_sensors(reader: Any) -> None:
 
 
 @compiled
-def clear_fresh(m: Any) -> None:
+def clear_fresh(m: Measurement) -> None:
     """Clear the fresh flags after the measurements were used."""
     m.imu_fresh = 0
     m.magnetometer_fresh = 0

@@ -23,10 +23,17 @@ from sitl_bridge.autopilot.estimation.correction import (
     set_term,
 )
 from sitl_bridge.autopilot.estimation.inertial import UNKNOWN_VELOCITY, recall_state
-from sitl_bridge.autopilot.estimation.records import OFFSET, POSITION, STATES, TILT, VELOCITY
-from sitl_bridge.autopilot.estimation.sensor_models import lever_arm, position_terms, velocity_terms
-from sitl_bridge.autopilot.records import GPS_POSITION, ODOMETRY_POSITION, ODOMETRY_VELOCITY
+from sitl_bridge.autopilot.estimation.records import OFFSET, POSITION, STATES, TILT, VELOCITY, Estimator
+from sitl_bridge.autopilot.estimation.sensor_models import LeverArm, lever_arm, position_terms, velocity_terms
+from sitl_bridge.autopilot.records import (
+    GPS_POSITION,
+    ODOMETRY_POSITION,
+    ODOMETRY_VELOCITY,
+    Estimate,
+    Measurement,
+)
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import heading, to_ned
 
 HORIZONTAL, VERTICAL, SPEED = 1, 2, 4
@@ -42,7 +49,7 @@ def _finite(values: Any) -> bool:
 
 
 @compiled
-def _begin_path(estimator: Any, variance: Any, lever: Any) -> None:
+def _begin_path(estimator: Estimator, variance: Floats, lever: LeverArm) -> None:
     """Put the offset to where the estimate has the vehicle: a copy of the position's error, and the noise.
 
     Args:
@@ -70,7 +77,7 @@ def _begin_path(estimator: Any, variance: Any, lever: Any) -> None:
 
 
 @compiled
-def _extend_path(estimator: Any, measurement: Any, seconds: float) -> None:
+def _extend_path(estimator: Estimator, measurement: Measurement, seconds: float) -> None:
     """Add the step since the last sample; its errors go into the offset.
 
     A step turned by an error of the heading is off by that error times the step, at right angles.  Drift is a
@@ -102,14 +109,14 @@ def _extend_path(estimator: Any, measurement: Any, seconds: float) -> None:
 
 
 @compiled
-def offset_terms(estimator: Any, axis: int) -> None:
+def offset_terms(estimator: Estimator, axis: int) -> None:
     """Set the terms of the path: the position at the time of the sample, less the offset."""
     position_terms(estimator, axis)
     set_term(estimator, OFFSET + axis, -1.0)
 
 
 @compiled
-def _fuse_position(estimator: Any, estimate: Any, variance: Any, lever: Any) -> None:
+def _fuse_position(estimator: Estimator, estimate: Estimate, variance: Floats, lever: LeverArm) -> None:
     """Fuse the path: position of the sensor less the offset."""
     r, s = estimator.residual, estimator.innovation_variance
     for i in range(3):
@@ -139,7 +146,7 @@ def _fuse_position(estimator: Any, estimate: Any, variance: Any, lever: Any) -> 
 
 
 @compiled
-def _fuse_velocity(estimator: Any, estimate: Any, measurement: Any, age: float) -> None:
+def _fuse_velocity(estimator: Estimator, estimate: Estimate, measurement: Measurement, age: float) -> None:
     """Fuse the velocity of the sensor, a mean over its exposure in the body axes of its end."""
     m = measurement
     if not (_finite(m.odometry_velocity) and _finite(m.odometry_velocity_variance)):
@@ -176,7 +183,7 @@ def _fuse_velocity(estimator: Any, estimate: Any, measurement: Any, age: float) 
 
 
 @compiled
-def fuse_odometry(estimator: Any, estimate: Any, measurement: Any, age: float) -> None:
+def fuse_odometry(estimator: Estimator, estimate: Estimate, measurement: Measurement, age: float) -> None:
     """Fuse position and velocity of an odometry sample that is ``age`` s old, as ``odometry_control`` says.
 
     After a change of the reset counter the path goes on from where the estimate has the vehicle.

@@ -7,7 +7,6 @@ The error indices are those of records.py.  A delayed measurement is compared wi
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -35,12 +34,11 @@ from sitl_bridge.autopilot.estimation.records import (
     STATES,
     TILT,
     VELOCITY,
+    Estimator,
 )
-from sitl_bridge.autopilot.records import (
-    GPS_POSITION,
-    GPS_VELOCITY,
-)
+from sitl_bridge.autopilot.records import GPS_POSITION, GPS_VELOCITY, Estimate, Measurement
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
 from sitl_bridge.core.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
@@ -59,6 +57,8 @@ MIN_FLOW_DISTANCE = 0.03
 """Smallest distance to the ground at which optical flow is used, m."""
 LEVEL_NOISE = 1.0
 """Standard deviation of a flying vehicle's horizontal acceleration, m/s^2: PX4's EKF2_GRAV_NOISE."""
+LeverArm = tuple[float, float, float, float, float, float]
+"""Position, m, and velocity, m/s, NED, of a sensor from the inertial unit."""
 
 
 @compiled
@@ -74,7 +74,7 @@ def _ecef(latitude: float, longitude: float, height: float) -> tuple[float, floa
 
 
 @compiled
-def _set_origin(estimator: Any, latitude: float, longitude: float, altitude: float) -> None:
+def _set_origin(estimator: Estimator, latitude: float, longitude: float, altitude: float) -> None:
     """Set a fix as origin of the local frame, a plane tangent to the ellipsoid."""
     x, y, z = _ecef(latitude, longitude, altitude)
     estimator.origin_ecef[0], estimator.origin_ecef[1], estimator.origin_ecef[2] = x, y, z
@@ -89,7 +89,7 @@ def _set_origin(estimator: Any, latitude: float, longitude: float, altitude: flo
 
 
 @compiled
-def _propagate_drift(estimator: Any) -> None:
+def _propagate_drift(estimator: Estimator) -> None:
     """Propagate the GNSS position drift to this fix (hector eq. 11b)."""
     p = estimator.covariance
     periods = 1.0
@@ -110,7 +110,7 @@ def _propagate_drift(estimator: Any) -> None:
 
 
 @compiled
-def velocity_terms(estimator: Any, axis: int) -> None:
+def velocity_terms(estimator: Estimator, axis: int) -> None:
     """Set the terms d v_past = d v + [f]x tilt + age R d accelerometer bias."""
     f, age = estimator.past_force, estimator.past_age
     ahead, behind = (axis + 1) % 3, (axis + 2) % 3
@@ -126,14 +126,14 @@ def velocity_terms(estimator: Any, axis: int) -> None:
 
 
 @compiled
-def gps_velocity_terms(estimator: Any, axis: int) -> None:
+def gps_velocity_terms(estimator: Estimator, axis: int) -> None:
     """Set the terms of the velocity, and the GNSS error."""
     velocity_terms(estimator, axis)
     set_term(estimator, GPS_SPEED + axis, 1.0)
 
 
 @compiled
-def position_terms(estimator: Any, axis: int) -> None:
+def position_terms(estimator: Estimator, axis: int) -> None:
     """Set the terms d p_past = d p - age d v - [second integral of f]x tilt."""
     f, age = estimator.past_displacement, estimator.past_age
     ahead, behind = (axis + 1) % 3, (axis + 2) % 3
@@ -145,14 +145,14 @@ def position_terms(estimator: Any, axis: int) -> None:
 
 
 @compiled
-def gps_position_terms(estimator: Any, axis: int) -> None:
+def gps_position_terms(estimator: Estimator, axis: int) -> None:
     """Set the terms of the position, and the GNSS drift."""
     position_terms(estimator, axis)
     set_term(estimator, GPS_DRIFT + axis, 1.0)
 
 
 @compiled
-def lever_arm(estimator: Any, position: Any) -> tuple[float, float, float, float, float, float]:
+def lever_arm(estimator: Estimator, position: Floats) -> LeverArm:
     """Return position (m) and velocity (m/s), NED, of a sensor from the inertial unit, at recall time."""
     w, q = estimator.past_rate, estimator.past_attitude
     x, y, z = position[0], position[1], position[2]
@@ -162,7 +162,7 @@ def lever_arm(estimator: Any, position: Any) -> tuple[float, float, float, float
 
 
 @compiled
-def _fix_ned(estimator: Any, measurement: Any) -> tuple[float, float, float]:
+def _fix_ned(estimator: Estimator, measurement: Measurement) -> tuple[float, float, float]:
     """Return a fix in the local frame, m NED."""
     x, y, z = _ecef(measurement.latitude, measurement.longitude, measurement.altitude)
     o, r = estimator.origin_ecef, estimator.ned_to_ecef
@@ -175,7 +175,9 @@ def _fix_ned(estimator: Any, measurement: Any) -> tuple[float, float, float]:
 
 
 @compiled
-def _fuse_gps_velocity(estimator: Any, estimate: Any, measurement: Any, source: int, lever: Any) -> None:
+def _fuse_gps_velocity(
+    estimator: Estimator, estimate: Estimate, measurement: Measurement, source: int, lever: LeverArm
+) -> None:
     """Fuse the velocity of a fix; its white noise drives the position drift, which is corrected too.
 
     A single velocity beyond the gate may be noise, which moves the drift by a period of it: that much of the
@@ -207,7 +209,9 @@ def _fuse_gps_velocity(estimator: Any, estimate: Any, measurement: Any, source: 
 
 
 @compiled
-def _fuse_gps_position(estimator: Any, estimate: Any, measurement: Any, source: int, lever: Any) -> None:
+def _fuse_gps_position(
+    estimator: Estimator, estimate: Estimate, measurement: Measurement, source: int, lever: LeverArm
+) -> None:
     """Fuse the position of a fix; the first sets the origin.  Large reported accuracies scale the noise."""
     x, r, s, c = estimator.nominal, estimator.residual, estimator.innovation_variance, estimator.correction
     if estimator.origin_known == 0:
@@ -238,7 +242,9 @@ def _fuse_gps_position(estimator: Any, estimate: Any, measurement: Any, source: 
 
 
 @compiled
-def fuse_fix(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
+def fuse_fix(
+    estimator: Estimator, estimate: Estimate, measurement: Measurement, source: int, age: float
+) -> None:
     """Fuse velocity and position of a GNSS fix that is ``age`` s old, if it is accurate enough."""
     good = (
         measurement.fix >= REQUIRED_FIX
@@ -259,7 +265,9 @@ def fuse_fix(estimator: Any, estimate: Any, measurement: Any, source: int, age: 
 
 
 @compiled
-def fuse_pressure(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
+def fuse_pressure(
+    estimator: Estimator, estimate: Estimate, measurement: Measurement, source: int, age: float
+) -> None:
     """Fuse the barometric height above the start, from the pressure by the standard atmosphere."""
     if measurement.pressure <= 0.0 or not recall_state(estimator, age):
         return
@@ -304,7 +312,7 @@ def fuse_pressure(estimator: Any, estimate: Any, measurement: Any, source: int, 
 
 
 @compiled
-def magnetic_terms(estimator: Any) -> None:
+def magnetic_terms(estimator: Estimator) -> None:
     """Set the terms of the magnetic-east component over the horizontal field; its prediction is 0.
 
     With north and vertical components h and v, R m rotates by -tilt: the east component is -h tilt_d + v
@@ -323,7 +331,9 @@ def magnetic_terms(estimator: Any) -> None:
 
 
 @compiled
-def fuse_magnetic_field(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
+def fuse_magnetic_field(
+    estimator: Estimator, estimate: Estimate, measurement: Measurement, source: int, age: float
+) -> None:
     """Fuse the heading: the magnetic-east component of the magnetometer reading."""
     if not recall_state(estimator, age):
         return
@@ -352,7 +362,9 @@ def fuse_magnetic_field(estimator: Any, estimate: Any, measurement: Any, source:
 
 
 @compiled
-def fuse_range(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
+def fuse_range(
+    estimator: Estimator, estimate: Estimate, measurement: Measurement, source: int, age: float
+) -> None:
     """Fuse the distance to the ground along body down."""
     if math.isnan(measurement.range) or not recall_state(estimator, age):
         return
@@ -382,7 +394,7 @@ def fuse_range(estimator: Any, estimate: Any, measurement: Any, source: int, age
 
 
 @compiled
-def _tilt_derivatives(estimator: Any, distance: float, arm: Any) -> tuple[float, float]:
+def _tilt_derivatives(estimator: Estimator, distance: float, arm: LeverArm) -> tuple[float, float]:
     """Return the derivative of the distance along body down with respect to tilt about north and east.
 
     Args:
@@ -395,7 +407,7 @@ def _tilt_derivatives(estimator: Any, distance: float, arm: Any) -> tuple[float,
 
 
 @compiled
-def flow_terms(estimator: Any, axis: int, sign: float, distance: float, arm: Any) -> None:
+def flow_terms(estimator: Estimator, axis: int, sign: float, distance: float, arm: LeverArm) -> None:
     """Set the terms of the flow about a body axis: sign times velocity along the axis over distance."""
     column = to_ned(estimator.past_attitude, 1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 0.0)
     v = estimator.past_velocity
@@ -420,7 +432,9 @@ def flow_terms(estimator: Any, axis: int, sign: float, distance: float, arm: Any
 
 
 @compiled
-def fuse_flow(estimator: Any, estimate: Any, measurement: Any, source: int, age: float) -> None:
+def fuse_flow(
+    estimator: Estimator, estimate: Estimate, measurement: Measurement, source: int, age: float
+) -> None:
     """Fuse the velocity over ground from optical flow, a mean over its interval (HIL_OPTICAL_FLOW)."""
     span = measurement.flow_interval
     if measurement.flow_quality <= 0.0 or span <= 0.0 or not recall_state(estimator, age + 0.5 * span):
@@ -451,7 +465,7 @@ def fuse_flow(estimator: Any, estimate: Any, measurement: Any, source: int, age:
 
 
 @compiled
-def fuse_zero_velocity(estimator: Any, variance: float) -> None:
+def fuse_zero_velocity(estimator: Estimator, variance: float) -> None:
     """Fuse a velocity of zero with the given variance."""
     estimator.past_age = 0.0
     for i in range(3):
@@ -461,7 +475,7 @@ def fuse_zero_velocity(estimator: Any, variance: float) -> None:
 
 
 @compiled
-def fuse_level_flight(estimator: Any) -> None:
+def fuse_level_flight(estimator: Estimator) -> None:
     """Fuse a mean horizontal acceleration of zero: the specific force points up (EKF2's gravity fusion).
 
     0 = R (f - b) + tilt x R (f - b) - R d b, horizontal components.

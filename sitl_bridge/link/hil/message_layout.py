@@ -6,11 +6,12 @@ byte for byte.  Field order, CRC extras and units are those of MAVLink's common.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Ints, Record, Singles
 
 HEARTBEAT = 0
 COMMAND_LONG = 76
@@ -43,93 +44,101 @@ FIELD_MAGNETOMETER = 0x1C0
 FIELD_BAROMETER = 0x1A00
 FIELD_AIRSPEED = 0x400
 
-PAYLOADS = np.dtype(
-    [
-        (
-            "sensor",
-            [
-                ("time_usec", "<u8"),
-                ("acc", "<f4", 3),
-                ("gyro", "<f4", 3),
-                ("mag", "<f4", 3),
-                ("abs_pressure", "<f4"),
-                ("diff_pressure", "<f4"),
-                ("pressure_alt", "<f4"),
-                ("temperature", "<f4"),
-                ("fields_updated", "<u4"),
-                ("id", "u1"),
-            ],
-        ),
-        (
-            "gps",
-            [
-                ("time_usec", "<u8"),
-                ("lat", "<i4"),
-                ("lon", "<i4"),
-                ("alt", "<i4"),
-                ("eph", "<u2"),
-                ("epv", "<u2"),
-                ("vel", "<u2"),
-                ("vn", "<i2"),
-                ("ve", "<i2"),
-                ("vd", "<i2"),
-                ("cog", "<u2"),
-                ("fix_type", "u1"),
-                ("satellites_visible", "u1"),
-                ("id", "u1"),
-                ("yaw", "<u2"),
-            ],
-        ),
-        (
-            "truth",
-            [
-                ("time_usec", "<u8"),
-                ("q", "<f4", 4),
-                ("rates", "<f4", 3),
-                ("lat", "<i4"),
-                ("lon", "<i4"),
-                ("alt", "<i4"),
-                ("vel", "<i2", 3),
-                ("ind_airspeed", "<u2"),
-                ("true_airspeed", "<u2"),
-                ("acc", "<i2", 3),
-            ],
-        ),
-        (
-            "distance",
-            [
-                ("time_boot_ms", "<u4"),
-                ("min_distance", "<u2"),
-                ("max_distance", "<u2"),
-                ("current_distance", "<u2"),
-                ("type", "u1"),
-                ("id", "u1"),
-                ("orientation", "u1"),
-                ("covariance", "u1"),
-                ("horizontal_fov", "<f4"),
-                ("vertical_fov", "<f4"),
-                ("quaternion", "<f4", 4),
-                ("signal_quality", "u1"),
-            ],
-        ),
-        (
-            "flow",
-            [
-                ("time_usec", "<u8"),
-                ("integration_time_us", "<u4"),
-                ("integrated_x", "<f4"),
-                ("integrated_y", "<f4"),
-                ("integrated_gyro", "<f4", 3),
-                ("time_delta_distance_us", "<u4"),
-                ("distance", "<f4"),
-                ("temperature", "<i2"),
-                ("sensor_id", "u1"),
-                ("quality", "u1"),
-            ],
-        ),
-    ]
-)
-"""Payloads to send, in wire order: MAVLink sorts by size of the base type; extensions follow as declared."""
+
+class SensorPayload(Record, align=False):
+    """HIL_SENSOR in wire order."""
+
+    time_usec: Annotated[int, "<u8"]
+    acc: Annotated[Singles, 3]
+    gyro: Annotated[Singles, 3]
+    mag: Annotated[Singles, 3]
+    abs_pressure: Annotated[float, "<f4"]
+    diff_pressure: Annotated[float, "<f4"]
+    pressure_alt: Annotated[float, "<f4"]
+    temperature: Annotated[float, "<f4"]
+    fields_updated: Annotated[int, "<u4"]
+    id: Annotated[int, "u1"]
+
+
+class GpsPayload(Record, align=False):
+    """HIL_GPS in wire order."""
+
+    time_usec: Annotated[int, "<u8"]
+    lat: Annotated[int, "<i4"]
+    lon: Annotated[int, "<i4"]
+    alt: Annotated[int, "<i4"]
+    eph: Annotated[int, "<u2"]
+    epv: Annotated[int, "<u2"]
+    vel: Annotated[int, "<u2"]
+    vn: Annotated[int, "<i2"]
+    ve: Annotated[int, "<i2"]
+    vd: Annotated[int, "<i2"]
+    cog: Annotated[int, "<u2"]
+    fix_type: Annotated[int, "u1"]
+    satellites_visible: Annotated[int, "u1"]
+    id: Annotated[int, "u1"]
+    yaw: Annotated[int, "<u2"]
+
+
+class TruthPayload(Record, align=False):
+    """HIL_STATE_QUATERNION in wire order."""
+
+    time_usec: Annotated[int, "<u8"]
+    q: Annotated[Singles, 4]
+    rates: Annotated[Singles, 3]
+    lat: Annotated[int, "<i4"]
+    lon: Annotated[int, "<i4"]
+    alt: Annotated[int, "<i4"]
+    vel: Annotated[Ints, "<i2", 3]
+    ind_airspeed: Annotated[int, "<u2"]
+    true_airspeed: Annotated[int, "<u2"]
+    acc: Annotated[Ints, "<i2", 3]
+
+
+class DistancePayload(Record, align=False):
+    """DISTANCE_SENSOR in wire order."""
+
+    time_boot_ms: Annotated[int, "<u4"]
+    min_distance: Annotated[int, "<u2"]
+    max_distance: Annotated[int, "<u2"]
+    current_distance: Annotated[int, "<u2"]
+    type: Annotated[int, "u1"]
+    id: Annotated[int, "u1"]
+    orientation: Annotated[int, "u1"]
+    covariance: Annotated[int, "u1"]
+    horizontal_fov: Annotated[float, "<f4"]
+    vertical_fov: Annotated[float, "<f4"]
+    quaternion: Annotated[Singles, 4]
+    signal_quality: Annotated[int, "u1"]
+
+
+class FlowPayload(Record, align=False):
+    """HIL_OPTICAL_FLOW in wire order."""
+
+    time_usec: Annotated[int, "<u8"]
+    integration_time_us: Annotated[int, "<u4"]
+    integrated_x: Annotated[float, "<f4"]
+    integrated_y: Annotated[float, "<f4"]
+    integrated_gyro: Annotated[Singles, 3]
+    time_delta_distance_us: Annotated[int, "<u4"]
+    distance: Annotated[float, "<f4"]
+    temperature: Annotated[int, "<i2"]
+    sensor_id: Annotated[int, "u1"]
+    quality: Annotated[int, "u1"]
+
+
+class Payloads(Record, align=False):
+    """Payloads to send, in wire order: MAVLink sorts by size of the base type,
+    with extensions as declared."""
+
+    sensor: SensorPayload
+    gps: GpsPayload
+    truth: TruthPayload
+    distance: DistancePayload
+    flow: FlowPayload
+
+
+PAYLOADS = Payloads.dtype
 
 RECEIVED = np.dtype(
     {
