@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fly over hills by the sticks at a height over the terrain, by a range finder, and land there.
 
-sitl-bridge fly missions/follow_terrain.yaml
+sitl-bridge fly missions/follow_terrain.yaml --px4 ~/PX4-Autopilot
 """
 
 import argparse

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Approach a wall with the sticks, in Position mode, at several speeds: the vehicle stops in front of it.
 
-    sitl-bridge fly missions/stick_approach.py --airframe iris_scanner --world missions/worlds/wall.yaml
-        -- --speeds 1 3 5
+    sitl-bridge fly missions/stick_approach.py --px4 ~/PX4-Autopilot --airframe iris_scanner
+        --world missions/worlds/wall.yaml -- --speeds 1 3 5
 
 The airframe needs a sensor with ``obstacle_distance``.  The wall is to be north of the vehicle.
 """
@@ -51,7 +51,7 @@ async def approach(vehicle: Vehicle, options: argparse.Namespace) -> None:
             "CP_GUIDE_ANG", 0.0
         )  # otherwise it flies along the wall and around it
     except ParamError:
-        vehicle.fail("this flight stack has no collision prevention")
+        vehicle.fail("this flight stack has no collision prevention; fly it with PX4")
     async with position_mode(vehicle, options.height) as sticks:
         for speed in options.speeds:
             await go_to(vehicle, sticks, options.wall - options.run_up - 6.0 * speed)
