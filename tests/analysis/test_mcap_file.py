@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from foxglove import Context
 from mcap.writer import CompressionType, Writer
 from support.full_disk import room
 from support.mcap_checks import complaints
@@ -15,7 +16,7 @@ from support.recorded_climb import Climb
 from test_export import written_log
 
 from sitl_bridge.analysis.export import mcap_file
-from sitl_bridge.analysis.export.mcap_file import write_mcap
+from sitl_bridge.analysis.export.mcap_file import RosChannels, write_mcap
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.run_reader import RecordedRun
 
@@ -112,3 +113,10 @@ def test_a_wrong_record_is_named(tmp_path: Path, library: str, schema: int, comp
         writer.add_message(writer.register_channel("/topic", "cdr", schema), 5, b"one", 5, 1)
         writer.finish()
     assert any(complaint in text for text in complaints(file)), complaints(file)
+
+
+@pytest.mark.parametrize("time", [-1, 2**64])
+def test_a_message_outside_of_simulated_time_is_refused(time: int) -> None:
+    channels = RosChannels(Context())
+    with pytest.raises(UserError, match="the recording is damaged"):
+        channels.log([], [(time, lambda _message, **_: None, b"")])

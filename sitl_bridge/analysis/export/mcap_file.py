@@ -133,9 +133,15 @@ class RosChannels:
         return self._channels[topic]
 
     def log(self, topics: Iterable[RosMessages], others: Iterable[LoggedMessage] = ()) -> None:
-        """Log messages in the order of their times."""
+        """Log messages in the order of their times.
+
+        Raises:
+            UserError: for a message before simulated time began, or too late to be written.
+        """
         series = [self._series(topic) for topic in topics if len(topic.time)]
         for time, log, data in heapq.merge(*series, others, key=lambda message: message[0]):
+            if not 0 <= time <= LAST:
+                raise UserError(f"a message was recorded at {time * 1e-9:g} s: the recording is damaged")
             log(data, log_time=time)
             self.count += 1
 
