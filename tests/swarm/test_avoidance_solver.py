@@ -10,6 +10,7 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.swarm.avoidance.controller_settings import (
     ControllerSettings,
     Weights,
@@ -164,7 +165,7 @@ def test_distances_and_their_gradients(
     np.testing.assert_allclose(normal, slopes, atol=1e-5)
 
 
-def expected(entity: np.void, ahead: float) -> list[float]:
+def expected(entity: Packed, ahead: float) -> list[float]:
     """Position and velocity of an entity."""
     place, course = np.zeros(3), np.zeros(3)
     expected_motion(entity, ahead, place, course)

@@ -10,13 +10,12 @@ none remains
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, STATES
 
@@ -46,7 +45,13 @@ class ObserverNoise:
 
 @compiled
 def _propagate(
-    settings_array: Any, estimate: Any, covariance: Any, u: Any, yaw: float, seconds: float, density: Any
+    settings_array: Records,
+    estimate: Floats,
+    covariance: Floats,
+    u: Floats,
+    yaw: float,
+    seconds: float,
+    density: Floats,
 ) -> None:
     """Predict estimate and covariance over ``seconds``; arguments as of ``observe``."""
     settings = settings_array[0]
@@ -74,16 +79,16 @@ def _propagate(
 
 @compiled
 def observe(
-    settings_array: Any,
-    estimate: Any,
-    covariance: Any,
-    u: Any,
+    settings_array: Records,
+    estimate: Floats,
+    covariance: Floats,
+    u: Floats,
     yaw: float,
     seconds: float,
-    density: Any,
-    measurement: Any,
-    variance: Any,
-    bound: Any,
+    density: Floats,
+    measurement: Floats,
+    variance: Floats,
+    bound: Floats,
 ) -> None:
     """Predict over ``seconds`` and correct with a measured state, one scalar after the other.
 

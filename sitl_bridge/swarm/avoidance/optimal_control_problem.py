@@ -8,30 +8,30 @@ u_0..u_n-1 on a grid; input i acts from t_i to t_i+1.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints, Records
 from sitl_bridge.swarm.avoidance.plan_shift import level_inputs
 from sitl_bridge.swarm.avoidance.prediction_model import predict
-from sitl_bridge.swarm.avoidance.records import VEHICLE
+from sitl_bridge.swarm.avoidance.records import VEHICLE, Settings
 from sitl_bridge.swarm.avoidance.separation import aside, expected_motion, largest_eigenvalue, separation
 
 
 @compiled
 def linearise(
-    settings_array: Any,
-    plan_x: Any,
-    plan_u: Any,
-    yaw: Any,
-    disturbance: Any,
-    x0: Any,
-    covariance: Any,
-    by_state: Any,
-    by_input: Any,
-    deviation: Any,
-    spread: Any,
+    settings_array: Records,
+    plan_x: Floats,
+    plan_u: Floats,
+    yaw: Floats,
+    disturbance: Floats,
+    x0: Floats,
+    covariance: Floats,
+    by_state: Floats,
+    by_input: Floats,
+    deviation: Floats,
+    spread: Floats,
 ) -> None:
     """Derivatives along the plan, deviation from it for unchanged inputs, and growth of the uncertainty.
 
@@ -76,7 +76,7 @@ def linearise(
 
 
 @compiled
-def _congruence(a: Any, s: Any, out: Any, row: Any) -> None:
+def _congruence(a: Floats, s: Floats, out: Floats, row: Floats) -> None:
     """out = A S A^T for (8, 8) matrices; row is (8,) scratch."""
     for i in range(8):
         row[:] = 0.0
@@ -93,7 +93,12 @@ def _congruence(a: Any, s: Any, out: Any, row: Any) -> None:
 
 @compiled
 def collision(
-    settings: Any, threshold: float, distance: float, direction: Any, gradient: Any, hessian: Any
+    settings: Settings,
+    threshold: float,
+    distance: float,
+    direction: Floats,
+    gradient: Floats,
+    hessian: Floats,
 ) -> float:
     """Half of eq. 10 for one entity at one grid point; gradient and Gauss-Newton Hessian are added up.
 
@@ -127,7 +132,7 @@ def collision(
 
 
 @compiled
-def _turn_with_yaw(hessian: Any, yaw: float) -> None:
+def _turn_with_yaw(hessian: Floats, yaw: float) -> None:
     """Turn the north and east of position and velocity in a Hessian (8, 8) by a yaw in rad."""
     cosine, sine = math.cos(yaw), math.sin(yaw)
     for first in (0, 3):  # rows, then columns
@@ -144,18 +149,18 @@ def _turn_with_yaw(hessian: Any, yaw: float) -> None:
 
 @compiled
 def weigh(
-    settings_array: Any,
-    plan_x: Any,
-    plan_u: Any,
-    yaw: Any,
-    disturbance: Any,
-    reference: Any,
-    entities: Any,
-    spread: Any,
-    hessian: Any,
-    gradient: Any,
-    input_gradient: Any,
-    distances: Any,
+    settings_array: Records,
+    plan_x: Floats,
+    plan_u: Floats,
+    yaw: Floats,
+    disturbance: Floats,
+    reference: Floats,
+    entities: Records,
+    spread: Floats,
+    hessian: Floats,
+    gradient: Floats,
+    input_gradient: Floats,
+    distances: Floats,
 ) -> float:
     """Cost of a plan, eqs 8 to 10 and terminal, with gradients and Gauss-Newton Hessians; and distances.
 
@@ -182,7 +187,7 @@ def weigh(
         cost of the plan.
     """
     settings = settings_array[0]
-    n = plan_u.shape[0]
+    n: int = plan_u.shape[0]
     error, x_ref, u_ref = np.empty(8), np.empty(8), np.empty(3)
     normal, direction, place, course = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     cost = 0.0
@@ -237,17 +242,17 @@ def weigh(
 
 @compiled
 def condense(
-    settings_array: Any,
-    by_state: Any,
-    by_input: Any,
-    deviation: Any,
-    state_hessian: Any,
-    state_gradient: Any,
-    input_gradient: Any,
-    condensed: Any,
-    work: Any,
-    hessian: Any,
-    gradient: Any,
+    settings_array: Records,
+    by_state: Floats,
+    by_input: Floats,
+    deviation: Floats,
+    state_hessian: Floats,
+    state_gradient: Floats,
+    input_gradient: Floats,
+    condensed: Floats,
+    work: Floats,
+    hessian: Floats,
+    gradient: Floats,
 ) -> None:
     """Eliminate the states: dx_k = deviation_k + C_k du, and the cost as a function of du alone.
 
@@ -321,18 +326,18 @@ def condense(
 
 @compiled
 def constrain(
-    settings_array: Any,
-    plan_u: Any,
-    deviation: Any,
-    condensed: Any,
-    distances: Any,
-    solution: Any,
+    settings_array: Records,
+    plan_u: Floats,
+    deviation: Floats,
+    condensed: Floats,
+    distances: Floats,
+    solution: Floats,
     margin: float,
     count: int,
-    row_of: Any,
-    rows: Any,
-    lower: Any,
-    upper: Any,
+    row_of: Ints,
+    rows: Floats,
+    lower: Floats,
+    upper: Floats,
 ) -> int:
     """Input limits (eq. 11), and linear distance constraints (eq. 12) of all that comes within ``margin``.
 
@@ -391,7 +396,13 @@ def constrain(
 
 @compiled
 def move(
-    by_state: Any, by_input: Any, deviation: Any, solution: Any, plan_x: Any, plan_u: Any, share: float
+    by_state: Floats,
+    by_input: Floats,
+    deviation: Floats,
+    solution: Floats,
+    plan_x: Floats,
+    plan_u: Floats,
+    share: float,
 ) -> None:
     """Move the plan by ``share`` of the program's solution, states by the linear model.
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.swarm.avoidance.prediction_model import predict
+from sitl_bridge.swarm.avoidance.records import Settings
 
 
 @compiled
 def level_inputs(
-    settings: Any, acceleration: Any, velocity: Any, yaw: float, disturbance: Any, state: Any, u: Any
+    settings: Settings,
+    acceleration: Floats,
+    velocity: Floats,
+    yaw: float,
+    disturbance: Floats,
+    state: Floats,
+    u: Floats,
 ) -> None:
     """Attitude and inputs that give an acceleration: the feed-forward of eqs 8 and 9.
 
@@ -57,7 +64,7 @@ def level_inputs(
 
 
 @compiled
-def follow_yaw(reference: Any, gain: float, limit: float, step: float, course: Any) -> float:
+def follow_yaw(reference: Floats, gain: float, limit: float, step: float, course: Floats) -> float:
     """Yaw along the horizon under the proportional loop of the companion code, and its first rate.
 
     Args:
@@ -83,7 +90,9 @@ def follow_yaw(reference: Any, gain: float, limit: float, step: float, course: A
 
 
 @compiled
-def shift(settings_array: Any, plan_x: Any, plan_u: Any, yaw: Any, disturbance: Any, share: float) -> None:
+def shift(
+    settings_array: Records, plan_x: Floats, plan_u: Floats, yaw: Floats, disturbance: Floats, share: float
+) -> None:
     """Move a plan forward by ``share`` (0..1) of a grid step; its end is continued with the last input.
 
     Args:
@@ -95,7 +104,7 @@ def shift(settings_array: Any, plan_x: Any, plan_u: Any, yaw: Any, disturbance: 
         share: of a grid step.
     """
     settings = settings_array[0]
-    n = plan_u.shape[0]
+    n: int = plan_u.shape[0]
     end, by_state, by_input, work = np.empty(8), np.empty((8, 8)), np.empty((8, 3)), np.empty((6, 8, 9))
     predict(
         settings, plan_x[n], plan_u[n - 1], yaw[n], disturbance, settings.step, settings.substeps,

@@ -6,15 +6,23 @@ Two kernels, shared by controller, observer and closed-loop runs; nothing here k
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.swarm.avoidance.records import Settings
 
 
 @compiled
 def acceleration(
-    velocity: Any, roll: float, pitch: float, yaw: float, thrust: float, drag: float, out: Any, jacobian: Any
+    velocity: Floats,
+    roll: float,
+    pitch: float,
+    yaw: float,
+    thrust: float,
+    drag: float,
+    out: Floats,
+    jacobian: Floats,
 ) -> None:
     """Acceleration by gravity, thrust and rotor drag, and its derivatives.
 
@@ -64,17 +72,17 @@ def acceleration(
 
 @compiled
 def predict(
-    settings: Any,
-    x: Any,
-    u: Any,
+    settings: Settings,
+    x: Floats,
+    u: Floats,
     yaw: float,
-    disturbance: Any,
+    disturbance: Floats,
     seconds: float,
     steps: int,
-    after: Any,
-    by_state: Any,
-    by_input: Any,
-    work: Any,
+    after: Floats,
+    by_state: Floats,
+    by_input: Floats,
+    work: Floats,
 ) -> None:
     """State after ``seconds`` under a held input, and its derivatives: classical Runge-Kutta of order 4.
 

@@ -5,7 +5,9 @@ World NED, body FRD, SI units, radians.  Thrust is specific: N per kg of the veh
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated
+
+from sitl_bridge.base.kernels.record import Floats, Record
 
 STATES = 8
 """Position (3), velocity (3), roll, pitch.  Yaw is a known course along the horizon: by eq. 4c it follows its
@@ -25,43 +27,46 @@ SPHERE = 1
 CYLINDER = 2
 BOX = 3
 
-SETTINGS = np.dtype(
-    [
-        ("gain", "f8", 2),  # 1, K_phi and K_theta of eq. 4
-        ("time_constant", "f8", 2),  # s, tau_phi and tau_theta of eq. 4
-        ("drag", "f8"),  # s/m, lumped drag coefficient of eq. 2
-        ("step", "f8"),  # s between grid points
-        ("substeps", "i8"),  # integration steps between grid points
-        ("state_weight", "f8", STATES),  # diagonal of Q_x, eq. 8
-        ("input_weight", "f8", INPUTS),  # diagonal of R_u, eq. 9
-        ("terminal", "f8", (STATES, STATES)),  # at yaw 0
-        ("input_min", "f8", INPUTS),
-        ("input_max", "f8", INPUTS),
-        ("collision_weight", "f8"),  # Q_c of eq. 10
-        ("smoothness", "f8"),  # 1/m, kappa of eq. 10
-        ("side", "f8"),  # m by which encounters lead to the right in the collision cost
-        ("spread", "f8"),  # standard deviations by which distances are widened, eq. 15
-    ],
-    align=True,
-)
 
-ENTITY = np.dtype(
-    [
-        ("kind", "i8"),
-        ("position", "f8", 3),  # m NED: of the vehicle when it spoke; centre of an obstacle
-        ("velocity", "f8", 3),  # m/s NED
-        ("size", "f8", 3),  # m: sphere radius; cylinder radius and half height; box half edges
-        ("age", "f8"),  # s between the vehicle's time stamp and now: delta of eq. 13
-        ("position_variance", "f8", 3),  # m^2
-        ("velocity_variance", "f8", 3),  # m^2/s^2
-        ("acceleration", "f8"),  # m/s^2, standard deviation of what it may do unheard
-        ("silence", "f8"),  # s from now for which nothing is expected to be heard of it
-        ("minimum", "f8"),  # m, r_min of eq. 12
-        ("threshold", "f8"),  # m, r_th of eq. 10
-        ("points", "i8"),  # of its broadcast plan; below 2 its velocity is extrapolated (eq. 13)
-        ("step", "f8"),  # s between them
-        ("plan", "f8", (PLAN_POINTS, 3)),  # m NED, the first at the vehicle's time stamp
-    ],
-    align=True,
-)
-"""Something to keep away from: another vehicle, or an obstacle."""
+class Settings(Record):
+    """What the controller optimises."""
+
+    gain: Annotated[Floats, 2]  # 1, K_phi and K_theta of eq. 4
+    time_constant: Annotated[Floats, 2]  # s, tau_phi and tau_theta of eq. 4
+    drag: float  # s/m, lumped drag coefficient of eq. 2
+    step: float  # s between grid points
+    substeps: int  # integration steps between grid points
+    state_weight: Annotated[Floats, STATES]  # diagonal of Q_x, eq. 8
+    input_weight: Annotated[Floats, INPUTS]  # diagonal of R_u, eq. 9
+    terminal: Annotated[Floats, STATES, STATES]  # at yaw 0
+    input_min: Annotated[Floats, INPUTS]
+    input_max: Annotated[Floats, INPUTS]
+    collision_weight: float  # Q_c of eq. 10
+    smoothness: float  # 1/m, kappa of eq. 10
+    side: float  # m by which encounters lead to the right in the collision cost
+    spread: float  # standard deviations by which distances are widened, eq. 15
+
+
+SETTINGS = Settings.dtype
+
+
+class Entity(Record):
+    """Something to keep away from: another vehicle, or an obstacle."""
+
+    kind: int
+    position: Annotated[Floats, 3]  # m NED: of the vehicle when it spoke; centre of an obstacle
+    velocity: Annotated[Floats, 3]  # m/s NED
+    size: Annotated[Floats, 3]  # m: sphere radius; cylinder radius and half height; box half edges
+    age: float  # s between the vehicle's time stamp and now: delta of eq. 13
+    position_variance: Annotated[Floats, 3]  # m^2
+    velocity_variance: Annotated[Floats, 3]  # m^2/s^2
+    acceleration: float  # m/s^2, standard deviation of what it may do unheard
+    silence: float  # s from now for which nothing is expected to be heard of it
+    minimum: float  # m, r_min of eq. 12
+    threshold: float  # m, r_th of eq. 10
+    points: int  # of its broadcast plan; below 2 its velocity is extrapolated (eq. 13)
+    step: float  # s between them
+    plan: Annotated[Floats, PLAN_POINTS, 3]  # m NED, the first at the vehicle's time stamp
+
+
+ENTITY = Entity.dtype

@@ -7,29 +7,29 @@ yaw rate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
-from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats
 
 REFERENCE_WIDTH = 11
 
 
 @compiled
 def sample_legs(
-    points: Any,
-    directions: Any,
-    lengths: Any,
-    peaks: Any,
-    starts: Any,
+    points: Floats,
+    directions: Floats,
+    lengths: Floats,
+    peaks: Floats,
+    starts: Floats,
     acceleration: float,
-    seconds: Any,
-    out: Any,
+    seconds: Floats,
+    out: Floats,
 ) -> None:
     """Position, velocity and acceleration on legs with trapezoidal speed; out (k, 11) at seconds (k,)."""
     legs = lengths.shape[0]

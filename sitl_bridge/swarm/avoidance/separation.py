@@ -8,10 +8,10 @@ linear constraint keeps the distance.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, SPHERE, VEHICLE
+from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, SPHERE, VEHICLE, Entity
 
 VERTICAL_SHARE = 0.3
 """Of a direction's vertical part when giving way: sideways is preferred.  Nothing decides who climbs and who
@@ -19,7 +19,7 @@ descends, so vehicles that meet at one height would all choose the same; and dow
 
 
 @compiled
-def expected_motion(entity: Any, ahead: float, place: Any, course: Any) -> None:
+def expected_motion(entity: Entity, ahead: float, place: Floats, course: Floats) -> None:
     """Position and velocity of an entity ``ahead`` s from now.
 
     A plan is interpolated linearly; behind its end the vehicle keeps the velocity of its last step.
@@ -47,7 +47,7 @@ def expected_motion(entity: Any, ahead: float, place: Any, course: Any) -> None:
 
 
 @compiled
-def separation(entity: Any, place: Any, position: Any, normal: Any) -> float:
+def separation(entity: Entity, place: Floats, position: Floats, normal: Floats) -> float:
     """Distance from an entity at a place, negative inside an obstacle.
 
     Args:
@@ -108,14 +108,14 @@ def separation(entity: Any, place: Any, position: Any, normal: Any) -> float:
 
 @compiled
 def aside(
-    entity: Any,
-    course: Any,
-    velocity: Any,
+    entity: Entity,
+    course: Floats,
+    velocity: Floats,
     distance: float,
-    normal: Any,
+    normal: Floats,
     minimum: float,
     lead: float,
-    direction: Any,
+    direction: Floats,
 ) -> float:
     """Direction in which to give way, and how far apart the two are along it.
 
@@ -163,7 +163,7 @@ def aside(
 
 
 @compiled
-def largest_eigenvalue(m: Any) -> float:
+def largest_eigenvalue(m: Floats) -> float:
     """Largest eigenvalue of a symmetric (3, 3) matrix, in closed form (Smith 1961, Comm. ACM 4(4))."""
     off = m[0, 1] ** 2 + m[0, 2] ** 2 + m[1, 2] ** 2
     mean = (m[0, 0] + m[1, 1] + m[2, 2]) / 3.0

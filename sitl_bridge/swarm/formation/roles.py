@@ -10,42 +10,48 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats, Index
+from sitl_bridge.base.arrays import Index
+from sitl_bridge.base.kernels.record import Floats, Record
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory
 from sitl_bridge.swarm.interface import Setpoints
 
-REFERENCE = np.dtype(
-    [
-        ("stamp", "i8"),  # us, time of validity
-        ("position", "f8", 3),  # m NED, of the formation's centre
-        ("velocity", "f8", 3),  # m/s
-        ("acceleration", "f8", 3),  # m/s^2
-        ("heading", "f8"),  # rad, of the formation's frame
-        ("turn_rate", "f8"),  # rad/s
-    ],
-    align=True,
-)
-"""Motion of the formation's centre."""
 
-BEACON = np.dtype(
-    [
-        ("stamp", "i8"),  # us, time of sending; 0: nothing received yet
-        ("position", "f8", 3),  # m NED, the sender's own
-        ("velocity", "f8", 3),  # m/s
-        ("claim", "i8"),  # of the sender's leader; the highest one leads
-        ("leader", "i8"),  # vehicle number of that leader
-        ("epoch", "i8"),  # newest move known to the sender
-        ("start", "i8"),  # us, start of the formation; 0: not known yet
-        ("reference", REFERENCE),  # newest reference known to the sender, passed on
-    ],
-    align=True,
-)
-"""The message of a vehicle of a formation.  It refers to moves by number, because all vehicles have the
-plan."""
+class Reference(Record):
+    """Motion of the formation's centre."""
+
+    stamp: int  # us, time of validity
+    position: Annotated[Floats, 3]  # m NED, of the formation's centre
+    velocity: Annotated[Floats, 3]  # m/s
+    acceleration: Annotated[Floats, 3]  # m/s^2
+    heading: float  # rad, of the formation's frame
+    turn_rate: float  # rad/s
+
+
+REFERENCE = Reference.dtype
+
+
+class Beacon(Record):
+    """The message of a vehicle of a formation.
+
+    It refers to moves by number, because all vehicles have the plan.
+    """
+
+    stamp: int  # us, time of sending; 0: nothing received yet
+    position: Annotated[Floats, 3]  # m NED, the sender's own
+    velocity: Annotated[Floats, 3]  # m/s
+    claim: int  # of the sender's leader; the highest one leads
+    leader: int  # vehicle number of that leader
+    epoch: int  # newest move known to the sender
+    start: int  # us, start of the formation; 0: not known yet
+    reference: Reference  # newest reference known to the sender, passed on
+
+
+BEACON = Beacon.dtype
 
 
 ACCELERATION_HORIZON = 0.3
