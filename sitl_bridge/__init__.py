@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sitl_bridge.api.link_server import serve
     from sitl_bridge.api.physics import Simulation
     from sitl_bridge.api.sitl import Sitl
-    from sitl_bridge.api.stacks import Message
     from sitl_bridge.api.truth_table import Recording, TruthTable
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.autopilot.control.user_controller import Controller, VehicleModel, Wrench
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from sitl_bridge.core.sensors.custom import CustomSensor, Truth
     from sitl_bridge.core.world.custom_wind import WindField
     from sitl_bridge.lab import environments as learning
+    from sitl_bridge.session.stacks import Message
 
 __all__ = [
     "Airframe",
@@ -62,7 +62,7 @@ _HOMES = {
     "Controller": "autopilot.control.user_controller",
     "CustomSensor": "core.sensors.custom",
     "FlightResult": "api.flights",
-    "Message": "api.stacks",
+    "Message": "session.stacks",
     "Proximity": "core.dynamics.proximity",
     "Recording": "api.truth_table",
     "RotorLaw": "core.dynamics.custom_rotor",

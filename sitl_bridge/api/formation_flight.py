@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.api.in_process import InProcessStacks
-from sitl_bridge.api.stacks import Target
 from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.arrays import Floats
@@ -21,6 +20,7 @@ from sitl_bridge.core.simulation.events import OnEvent, Timeline, actions, ignor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.session.scenario import LoadedScenario
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings
+from sitl_bridge.session.stacks import Target
 from sitl_bridge.swarm.formation.events import EventQueue
 from sitl_bridge.swarm.formation.formation import true_slot_errors
 from sitl_bridge.swarm.formation.patterns import closest_pair

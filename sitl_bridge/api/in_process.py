@@ -26,7 +26,7 @@ from sitl_bridge.analysis.evaluation.run_record import (
 from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_json
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.evaluation.verdict import conclude
-from sitl_bridge.api.stacks import READY_LIMIT, ROUND, Flown, Message, MissionProgress, Stacks
+from sitl_bridge.api.stacks import Flown, Stacks
 from sitl_bridge.api.truth_table import Recording, TruthTable
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import (
@@ -40,7 +40,6 @@ from sitl_bridge.autopilot.commander_data import (
     OffboardTarget,
 )
 from sitl_bridge.autopilot.control.gains import ControllerChoice
-from sitl_bridge.autopilot.modes.mission_items import FENCE, MISSION, RALLY, MissionItem
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.error_log import ErrorLog, print_error
@@ -59,12 +58,13 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.world import World
 from sitl_bridge.live.bus.run_source import FleetRun
 from sitl_bridge.plan.plan import Plan
-from sitl_bridge.plan.plan_upload import UploadRow, fence_rows, mission_rows, rally_rows
+from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items
 from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.session.settings import BUILTIN, FlightSettings
+from sitl_bridge.session.stacks import READY_LIMIT, ROUND, Message, MissionProgress
 
 KEPT = 4
 """Fleets that are kept to be reset for the next flight of the same vehicles in the same world."""
@@ -211,12 +211,7 @@ class InProcessStacks(Stacks):
         fleet, start = self._fleet, self.simulation.start
         while any(self.problems(i) for i in range(len(self.names))) or (fleet.time - start) % ROUND:
             if (fleet.time - start) * 1e-6 > READY_LIMIT:
-                told = "; ".join(
-                    f"{self._name(i)}: {', '.join(found)}"
-                    for i in range(len(self.names))
-                    if (found := self.problems(i))
-                )
-                raise UserError(f"not ready to arm within {READY_LIMIT:.0f} s of simulated time: {told}")
+                raise self.not_ready(range(len(self.names)), READY_LIMIT)
             left = -((fleet.time - start) % ROUND - ROUND) // self.simulation.step
             fleet.advance_steps(min(fleet.steps_to_update, left))
         self.ready_at = fleet.time
@@ -329,9 +324,6 @@ class InProcessStacks(Stacks):
     def _commander(self, vehicle: int) -> Commander:
         return self._fleet.pilots[vehicle].commander
 
-    def _name(self, vehicle: int) -> str:
-        return f"vehicle {self.names[vehicle]} ({self.airframes[vehicle].name})"
-
     @property
     def messages(self) -> list[Message]:
         """Status texts so far, oldest first."""
@@ -364,24 +356,24 @@ class InProcessStacks(Stacks):
         """Why a vehicle cannot arm; empty if it can."""
         return self._commander(vehicle).arming_problems
 
-    def command(self, vehicle: int, what: str, number: int, params: Sequence[float]) -> None:
+    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
         """Give a vehicle a MAV_CMD."""
         self.refuse_ended()
         self._steer(vehicle)  # before the switch to a mode that follows it
         self._collect()
         before = len(self._texts)
-        result = self._commander(vehicle).command(number, list(params), self.now)
+        result = self._commander(vehicle).command(number, [*params, *[0.0] * (7 - len(params))], self.now)
         self._collect()
         if result != ACCEPTED:
             told = [text for _, _, level, text in self._texts[before:] if level <= WARNING]
             why = "; ".join(told) or RESULTS.get(result, f"result {result}")
-            raise UserError(f"{self._name(vehicle)} refuses to {what}: {why}")
+            raise UserError(f"{self.title(vehicle)} refuses to {what}: {why}")
 
     def parameter(self, vehicle: int, name: str) -> float:
         """A parameter."""
         parameters = self._fleet.pilots[vehicle].parameters
         if name not in parameters:
-            raise UserError(f"{self._name(vehicle)} has no parameter {name}")
+            raise UserError(f"{self.title(vehicle)} has no parameter {name}")
         return float(parameters.get(name))
 
     def set_parameter(self, vehicle: int, name: str, value: float) -> None:
@@ -391,14 +383,14 @@ class InProcessStacks(Stacks):
     def upload(self, vehicle: int, plan: Plan) -> None:
         """Give a vehicle a plan's fence, rally points and mission."""
         commander = self._commander(vehicle)
-        for name, give, kind, rows in (
-            ("geofence", commander.set_fence, FENCE, fence_rows(plan)),
-            ("rally points", commander.set_rally, RALLY, rally_rows(plan)),
-            ("mission", commander.set_mission, MISSION, mission_rows(plan)),
+        for name, give, items in (
+            ("geofence", commander.set_fence, fence_items(plan)),
+            ("rally points", commander.set_rally, rally_items(plan)),
+            ("mission", commander.set_mission, mission_items(plan)),
         ):
-            fault = give([_item(i, kind, row) for i, row in enumerate(rows)])
+            fault = give(items)
             if fault is not None:
-                raise UserError(f"{self._name(vehicle)} refuses the plan's {name}: {fault.reason}")
+                raise UserError(f"{self.title(vehicle)} refuses the plan's {name}: {fault.reason}")
 
     def mission(self, vehicle: int) -> MissionProgress:
         """How far a vehicle is in its mission."""
@@ -515,23 +507,3 @@ class InProcessStacks(Stacks):
             self._place.close()
         if give_back:
             self._pool.give_back(self._key, self._fleet)
-
-
-def _item(sequence: int, kind: int, row: UploadRow) -> MissionItem:
-    """A row of a plan as the stack takes it."""
-    p1, p2, p3, p4, x, y, z = row.params
-    return MissionItem(
-        seq=sequence,
-        frame=row.frame,
-        command=row.command,
-        current=sequence == 0,
-        autocontinue=row.auto_continue,
-        param1=p1,
-        param2=p2,
-        param3=p3,
-        param4=p4,
-        x=x,
-        y=y,
-        z=0.0 if np.isnan(z) else z,
-        mission_type=kind,
-    )

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sitl_bridge.api.stacks import Message
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.session.stacks import Message
 
 Array: TypeAlias = NDArray[np.float64]
 Range: TypeAlias = tuple[float, float] | None

@@ -11,31 +11,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 
-from sitl_bridge.api.plan_flight import PlanFlight
-from sitl_bridge.api.stacks import Message, Stacks, Target
+from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.statements import Statements
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import Array, VehicleArrays
-from sitl_bridge.base.errors import UserError, did_you_mean
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import TeleportEvent
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.link.px4.vehicle_status import MODE_NUMBERS
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.session.plan_flight import fly_plans
+from sitl_bridge.session.stacks import Message, Target
 
 Which: TypeAlias = int | str | slice | Sequence[int | str] | NDArray[Any]
 """Vehicles: a number or a name; a slice, several of them, or (n,) True and False."""
 
 FORCE = 21196.0
 """Second parameter of ARM_DISARM that skips the checks."""
-CUSTOM = 1.0
-"""MAV_MODE_FLAG_CUSTOM_MODE_ENABLED."""
 WARNING: int = mavlink.MAV_SEVERITY_WARNING
-ARMING = 5.0
-"""s of simulated time in which the motors start after the flight stack has agreed."""
 SETTLED = 0.2
 """m/s of climb below which a take-off counts as finished, once the flight stack holds."""
 SLOW = 0.5
@@ -229,12 +225,10 @@ class Vehicles(VehicleArrays, Statements):
         Raises:
             UserError: with those that are not within ``limit`` s, and their state.
         """
-        end = self.time + limit
-        while waiting := [i for i in self._numbers if not done(i)]:
-            if self.time >= end:
-                told = "; ".join(self._state_of(i) for i in waiting)
-                raise UserError(f"not {what} within {limit:g} s of simulated time: {told}")
-            self._stacks.advance(self._stacks.steps_to_look)
+        waiting = self._stacks.wait(self._numbers, done, limit)
+        if waiting:
+            told = "; ".join(self._state_of(i) for i in waiting)
+            raise UserError(f"not {what} within {limit:g} s of simulated time: {told}")
 
     # ------------------------------------------------------------------ arming, take-off, landing
 
@@ -247,18 +241,12 @@ class Vehicles(VehicleArrays, Statements):
         Raises:
             UserError: with the vehicles that do not become ready, and the reasons.
         """
-        end = self.time + limit
-        while waiting := [i for i in self._numbers if self._stacks.problems(i)]:
-            if self.time >= end:
-                told = "; ".join(f"{self._name(i)}: {', '.join(self._stacks.problems(i))}" for i in waiting)
-                raise UserError(f"not ready to arm within {limit:g} s of simulated time: {told}")
-            self._stacks.advance(self._stacks.steps_to_look)
-        self._command_each("arm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, 1.0)
-        self._wait(lambda i: self._stacks.is_armed(i), ARMING, "armed")
+        self._stacks.arm(self._numbers, limit)
 
     def disarm(self, *, force: bool = False) -> None:
         """Stop the motors; ``force`` does so in the air, too."""
-        self._command_each("disarm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, 0.0, FORCE if force else 0.0)
+        for i in self._numbers:
+            self._stacks.switch_motors(i, on=False, force=FORCE if force else 0.0)
         self._release()
 
     def take_off(self, height: float, *, wait: bool = True, limit: float = 60.0) -> None:
@@ -276,14 +264,12 @@ class Vehicles(VehicleArrays, Statements):
             raise UserError(f"take_off: {height!r} m is not a height to climb to; give a positive number")
         self._require_armed("take off")
         ground = self._core.states["position"][:, 2].copy()
-        for i in self._numbers:
-            self._stacks.set_parameter(i, "MIS_TAKEOFF_ALT", height)
+        self._stacks.take_off(self._numbers, height)
         self._release()
-        self._command_each("take off", mavlink.MAV_CMD_NAV_TAKEOFF, *[UNSET] * 7)
 
         def is_up(i: int) -> bool:
             if not self._stacks.is_armed(i):
-                raise UserError(f"{self._name(i)} disarmed during its take-off{self._last_words(i)}")
+                raise UserError(f"{self._stacks.title(i)} disarmed during its take-off{self._last_words(i)}")
             state = self._core.states[i]
             climbed = ground[i] - state["position"][2] > 0.7 * height
             return bool(climbed and abs(state["velocity"][2]) < SETTLED and self._stacks.mode(i) == "Hold")
@@ -313,7 +299,7 @@ class Vehicles(VehicleArrays, Statements):
 
     def _go_down(self, what: str, command: int, wait: bool, limit: float) -> None:
         flying = Vehicles(self._flight, [i for i in self._numbers if self._stacks.is_armed(i)], False)
-        flying._command_each(what, command, *[0.0] * 3, *[UNSET] * 4)
+        flying._command_each(what, command, [*[0.0] * 3, *[UNSET] * 4])
         flying._release()
         if wait:
             flying._wait(lambda i: not self._stacks.is_armed(i), limit, "on the ground")
@@ -505,7 +491,7 @@ class Vehicles(VehicleArrays, Statements):
         for i in self._numbers:
             self._stacks.sticks[i] = (float(forward), float(right), float(throttle), float(clockwise))
             if self._stacks.mode(i) != mode:
-                self._set_mode(i, "fly by the sticks", mode)
+                self._stacks.set_mode(i, mode, "fly by the sticks")
 
     def _lead(self, what: str, targets: Sequence[Target]) -> None:
         """Follow these targets from now on.
@@ -518,7 +504,7 @@ class Vehicles(VehicleArrays, Statements):
             self._stacks.targets[i] = target
         for i in self._numbers:
             if self._stacks.mode(i) != "Offboard":
-                self._set_mode(i, what, "Offboard")
+                self._stacks.set_mode(i, "Offboard", what)
 
     def _release(self) -> None:
         """Send no more set-points, and let go of the sticks, if there is a remote control."""
@@ -573,31 +559,13 @@ class Vehicles(VehicleArrays, Statements):
             UserError: for a faulty plan, and when a flight stack refuses it, ends it by itself or does not
                 end it in time.
         """
-        place = self._core.world.specification.origin
         loaded = [plan if isinstance(plan, Plan) else load_plan(Path(plan)) for plan in plans]
         if len(loaded) not in (1, len(self)):
             raise UserError(f"fly_plan: one plan or {len(self)} are needed, not {len(loaded)}")
-        flights = [
-            PlanFlight(self._stacks, i, loaded[k % len(loaded)], self._name(i))
-            for k, i in enumerate(self._numbers)
-        ]
-        for flight in flights:
-            flight.check_place((place.latitude, place.longitude))
         self._release()
-        for flight in flights:
-            flight.upload()
-        for vehicle in self:
-            vehicle.arm()
-            vehicle.set_mode("Mission")
-        for flight in flights:
-            flight.begin()
-        end = self.time + limit
-        while not all(flight.landed for flight in flights):
-            if self.time > end:
-                raise UserError(f"the time limit of {limit:g} s of simulated time has passed")
-            self._stacks.advance(self._stacks.steps_to_look)
-            for flight in flights:
-                flight.follow()
+        fly_plans(
+            self._stacks, {i: loaded[k % len(loaded)] for k, i in enumerate(self._numbers)}, limit=limit
+        )
 
     def set_mode(self, name: str) -> None:
         """Switch to a flight mode by PX4's name, such as ``"Hold"``; set-points are no longer sent.
@@ -607,15 +575,7 @@ class Vehicles(VehicleArrays, Statements):
         """
         self._release()
         for i in self._numbers:
-            self._set_mode(i, f"switch to {name}", name)
-
-    def _set_mode(self, i: int, what: str, name: str) -> None:
-        if name not in MODE_NUMBERS:
-            near = did_you_mean(name, MODE_NUMBERS)
-            raise UserError(f"there is no flight mode {name!r}{near}; there are {', '.join(MODE_NUMBERS)}")
-        main, sub = MODE_NUMBERS[name]
-        params = [CUSTOM, float(main), float(sub), *[0.0] * 4]
-        self._stacks.command(i, what, mavlink.MAV_CMD_DO_SET_MODE, params)
+            self._stacks.set_mode(i, name)
 
     def parameter(self, name: str) -> Any:
         """A parameter of the flight stack, by vehicle.
@@ -652,7 +612,7 @@ class Vehicles(VehicleArrays, Statements):
                 raise UserError(f"there is no command {name} in MAVLink's common messages")
         else:
             number = command
-        self._command_each(str(command), number, *params)
+        self._command_each(str(command), number, params)
 
     def send(self, message: Any) -> None:
         """Send a MAVLink message, made with pymavlink's ``dialects.v20.common``; needs ``mavlink=True``."""
@@ -674,18 +634,16 @@ class Vehicles(VehicleArrays, Statements):
 
     # ------------------------------------------------------------------ helpers
 
-    def _command_each(self, what: str, number: int, *params: float) -> None:
-        filled = [*params, *[0.0] * (7 - len(params))]
+    def _command_each(self, what: str, number: int, params: Sequence[float]) -> None:
         for i in self._numbers:
-            self._stacks.command(i, what, number, filled)
+            self._stacks.command(i, what, number, params)
 
     def _require_armed(self, what: str) -> None:
         for i in self._numbers:
             if not self._stacks.is_armed(i):
-                raise UserError(f"{self._name(i)} refuses to {what}: it is not armed; call arm() first")
-
-    def _name(self, i: int) -> str:
-        return f"vehicle {self._stacks.names[i]} ({self._stacks.airframes[i].name})"
+                raise UserError(
+                    f"{self._stacks.title(i)} refuses to {what}: it is not armed; call arm() first"
+                )
 
     def _rows(self, given: ArrayLike, width: int, what: str, same_for_all: bool = True) -> Array:
         """(k, width) finite figures, one row a vehicle.
@@ -700,7 +658,9 @@ class Vehicles(VehicleArrays, Statements):
         rows = np.broadcast_to(rows, (count, width)).copy()
         for i, row in zip(self._numbers, rows, strict=True):
             if not np.isfinite(row).all():
-                raise UserError(f"{what}: the figures for {self._name(i)} are not finite: {row.tolist()}")
+                raise UserError(
+                    f"{what}: the figures for {self._stacks.title(i)} are not finite: {row.tolist()}"
+                )
         return rows
 
     def _state_of(self, i: int) -> str:

@@ -32,7 +32,7 @@ from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_mode_manager import FlightModeManager
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.home_position import HomePosition
-from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
+from sitl_bridge.autopilot.modes.mission_items import MissionFault
 from sitl_bridge.autopilot.modes.payload_control import REGIONS, TRIGGERS
 from sitl_bridge.autopilot.modes.tasks.orbit import LEAST_RADIUS, UNCHANGED, Circle
 from sitl_bridge.autopilot.parameters import Parameters
@@ -42,6 +42,7 @@ from sitl_bridge.autopilot.safety.failsafe import AutoDisarm
 from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.autopilot.safety.plans import Plans
 from sitl_bridge.autopilot.vehicle_part import Vehicle
+from sitl_bridge.plan.plan_upload import MissionItem
 
 CHECK_PERIOD = 100_000
 """us between arming checks (Commander.cpp runs them at 10 Hz)."""

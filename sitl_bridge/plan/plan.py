@@ -1,7 +1,7 @@
 """Plans saved by QGroundControl: their content, and figures computed from it.
 
 The format is that of the QGroundControl developer guide, "Plan File Format".  ``plan_file.py`` reads and
-checks plans, ``session/missions/plan_runner.py`` flies them.
+checks plans, ``session/plan_flight.py`` flies them.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""A plan in the form in which an autopilot takes it: rows of mission, geofence and rally points.
+"""A plan in the form in which an autopilot takes it: items of mission, geofence and rally points.
 
-``session/missions/plan_runner.py`` sends them over MAVSDK, ``api/linked.py`` over the monitor's link;
-``api/in_process.py`` gives them to a built-in stack in the same process.
+``session/linked.py`` sends them over MAVLink, ``api/in_process.py`` gives them to a stack in this process.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan.plan import (
     DO_CHANGE_SPEED,
     DO_JUMP,
@@ -16,13 +19,26 @@ from sitl_bridge.plan.plan import (
     FENCE_INCLUSION_CIRCLE,
     FENCE_INCLUSION_POLYGON,
     GLOBAL,
+    LAND,
     LOITER_TIME,
+    LOITER_UNLIMITED,
+    POSITION_FRAMES,
     RALLY_POINT,
     RELATIVE,
+    RELATIVE_INT,
+    TAKEOFF,
     WAYPOINT,
     Plan,
 )
 from sitl_bridge.plan.plan_file import MAX_LEG
+
+MISSION, FENCE, RALLY = 0, 1, 2
+"""MAV_MISSION_TYPE."""
+
+RELATIVE_FRAMES = frozenset({RELATIVE, RELATIVE_INT})
+LOITER_TO_ALT = 31
+DESTINATIONS = frozenset({WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, LAND, TAKEOFF, LOITER_TO_ALT})
+"""Items with a destination."""
 
 SLOWEST = 1.0
 """m/s from which the time limit of a mission is computed if the plan sets no speed: a fifth of PX4's default
@@ -33,35 +49,88 @@ END_GRACE = 5.0
 several periods of the 1 Hz messages that carry mode and progress."""
 
 
-@dataclass(frozen=True)
-class UploadRow:
-    """One item of MISSION_ITEM_INT.
+@dataclass(frozen=True, slots=True)
+class MissionItem:
+    """An item of a mission, fence or rally points: MISSION_ITEM_INT with its position in degrees.
 
     Attributes:
-        command: MAV_CMD.
+        seq: sequence number, from 0.
         frame: MAV_FRAME.
-        params: seven; 5 to 7 are deg latitude, deg longitude and m in a frame with a position.
-        auto_continue: whether the mission continues by itself.
+        command: MAV_CMD.
+        current: whether it is the first item to fly.
+        autocontinue: whether the mission continues automatically.
+        param1: of the command; also 2 to 4; nan if not set.
+        x: deg latitude in a frame with a position, else param5.
+        y: deg longitude, else param6.
+        z: m altitude in the frame, else param7.
+        mission_type: MAV_MISSION_TYPE.
     """
 
-    command: int
+    seq: int
     frame: int
-    params: tuple[float, ...]
-    auto_continue: bool = True
+    command: int
+    current: bool = False
+    autocontinue: bool = True
+    param1: float = 0.0
+    param2: float = 0.0
+    param3: float = 0.0
+    param4: float = math.nan
+    x: float = 0.0
+    y: float = 0.0
+    z: float = 0.0
+    mission_type: int = MISSION
+
+    @property
+    def is_destination(self) -> bool:
+        """Whether the item has a destination."""
+        return self.command in DESTINATIONS
+
+    def altitude(self, home_altitude: float) -> float:
+        """Return the altitude in m above mean sea level for a home at ``home_altitude``."""
+        return self.z + home_altitude if self.frame in RELATIVE_FRAMES else self.z
+
+    def message(self, address: tuple[int, int]) -> Any:
+        """MISSION_ITEM_INT to a system and component; a position that is not set is sent as 0."""
+        scale = 1e7 if self.frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
+        x, y = (0 if math.isnan(value) else round(value * scale) for value in (self.x, self.y))
+        return mavlink.MAVLink_mission_item_int_message(
+            *address,
+            self.seq,
+            self.frame,
+            self.command,
+            int(self.current),
+            int(self.autocontinue),
+            self.param1,
+            self.param2,
+            self.param3,
+            self.param4,
+            x,
+            y,
+            self.z,
+            self.mission_type,
+        )
 
 
-def mission_rows(plan: Plan) -> list[UploadRow]:
+def _item(
+    seq: int, kind: int, command: int, frame: int, params: Sequence[float], auto_continue: bool = True
+) -> MissionItem:
+    p1, p2, p3, p4, x, y, z = params
+    z = 0.0 if math.isnan(z) else z
+    return MissionItem(seq, frame, command, seq == 0, auto_continue, p1, p2, p3, p4, x, y, z, kind)
+
+
+def mission_items(plan: Plan) -> list[MissionItem]:
     """The mission; jumps refer to sequence numbers."""
-    rows = []
-    for item in plan.items:
+    found = []
+    for seq, item in enumerate(plan.items):
         params: tuple[float, ...] = item.params
         if item.command == DO_JUMP:
             params = (float(plan.sequence_of(int(params[0]))), *params[1:])
-        rows.append(UploadRow(item.command, item.frame, params, item.auto_continue))
-    return rows
+        found.append(_item(seq, MISSION, item.command, item.frame, params, item.auto_continue))
+    return found
 
 
-def fence_rows(plan: Plan) -> list[UploadRow]:
+def fence_items(plan: Plan) -> list[MissionItem]:
     """The geofence: the corners of the polygons, then the circles, as QGroundControl does.
 
     PX4 takes every area after a circle for a circle (navigator/geofence.cpp, ``_updateFence``), and then
@@ -74,12 +143,18 @@ def fence_rows(plan: Plan) -> list[UploadRow]:
     for circle in plan.circles:
         command = FENCE_INCLUSION_CIRCLE if circle.inclusion else FENCE_EXCLUSION_CIRCLE
         rows.append((command, circle.radius, circle.centre))
-    return [UploadRow(command, GLOBAL, (first, 0, 0, 0, *point, 0)) for command, first, point in rows]
+    return [
+        _item(seq, FENCE, command, GLOBAL, (first, 0.0, 0.0, 0.0, *point, 0.0))
+        for seq, (command, first, point) in enumerate(rows)
+    ]
 
 
-def rally_rows(plan: Plan) -> list[UploadRow]:
+def rally_items(plan: Plan) -> list[MissionItem]:
     """The rally points."""
-    return [UploadRow(RALLY_POINT, RELATIVE, (0, 0, 0, 0, *point)) for point in plan.rally_points]
+    return [
+        _item(seq, RALLY, RALLY_POINT, RELATIVE, (0.0, 0.0, 0.0, 0.0, *point))
+        for seq, point in enumerate(plan.rally_points)
+    ]
 
 
 def time_limit(plan: Plan) -> float:

@@ -11,10 +11,12 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.mission_file import takes_turns
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions.environment import FLEET_VARIABLE, PAUSE_VARIABLE, SUCCEEDED
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
+from sitl_bridge.session.running_session import PlanMission
 from sitl_bridge.session.settings import ORDERS, RUN_DIRECTORY, FlightSettings
 from sitl_bridge.session.vehicle_run import VehicleRun
 
@@ -105,7 +107,10 @@ class FleetMissions:
     def start(self) -> None:
         """Start the missions of all vehicles whose flight stack is running."""
         for vehicle in self._vehicles:
-            if not vehicle.lost:
+            plan = vehicle.settings.mission
+            if not vehicle.lost and plan is not None and plan.suffix == ".plan":
+                vehicle.mission = PlanMission(vehicle, self._server, load_plan(plan), vehicle.say)
+            elif not vehicle.lost:
                 vehicle.start_mission({PAUSE_VARIABLE: str(self._pause_flag)}, self._server, self.turn)
         if self._settings.mission is not None:
             if self.common is None:
@@ -158,8 +163,7 @@ class FleetMissions:
         if len(done) == len(missions):
             return True
         for mission in done:
-            if mission.gate is not None:
-                mission.gate.free()
+            mission.free()
         return False
 
     def failure(self) -> str:

@@ -105,6 +105,11 @@ class MissionProcess:
             return f"the mission {how}: {error}"
         return f"the mission {how}{f': {error}' if error else ''}; its last line: {self._last or 'none'}"
 
+    def free(self) -> None:
+        """Let time pass for others, after the end; safe to call twice."""
+        if self.gate is not None:
+            self.gate.free()
+
     def stop(self) -> None:
         """End the mission and all processes that it has started; safe to call twice."""
         for send, limit in ((self._terminate, MISSION_STOP), (self._kill, 2.0)):

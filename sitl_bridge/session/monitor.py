@@ -124,12 +124,14 @@ class Monitor:
         on_message: called in the monitor's thread with each message, e.g. to log it.
         host: address to listen on.
         prompt: whether the stack answers a PING at any time, as the built-in one does.
+        port: to listen on; None for the payload link's.
 
     Attributes:
         messages: texts and events, oldest first.
         failure: the exception that ended the thread; None if it did not fail.
         read_back: parameters to read back as soon as the vehicle is connected; set by the caller.
         acknowledged: last MAV_RESULT of each MAV_CMD that was delivered.
+        prompt: whether the stack answers at any time.
     """
 
     def __init__(
@@ -141,8 +143,9 @@ class Monitor:
         on_message: Callable[[VehicleMessage], None] | None = None,
         host: str = "127.0.0.1",
         prompt: bool = False,
+        port: int | None = None,
     ) -> None:
-        self.port = PAYLOAD_PORT + instance
+        self.port = PAYLOAD_PORT + instance if port is None else port
         self.host = host
         self.system_id = instance + 1
         self.messages: deque[VehicleMessage] = deque(maxlen=10_000)
@@ -176,7 +179,7 @@ class Monitor:
         """Number of the last PING sent."""
         self._pong = 0
         """Number of the last PING that PX4 answered."""
-        self._prompt = self._always_prompt = prompt
+        self._prompt = self.prompt = prompt
         """Whether PX4 answers a PING at once."""
         self._decoder = Decoder()
         self._lock = threading.Lock()
@@ -258,10 +261,29 @@ class Monitor:
         message rates were set, because that thread then waits for simulated time.  If PX4 does not answer, a
         warning is printed, and messages are sent without waiting until it answers again.
         """
+        if messages:
+            self._exchange(messages)
+
+    def post(self, messages: Sequence[Any]) -> None:
+        """Send messages of a companion computer, and wait only for a stack that answers at any time.
+
+        For what PX4 hands to its storage: that needs simulated time, for which PX4 then waits with the link.
+        """
+        if self.prompt:
+            self.deliver(messages)
+        else:
+            self.send_as(self._companion, messages)
+
+    def synchronise(self) -> None:
+        """Read all that a stack which answers a PING at any time has sent until now; nothing with others."""
+        if self.prompt:
+            self._exchange(())
+
+    def _exchange(self, messages: Sequence[Any]) -> None:
         with self._lock:
             if self._peer is None:
                 self._poll()
-            if not messages or self._socket is None or self._peer is None:
+            if self._socket is None or self._peer is None:
                 return
             self._ping += 1
             ping = mavlink.MAVLink_ping_message(0, self._ping, 0, 0)
@@ -277,9 +299,10 @@ class Monitor:
                 self._poll()
             if self._pong < self._ping:
                 self._prompt = False
+                what = messages[0].get_type() if messages else "PING"
                 self._add_message(
                     mavlink.MAV_SEVERITY_WARNING,
-                    f"PX4 has not confirmed {messages[0].get_type()} within {CONFIRMATION:g} s on UDP port"
+                    f"PX4 has not confirmed {what} within {CONFIRMATION:g} s on UDP port"
                     f" {self.port}; until it does, it may read the message later than at its time",
                 )
 
@@ -474,7 +497,7 @@ class Monitor:
         if not unwanted or now - self._asked < 1.0:
             return
         self._asked = now
-        self._prompt = self._always_prompt
+        self._prompt = self.prompt
         wanted = [(number, 1e6 / rate) for number, rate in self._rates.items()]
         for number, interval in [(number, -1.0) for number in sorted(self._unwanted)] + wanted:
             self._send(

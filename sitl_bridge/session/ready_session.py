@@ -16,11 +16,8 @@ from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
 from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.session import TICK, Session
 from sitl_bridge.session.settings import FlightSettings
+from sitl_bridge.session.stacks import READY_LIMIT, ROUND, not_ready
 
-ROUND = 5_000_000
-"""us: a flight is ready at a multiple of this, so that one seed repeats closely."""
-SETTLE_LIMIT = 120.0
-"""s of simulated time to become ready to arm in; an estimator with GPS takes 10 to 30 s."""
 LOOK = 0.5
 """s of wall time between looks at the processes while simulated time passes."""
 
@@ -77,9 +74,10 @@ class ReadySession(Session):
             self._start_limit.release()
             self._confirmed = True
         waiting = [v for v in progress.vehicles if not (v.can_arm and math.isfinite(v.position[0]))]
-        if waiting and progress.server.time > SETTLE_LIMIT:
-            missing = ", ".join(waiting[0].waits_for)
-            raise UserError(f"not ready to arm within {SETTLE_LIMIT:.0f} s of simulated time: {missing}")
+        if waiting and progress.server.time > READY_LIMIT:
+            raise not_ready(
+                {v.settings.name: v.monitor.status().waits_for for v in self.vehicles}, READY_LIMIT
+            )
         return self._confirmed and not waiting
 
     def settle(self) -> None:

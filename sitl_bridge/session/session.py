@@ -36,9 +36,10 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.fleet_missions import FleetMissions, mission_failed
-from sitl_bridge.session.flight_commands import FlightCommands, stack_reports
+from sitl_bridge.session.linked import STEP
 from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
 from sitl_bridge.session.outlets import RunContext, start_outlets
+from sitl_bridge.session.running_session import FlightCommands
 from sitl_bridge.session.settings import ORDERS, AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.vehicle_run import VehicleRun, require_free_udp, sensor_hosts
 
@@ -58,9 +59,6 @@ TICK = 0.05
 COMPILE_LIMIT = 1200.0
 """s of wall time until the built-in stack must have connected; it may have to be compiled first, which took
 523 s on a machine of two processors at load 20."""
-
-STEP = 4000
-"""us between inertial samples, PX4's 250 Hz."""
 
 READY_LIMIT = 30.0
 """s of wall time until PX4 must have connected, which normally takes well under one second."""
@@ -163,7 +161,8 @@ class Session:
         """Refuse ports that are taken."""
         settings = self.settings
         for vehicle, (autopilot, _) in zip(settings.vehicles, self.choices, strict=True):
-            if settings.has_mission:  # else a script of the user's may be listening already
+            # A plan is flown over the monitor's link, and a script of the user's may be listening already.
+            if settings.mission is not None or (vehicle.mission and vehicle.mission.suffix != ".plan"):
                 purpose = "on which the mission receives the vehicle's messages"
                 require_free_udp(vehicle.offboard_port, purpose)
             if settings.external is None:
@@ -244,7 +243,7 @@ class Session:
             self._orders = self.missions.orders = OrdersPipe()
             self._stack.callback(self._orders.close)
         monitored = [vehicle for vehicle in self.vehicles if vehicle.monitored]
-        commands = FlightCommands(monitored)
+        commands = FlightCommands(monitored, self.server)
         self._stack.callback(commands.close)
         shown = RunContext(
             self.server,
@@ -256,7 +255,7 @@ class Session:
             self.server.hosts,
             None if self._orders is None else self._orders.ask,
             commands.ask if monitored else None,
-            lambda: stack_reports(monitored),
+            lambda: [vehicle.report() for vehicle in monitored],
         )
         start_outlets(shown, settings.outlets, lambda outlet: self._stack.callback(outlet.close))
 

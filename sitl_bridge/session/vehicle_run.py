@@ -14,7 +14,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
+from sitl_bridge.live.bus.client_link import StackReport
 from sitl_bridge.perception.mapping.map_building import MapBuilder, seeing_runners
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.perception.sensor_runner import SensorRunner
@@ -44,6 +45,8 @@ from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import BATTERY_PERIOD, Monitor
 from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings
 
+LAST_MESSAGES = 4
+"""Texts of a flight stack in a report."""
 COMPILATION = re.compile("(still )?compil(ing|ed) ")
 """Begins a line of the built-in stack about its compilation (base/kernels/compiled.py)."""
 
@@ -139,6 +142,29 @@ class BatteryFeed:
         """Nothing is written."""
 
 
+class Mission(Protocol):
+    """What flies a vehicle."""
+
+    gate: MissionGate | None
+    """Through which it limits simulated time."""
+
+    def poll(self) -> int | None:
+        """Exit status; None while it flies."""
+        ...
+
+    def reason(self) -> str:
+        """Why it has failed."""
+        ...
+
+    def free(self) -> None:
+        """Let time pass for others, after the end; safe to call twice."""
+        ...
+
+    def stop(self) -> None:
+        """End it; safe to call twice."""
+        ...
+
+
 class VehicleRun:
     """The processes of one vehicle in flight: flight stack, monitor and mission.
 
@@ -170,9 +196,9 @@ class VehicleRun:
         self.lost = ""
         """How its flight stack ended; empty while it runs."""
         self._monitor: Monitor | None = None
-        self.mission: MissionProcess | None = None
+        self.mission: Mission | None = None
         self.flight_stack: ChildProcess | None = None
-        self._say = say
+        self.say = say
         self._log = log
         self._errors = errors
 
@@ -225,13 +251,13 @@ class VehicleRun:
         )
         if process.unchanged:
             lines = ", ".join(process.unchanged)
-            self._say(
+            self.say(
                 f"px4-rc.mavlink of this PX4 has no line for {lines}; it sends more telemetry than needed"
             )
         for module in process.without:
-            self._say(f"this PX4 has no {module}, which {airframe.name} needs (docs/px4-versions.md)")
+            self.say(f"this PX4 has no {module}, which {airframe.name} needs (docs/px4-versions.md)")
         if process.exposed:
-            self._say(f"other machines can reach PX4's MAVLink ports and files: {process.exposed}")
+            self.say(f"other machines can reach PX4's MAVLink ports and files: {process.exposed}")
         self.flight_stack = process
         self.monitor.read_back = process.read_back()
 
@@ -292,7 +318,7 @@ class VehicleRun:
             runner.companion = self.monitor.deliver
 
     def start_mission(self, variables: Mapping[str, str], server: LockstepServer, turn: int) -> None:
-        """Start the vehicle's own mission, if it has one.
+        """Start the vehicle's own script, if it has one.
 
         Args:
             variables: of the environment, in addition.
@@ -300,25 +326,16 @@ class VehicleRun:
             turn: of its gate.
         """
         settings = self.settings
-        if settings.mission is None:
+        if settings.mission is None or settings.mission.suffix == ".plan":
             return
-        if settings.mission.suffix == ".plan":
-            command = [
-                "-m",
-                "sitl_bridge.session.missions.plan_runner",
-                str(settings.mission),
-                "--url",
-                settings.url,
-            ]
-        else:
-            command = [str(settings.mission), *settings.arguments]
+        command = [str(settings.mission), *settings.arguments]
         environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1), **variables}
         built = [h.mapper for h in server.hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
         for builder in built:
             if isinstance(builder, MapBuilder) and builder.file is not None:
                 environment[MAP_VARIABLE] = str(builder.file.resolve())
         gate, python = MissionGate(server.limit_time(), turn), settings.python
-        self.mission = MissionProcess(command, environment, self._say, gate=gate, python=python)
+        self.mission = MissionProcess(command, environment, self.say, gate=gate, python=python)
 
     def stop_mission(self) -> None:
         """Stop the vehicle's own mission."""
@@ -354,9 +371,14 @@ class VehicleRun:
     def _stack_line(self, line: str) -> None:
         self._log(f"autopilot: {line}")
         if COMPILATION.match(line) and self.autopilot.px4 is None:
-            self._say(line)
+            self.say(line)
         if line.startswith(LOG_ENDED) and self.autopilot.px4 is None:
             self._errors.add("recording of the flight log", UserError(line.removeprefix(LOG_ENDED)))
+
+    def report(self) -> StackReport:
+        """What the flight stack reports of itself, for page and bus."""
+        last = self.messages[-LAST_MESSAGES:]
+        return StackReport(self.monitor.status().mode, [(m.time, m.level, m.text) for m in last])
 
     def _add_message(self, message: VehicleMessage) -> None:
         self.messages.append(message)

@@ -13,9 +13,9 @@ from support.autopilot_point import ALTITUDE, LATITUDE, LONGITUDE, Point
 from sitl_bridge.autopilot.commander import HANDLERS
 from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes, mission_items
-from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.plan.plan_upload import MissionItem
 
 RESULTS = range(7)  # MAV_RESULT
 ODD = (math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45, 2.0**31, 2.0**63, -0.0, 0.5, 65536.0)

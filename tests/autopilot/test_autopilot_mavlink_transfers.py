@@ -17,8 +17,8 @@ from support.mavlink_vehicle import Station, source
 from sitl_bridge.autopilot.mavlink.mission_protocol import decode_item, encode_item
 from sitl_bridge.autopilot.mavlink.parameter_protocol import parameter_hash
 from sitl_bridge.autopilot.mavlink.services import Services
-from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.plan.plan_upload import MissionItem
 
 STEP = 50_000
 SECOND = 1_000_000

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
+from mavsdk.plugins.mission_raw import MissionItem as RawItem
 from pymavlink.dialects.v20 import common as mavlink
 from support.mavlink_vehicle import ZURICH, ObedientCommander, source
 from support.paths import MISSIONS
@@ -21,9 +22,9 @@ from sitl_bridge.autopilot.mavlink.services import Link, Services
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.vehicle_status import BatterySample
 from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.plan.plan_upload import MissionItem, mission_items, rally_items
 from sitl_bridge.session.missions.connection import connect
 from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
-from sitl_bridge.session.missions.plan_runner import upload
 from sitl_bridge.session.monitor import Monitor
 
 INSTANCE = 91
@@ -244,6 +245,15 @@ def flying(services: Services, speed: float) -> Iterator[None]:
         assert not failure
 
 
+def raw(items: list[MissionItem]) -> list[RawItem]:
+    """As MAVSDK sends them."""
+    fields = ("seq", "frame", "command", "current", "autocontinue", "param1", "param2", "param3", "param4")
+    return [
+        RawItem(**{name: getattr(m, name) for name in (*fields, "x", "y", "z", "mission_type")})
+        for m in (item.message((1, 1)) for item in items)
+    ]
+
+
 @pytest.mark.parametrize("speed", [5.0, 50.0])
 def test_mavsdk_connects_and_finds_everything_it_asks_for(speed: float) -> None:
     services = Services(source(INSTANCE + 1))
@@ -267,7 +277,8 @@ def test_mavsdk_connects_and_finds_everything_it_asks_for(speed: float) -> None:
         found = await vehicle.param.get_all_params()
         assert len(found.int_params) + len(found.float_params) == len(commander.parameters)
         plan = load_plan(MISSIONS / "survey.plan")
-        await upload(vehicle, plan)
+        await vehicle.mission_raw.upload_rally_points(raw(rally_items(plan)))
+        await vehicle.mission_raw.upload_mission(raw(mission_items(plan)))
         assert len(commander.mission) == len(plan.items)
         assert len(commander.rally) == len(plan.rally_points)
         down = await vehicle.mission_raw.download_mission()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +10,8 @@ from support.autopilot_point import ALTITUDE, Point, act, item, place
 from support.paths import MISSIONS
 
 from sitl_bridge.autopilot.modes import flight_modes
-from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.plan.plan_file import load_plan
-from sitl_bridge.session.missions import plan_runner
+from sitl_bridge.plan.plan_upload import MissionItem, fence_items, mission_items, rally_items
 
 UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID = 2, 3, 4, 5  # MAV_MISSION_RESULT
 WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31
@@ -427,36 +425,14 @@ def test_a_new_mission_in_flight_is_begun() -> None:
 # ---------------------------------------------------------------------- shipped plans
 
 
-def converted(items: list[Any]) -> list[MissionItem]:
-    """Items as MAVSDK sends them, as the commander takes them."""
-    return [
-        MissionItem(
-            i.seq,
-            i.frame,
-            i.command,
-            bool(i.current),
-            bool(i.autocontinue),
-            i.param1,
-            i.param2,
-            i.param3,
-            i.param4,
-            i.x if i.frame == 2 else i.x * 1e-7,
-            i.y if i.frame == 2 else i.y * 1e-7,
-            i.z,
-            i.mission_type,
-        )
-        for i in items
-    ]
-
-
 @pytest.mark.parametrize("name", ["square.plan", "survey.plan"])
 def test_shipped_plans_fly_to_the_end(name: str) -> None:
     plan = load_plan(MISSIONS / name)
     point = Point().ready()
     point.run(1.0)
-    assert point.commander.set_fence(converted(plan_runner.fence_items(plan))) is None
-    assert point.commander.set_rally(converted(plan_runner.rally_items(plan))) is None
-    assert point.commander.set_mission(converted(plan_runner.mission_items(plan))) is None
+    assert point.commander.set_fence(fence_items(plan)) is None
+    assert point.commander.set_rally(rally_items(plan)) is None
+    assert point.commander.set_mission(mission_items(plan)) is None
     assert point.do(400, 1.0) == 0
     assert point.do(176, 1.0, 4.0, 4.0) == 0
     point.until(lambda: not point.commander.armed, 300.0)

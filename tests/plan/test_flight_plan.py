@@ -17,8 +17,7 @@ from support.paths import MISSIONS
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.plan.plan import Polygon, distance, fence_breach
 from sitl_bridge.plan.plan_file import json_lines, load_plan, parse_plan
-from sitl_bridge.plan.plan_upload import time_limit
-from sitl_bridge.session.missions.plan_runner import fence_items, mission_items, rally_items
+from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items, time_limit
 
 HOME = (47.397742, 8.545594)
 METRE = 1 / 111_194.93  # deg of latitude a metre, on a sphere of 6,371,000 m radius
@@ -92,8 +91,8 @@ def test_items_go_out_as_mavlink_has_them() -> None:
     takeoff, point, speed = mission_items(plan)
     assert (takeoff.seq, point.seq, speed.seq) == (0, 1, 2)
     assert (takeoff.current, point.current) == (1, 0)
-    assert point.x == round((HOME[0] + 50.0 * METRE) * 1e7)
-    assert point.y == round(HOME[1] * 1e7)
+    assert point.message((1, 1)).x == round((HOME[0] + 50.0 * METRE) * 1e7)
+    assert point.message((1, 1)).y == round(HOME[1] * 1e7)
     assert math.isnan(point.param4)  # open heading
     assert (speed.frame, speed.param1, speed.param2, speed.param3) == (2, 1, 5, -1)
 
@@ -282,8 +281,9 @@ def test_a_plan_with_any_part_replaced_loads_or_is_refused_with_faults(path: Any
         return
     # What was accepted can be sent: every item fits its message's fields.
     for item in [*mission_items(plan), *fence_items(plan), *rally_items(plan)]:
-        assert -(2**31) <= item.x < 2**31
-        assert -(2**31) <= item.y < 2**31
+        message = item.message((1, 1))
+        assert -(2**31) <= message.x < 2**31
+        assert -(2**31) <= message.y < 2**31
         assert 0 <= item.command < 2**16
         assert math.isfinite(item.z)
     assert math.isfinite(time_limit(plan))
@@ -305,7 +305,7 @@ points = st.tuples(st.floats(-4000, 4000), st.floats(-4000, 4000), st.floats(2, 
 def test_any_near_waypoints_load_and_arrive_within_a_centimetre(route: list[Point]) -> None:
     plan = parse_plan(json.dumps(document(*(waypoint(*point) for point in route))))
     for item, (north, _, height) in zip(mission_items(plan), route, strict=True):
-        assert (item.x * 1e-7 - HOME[0]) / METRE == pytest.approx(north, abs=0.01)
+        assert (item.message((1, 1)).x * 1e-7 - HOME[0]) / METRE == pytest.approx(north, abs=0.01)
         assert item.z == pytest.approx(height)
     assert fence_breach(plan, HOME) == ""
 

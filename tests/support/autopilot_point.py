@@ -15,8 +15,8 @@ import numpy as np
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import VehicleFacts
-from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.parameters import Parameters
+from sitl_bridge.plan.plan_upload import MissionItem
 
 PERIOD = 50_000  # us
 LATITUDE, LONGITUDE, ALTITUDE = 47.397742, 8.545594, 488.0

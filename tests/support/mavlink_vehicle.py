@@ -29,11 +29,12 @@ from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.mavlink.services import Key, Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL
 from sitl_bridge.autopilot.mavlink.telemetry import TelemetrySource
-from sitl_bridge.autopilot.modes import flight_modes, mission_items
-from sitl_bridge.autopilot.modes.mission_items import MissionFault, MissionItem
+from sitl_bridge.autopilot.modes import flight_modes
+from sitl_bridge.autopilot.modes.mission_items import MissionFault, check_transfer
 from sitl_bridge.autopilot.modes.tasks.orbit import Circle
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.link.mavlink.decoder import Decoder
+from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
 ZURICH = (47.397742, 8.545594, 488.0)
 SENSORS = (
@@ -111,16 +112,16 @@ class ObedientCommander:
         self.battery_state = BatteryState(voltage, current, remaining, now)
 
     def set_mission(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("mission", mission_items.MISSION, items)
+        return self._set("mission", MISSION, items)
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("fence", mission_items.FENCE, items)
+        return self._set("fence", FENCE, items)
 
     def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("rally", mission_items.RALLY, items)
+        return self._set("rally", RALLY, items)
 
     def _set(self, name: str, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
-        fault = mission_items.check_transfer(items, kind)
+        fault = check_transfer(items, kind)
         if fault is None:
             setattr(self, name, tuple(items))
         else:

@@ -15,16 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.modes.mission_items import (
-    FENCE,
-    MAX_ITEMS,
-    MISSION,
-    RALLY,
-    MissionFault,
-    MissionItem,
-)
+from sitl_bridge.autopilot.modes.mission_items import MAX_ITEMS, MissionFault
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
+from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
 RETRY_INTERVAL = 250_000
 """Time after which a missing item is requested again, us (mavlink_mission.h)."""

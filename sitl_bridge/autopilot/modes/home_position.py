@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from sitl_bridge.autopilot.modes.mission_items import MissionItem
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
+from sitl_bridge.plan.plan_upload import MissionItem
 
 HOME_MOVED = 1.0
 """Distance that a disarmed vehicle must move before home is updated, m (kMinHomePositionChangeEPH)."""

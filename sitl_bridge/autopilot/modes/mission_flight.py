@@ -28,12 +28,12 @@ from sitl_bridge.autopilot.modes.mission_items import (
     ROI_NONE,
     TAKEOFF,
     WAYPOINT,
-    MissionItem,
 )
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.base.rotations import wrap_angle
+from sitl_bridge.plan.plan_upload import MissionItem
 
 # --- present step of the current item (PX4: work items)
 ITEM, CLIMB, MOVE_TO_LAND, LEVEL_OFF = range(4)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# --- MAV_MISSION_TYPE
-MISSION, FENCE, RALLY = 0, 1, 2
+from sitl_bridge.plan.plan import POSITION_FRAMES
+from sitl_bridge.plan.plan_upload import DESTINATIONS, FENCE, MISSION, RALLY, MissionItem
 
 # --- MAV_MISSION_RESULT
 ACCEPTED, ERROR, UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID, INVALID_PARAM1 = 0, 1, 2, 3, 4, 5, 6
@@ -19,8 +19,6 @@ INVALID_PARAM5, INVALID_PARAM6, INVALID_PARAM7, INVALID_SEQUENCE = 10, 11, 12, 1
 
 # --- MAV_FRAME
 GLOBAL, MISSION_FRAME, RELATIVE, GLOBAL_INT, RELATIVE_INT = 0, 2, 3, 5, 6
-POSITION_FRAMES = frozenset({GLOBAL, RELATIVE, GLOBAL_INT, RELATIVE_INT})
-RELATIVE_FRAMES = frozenset({RELATIVE, RELATIVE_INT})
 
 # --- MAV_CMD
 WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31
@@ -31,9 +29,6 @@ VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION = 84, 85, 3000
 FENCE_RETURN_POINT = 5000
 INCLUSION_POLYGON, EXCLUSION_POLYGON, INCLUSION_CIRCLE, EXCLUSION_CIRCLE = 5001, 5002, 5003, 5004
 RALLY_POINT = 5100
-
-DESTINATIONS = frozenset({WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, LAND, TAKEOFF, LOITER_TO_ALT})
-"""Items with a destination."""
 
 IN_POSITION_FRAME = DESTINATIONS | {ROI, VTOL_TAKEOFF, VTOL_LAND, DO_SET_ROI_LOCATION, DO_SET_ROI}
 """Commands with a position that the transfer accepts."""
@@ -57,47 +52,6 @@ MAX_ITEMS = {MISSION: 500, FENCE: 64, RALLY: 32}
 """PX4's storage limits in simulation (dataman_client: mission, fence and safe points)."""
 
 ROI_NONE, ROI_NEXT, ROI_INDEX, ROI_LOCATION = 0, 1, 2, 3
-
-
-@dataclass(frozen=True, slots=True)
-class MissionItem:
-    """MISSION_ITEM_INT with its position in degrees.
-
-    Attributes:
-        seq: sequence number, from 0.
-        frame: MAV_FRAME.
-        command: MAV_CMD.
-        current: whether it is the first item to fly.
-        autocontinue: whether the mission continues automatically.
-        param1: of the command; also 2 to 4; nan if not set.
-        x: deg latitude in a frame with a position, else param5.
-        y: deg longitude, else param6.
-        z: m altitude in the frame, else param7.
-        mission_type: MAV_MISSION_TYPE.
-    """
-
-    seq: int
-    frame: int
-    command: int
-    current: bool = False
-    autocontinue: bool = True
-    param1: float = 0.0
-    param2: float = 0.0
-    param3: float = 0.0
-    param4: float = math.nan
-    x: float = 0.0
-    y: float = 0.0
-    z: float = 0.0
-    mission_type: int = MISSION
-
-    @property
-    def is_destination(self) -> bool:
-        """Whether the item has a destination."""
-        return self.command in DESTINATIONS
-
-    def altitude(self, home_altitude: float) -> float:
-        """Return the altitude in m above mean sea level for a home at ``home_altitude``."""
-        return self.z + home_altitude if self.frame in RELATIVE_FRAMES else self.z
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
-from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND, MissionItem
+from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
+from sitl_bridge.plan.plan_upload import MissionItem
 
 NAN = math.nan
 

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 from sitl_bridge.autopilot.modes.mission_items import (
     EXCLUSION_CIRCLE,
-    FENCE,
     FENCE_RETURN_POINT,
     INCLUSION_CIRCLE,
     INCLUSION_POLYGON,
     INVALID_PARAM1,
     MissionFault,
-    MissionItem,
     check_transfer,
 )
 from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.plan.plan_upload import FENCE, MissionItem
 
 CIRCLES = frozenset({INCLUSION_CIRCLE, EXCLUSION_CIRCLE})
 INCLUSIONS = frozenset({INCLUSION_CIRCLE, INCLUSION_POLYGON})

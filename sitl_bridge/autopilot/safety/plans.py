@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sitl_bridge.autopilot.commander_data import CRITICAL
-from sitl_bridge.autopilot.modes import mission_items
 from sitl_bridge.autopilot.modes.mission_items import (
     CONDITION_DELAY,
     CONDITION_DISTANCE,
     DO_JUMP,
     INVALID,
     LAND,
-    RELATIVE_FRAMES,
     ROI,
     TAKEOFF,
     UNSUPPORTED,
@@ -22,12 +20,13 @@ from sitl_bridge.autopilot.modes.mission_items import (
     VTOL_TAKEOFF,
     VTOL_TRANSITION,
     MissionFault,
-    MissionItem,
+    check_transfer,
 )
 from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.safety.geofence import Area, Geofence, read_areas
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
+from sitl_bridge.plan.plan_upload import MISSION, RALLY, RELATIVE_FRAMES, MissionItem
 
 
 @dataclass(slots=True)
@@ -167,7 +166,7 @@ class Plans(VehiclePart):
 
     def set_mission(self, items: Sequence[MissionItem], home: Home, now: int) -> MissionFault | None:
         """Replace the mission; return the first fault of a faulty one, which is rejected."""
-        fault = mission_items.check_transfer(items, mission_items.MISSION)
+        fault = check_transfer(items, MISSION)
         if fault is None and items:
             verdict = check_mission(items, home, self._land.landed, self._geofence, self._values)
             fault = verdict.fault
@@ -197,7 +196,7 @@ class Plans(VehiclePart):
 
     def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the rally points; see :meth:`set_mission`."""
-        fault = mission_items.check_transfer(items, mission_items.RALLY)
+        fault = check_transfer(items, RALLY)
         if fault is not None:
             self._send_text(CRITICAL, fault.reason)
             return fault

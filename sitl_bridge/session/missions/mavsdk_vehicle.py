@@ -2,7 +2,7 @@
 
 Every wait has a time limit on the *vehicle's* clock, so that it means the same at 1 and at 25 times real
 time, and fails with a message if the limit passes or the vehicle sends nothing.  Offboard setpoints are in
-``setpoint_stream.py``, plans in ``plan_runner.py``.  The vehicle may be simulated or real.
+``setpoint_stream.py``.  The vehicle may be simulated or real.
 """
 
 from __future__ import annotations

@@ -1,0 +1,361 @@
+"""Flight stacks in processes of their own, PX4 or the built-in one, commanded over MAVLink.
+
+Commands go over the monitors' links, so the ports of MAVSDK and QGroundControl stay free.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT, parameter_bytes
+from sitl_bridge.link.px4.vehicle_status import VehicleMessage
+from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan_upload import (
+    FENCE,
+    MISSION,
+    RALLY,
+    MissionItem,
+    fence_items,
+    mission_items,
+    rally_items,
+)
+from sitl_bridge.session.monitor import Monitor
+from sitl_bridge.session.stacks import CHUNK, FlightStacks, Message, MissionProgress, Target
+
+T = TypeVar("T")
+
+STEP = 4000
+"""us between inertial samples, PX4's 250 Hz."""
+ANSWER_LIMIT = 5.0
+"""s of simulated time for the answer to a command."""
+ATTEMPTS = 3
+WALL_LIMIT, WALL_LOOK = 10.0, 0.005
+"""s of wall time for the answer of PX4's storage of missions and parameters, which works in wall time, and
+between looks for it."""
+STORED = 1.0
+"""s of wall time in which PX4 loads an uploaded plan; it reports a fence that is being loaded as invalid."""
+REASONS = 5 * CHUNK
+"""Steps in which the reasons of a refusal arrive after the answer."""
+SETPOINTS_BEFORE = 10 * CHUNK
+"""Steps with set-points before the switch to Offboard; PX4 demands that they come at 2 Hz already."""
+RESULTS = {
+    1: "temporarily rejected",
+    2: "denied",
+    3: "unsupported",
+    4: "failed",
+    6: "cancelled",
+}
+"""MAV_RESULT."""
+IGNORE_POSITION, IGNORE_VELOCITY, IGNORE_ACCELERATION = 0b111, 0b111 << 3, 0b111 << 6
+IGNORE_YAW, IGNORE_YAW_RATE = 1 << 10, 1 << 11
+"""POSITION_TARGET_TYPEMASK."""
+ATTITUDE_ONLY, RATES_ONLY = 0b0000_0111, 0b1000_0000
+"""ATTITUDE_TARGET_TYPEMASK, both with thrust."""
+HEARTBEATS = 1_000_000
+"""us of simulated time between heartbeats."""
+GROUND_STATION = mavlink.MAVLink_heartbeat_message(
+    mavlink.MAV_TYPE_GCS, mavlink.MAV_AUTOPILOT_INVALID, 0, 0, mavlink.MAV_STATE_ACTIVE, 3
+)
+COMPLETE: int = mavlink.MISSION_STATE_COMPLETE
+REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE = (
+    mavlink.MAVLINK_MSG_ID_MISSION_REQUEST_INT,
+    mavlink.MAVLINK_MSG_ID_MISSION_REQUEST,
+    mavlink.MAVLINK_MSG_ID_MISSION_ACK,
+    mavlink.MAVLINK_MSG_ID_MISSION_CURRENT,
+    mavlink.MAVLINK_MSG_ID_MISSION_ITEM_REACHED,
+    mavlink.MAVLINK_MSG_ID_PARAM_VALUE,
+)
+
+
+class Linked(Protocol):
+    """A vehicle with a link to its flight stack."""
+
+    @property
+    def monitor(self) -> Monitor:
+        """Of the link, open."""
+        ...
+
+    @property
+    def messages(self) -> Sequence[VehicleMessage]:
+        """Texts of the flight stack, oldest first."""
+        ...
+
+
+class LinkedVehicles(FlightStacks):
+    """Flight stacks behind links; what lets their time pass is up to a subclass.
+
+    Attributes:
+        ready_at: us from which the times of messages count.
+    """
+
+    ready_at = 0
+    _greeted = -HEARTBEATS
+
+    def use_links(self, links: Sequence[Linked]) -> None:
+        """Command over these links, one a vehicle."""
+        self._links = links
+        for link in links:
+            link.monitor.keep(REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE)
+
+    # ------------------------------------------------------------------ time
+
+    @abstractmethod
+    def pass_time(self, steps: int) -> None:
+        """Let ``steps`` of STEP pass.
+
+        Raises:
+            UserError: when the simulation or a flight stack fails.
+        """
+
+    def advance(self, steps: int) -> None:
+        """Let time pass, with the targets in force, and read what the vehicles report."""
+        self.refuse_ended()
+        while steps > 0:
+            steered = False
+            for i, (target, sticks) in enumerate(zip(self.targets, self.sticks, strict=True)):
+                messages = [] if target is None else [self._setpoint(i, target)]
+                if sticks is not None:
+                    forward, right, throttle, turn = (round(1000 * value) for value in sticks)
+                    system, _ = self._address(i)
+                    messages.append(
+                        mavlink.MAVLink_manual_control_message(system, forward, right, throttle, turn, 0)
+                    )
+                if messages:
+                    self._deliver(i, *messages)
+                    steered = True
+            count = min(steps, CHUNK) if steered else steps
+            self.pass_time(count)
+            steps -= count
+            for link in self._links:
+                link.monitor.poll()
+
+    def refuse_ended(self) -> None:
+        """Refuse what a flight that is over cannot do.
+
+        Raises:
+            UserError: after the end.
+        """
+
+    def greet(self) -> None:
+        """Be a ground station to the flight stacks, without which some refuse to arm."""
+        if self.now - self._greeted >= HEARTBEATS:
+            self._greeted = self.now
+            for i in range(len(self.names)):
+                self._deliver(i, GROUND_STATION)
+
+    def _wait(self, answer: Callable[[], T | None], limit: float = WALL_LIMIT) -> T | None:
+        """What PX4 answers within ``limit`` s of wall time, while simulated time passes step by step."""
+        end = time.monotonic() + limit
+        while (found := answer()) is None and time.monotonic() < end:
+            self.advance(1)
+            time.sleep(WALL_LOOK)
+        return found
+
+    # ------------------------------------------------------------------ what they report
+
+    def _deliver(self, vehicle: int, *messages: Any) -> None:
+        self._links[vehicle].monitor.deliver(messages)
+
+    def _address(self, vehicle: int) -> tuple[int, int]:
+        return self._links[vehicle].monitor.system_id, AUTOPILOT
+
+    @property
+    def messages(self) -> list[Message]:
+        """Status texts so far, oldest first."""
+        start = self.ready_at * 1e-6
+        found = [
+            Message(m.time - start, name, m.level, m.text)
+            for name, link in zip(self.names, self._links, strict=True)
+            for m in link.messages
+        ]
+        return sorted(found, key=lambda m: m.time) if len(self.names) > 1 else found
+
+    def mode(self, vehicle: int) -> str:
+        """Flight mode of a vehicle, by PX4's name."""
+        return self._links[vehicle].monitor.status().mode
+
+    @property
+    def estimates(self) -> NDArray[np.float64]:
+        """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
+        own = np.array([link.monitor.status().position for link in self._links])
+        places: NDArray[np.float64] = self.origins + own
+        return places
+
+    def problems(self, vehicle: int) -> Sequence[str]:
+        """Why a vehicle cannot arm; empty if it can."""
+        status = self._links[vehicle].monitor.status()
+        return () if status.can_arm or status.armed else status.waits_for
+
+    def mission(self, vehicle: int) -> MissionProgress:
+        """How far a vehicle is in its mission."""
+        monitor = self._links[vehicle].monitor
+        current, reached = monitor.take(CURRENT, forget=False), monitor.take(REACHED, forget=False)
+        if current is None:
+            return MissionProgress()
+        last = reached is not None and reached.seq + 1 == current.total
+        return MissionProgress(current.seq, last or getattr(current, "mission_state", 0) == COMPLETE)
+
+    # ------------------------------------------------------------------ commands
+
+    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
+        """Give a vehicle a MAV_CMD, and wait for its answer."""
+        self.refuse_ended()
+        if number == mavlink.MAV_CMD_DO_SET_MODE and (self.targets[vehicle] or self.sticks[vehicle]):
+            self.advance(SETPOINTS_BEFORE)
+        link, filled = self._links[vehicle], [*params, *[0.0] * (7 - len(params))]
+        answers, said = link.monitor.acknowledged, len(link.messages)
+        for attempt in range(ATTEMPTS):
+            answers.pop(number, None)
+            self._deliver(
+                vehicle,
+                mavlink.MAVLink_command_long_message(*self._address(vehicle), number, attempt, *filled),
+            )
+            end = self.now + round(ANSWER_LIMIT * 1e6)
+            while self.now < end:
+                self.advance(CHUNK)
+                result = answers.get(number, mavlink.MAV_RESULT_IN_PROGRESS)
+                if result == mavlink.MAV_RESULT_ACCEPTED:
+                    return
+                if result != mavlink.MAV_RESULT_IN_PROGRESS:
+                    why = self._said(vehicle, said) or RESULTS.get(result, f"result {result}")
+                    raise UserError(f"{self.title(vehicle)} refuses to {what}: {why}")
+        raise UserError(f"{self.title(vehicle)} does not answer to {what}")
+
+    def _said(self, vehicle: int, since: int) -> str:
+        """What a flight stack has to say on a refusal, after its first ``since`` texts."""
+        self.advance(REASONS)
+        return "; ".join(m.text for m in self._links[vehicle].messages[since:])
+
+    def _setpoint(self, vehicle: int, target: Target) -> Any:
+        """A target as a message."""
+        address, now = self._address(vehicle), self.now // 1000
+        if target.attitude is not None or target.rates is not None:
+            return mavlink.MAVLink_set_attitude_target_message(
+                now,
+                *address,
+                RATES_ONLY if target.attitude is None else ATTITUDE_ONLY,
+                list(target.attitude or (1.0, 0.0, 0.0, 0.0)),
+                *(target.rates or (0.0, 0.0, 0.0)),
+                target.thrust,
+            )
+        mask, zero = IGNORE_YAW_RATE, (0.0, 0.0, 0.0)
+        place = zero
+        if target.position is None:
+            mask |= IGNORE_POSITION
+        else:
+            north, east, down = (np.array(target.position) - self.origins[vehicle]).tolist()
+            place = (north, east, down)
+        mask |= IGNORE_VELOCITY if target.velocity is None else 0
+        mask |= IGNORE_ACCELERATION if target.acceleration is None else 0
+        mask |= 0 if math.isfinite(target.yaw) else IGNORE_YAW
+        return mavlink.MAVLink_set_position_target_local_ned_message(
+            now,
+            *address,
+            mavlink.MAV_FRAME_BODY_NED if target.body else mavlink.MAV_FRAME_LOCAL_NED,
+            mask,
+            *place,
+            *(target.velocity or zero),
+            *(target.acceleration or zero),
+            target.yaw if math.isfinite(target.yaw) else 0.0,
+            0.0,
+        )
+
+    def parameter(self, vehicle: int, name: str) -> float:
+        """A parameter."""
+        return self._read_parameter(vehicle, name)[0]
+
+    def _read_parameter(self, vehicle: int, name: str) -> tuple[float, int]:
+        """Value and MAV_PARAM_TYPE."""
+        request = mavlink.MAVLink_param_request_read_message(
+            *self._address(vehicle), name.encode("ascii"), -1
+        )
+        found = self._parameter_answer(vehicle, name, request)
+        if found is None:
+            raise UserError(f"{self.title(vehicle)} has no parameter {name}, or does not answer")
+        return found
+
+    def _parameter_answer(self, vehicle: int, name: str, request: Any) -> tuple[float, int] | None:
+        monitor = self._links[vehicle].monitor
+
+        def answer() -> tuple[float, int] | None:
+            message = monitor.take(PARAM_VALUE)
+            if message is None or message.param_id != name:
+                return None
+            kind: int = message.param_type
+            code = "<f" if kind == mavlink.MAV_PARAM_TYPE_REAL32 else "<i"
+            return float(struct.unpack(code, parameter_bytes(message))[0]), kind
+
+        self.refuse_ended()
+        for _ in range(ATTEMPTS):
+            self._deliver(vehicle, request)
+            found = self._wait(answer, 1.0)
+            if found is not None:
+                return found
+        return None
+
+    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
+        """Set a parameter; PX4's modules use it PARAMETER_INTERVAL later."""
+        present, kind = self._read_parameter(vehicle, name)
+        if kind == mavlink.MAV_PARAM_TYPE_REAL32:
+            wanted = float(np.float32(value))
+            sent = wanted
+        else:
+            wanted = float(int(value))
+            (sent,) = struct.unpack("<f", struct.pack("<i", int(value)))
+        if present == wanted:
+            return
+        request = mavlink.MAVLink_param_set_message(*self._address(vehicle), name.encode("ascii"), sent, kind)
+        found = self._parameter_answer(vehicle, name, request)
+        if found is None or found[0] != wanted:
+            raise UserError(f"{self.title(vehicle)} does not take {name} = {value:g}")
+        self.advance(round(PARAMETER_INTERVAL * 1e6 / STEP))
+
+    def upload(self, vehicle: int, plan: Plan) -> None:
+        """Give a vehicle a plan's fence, rally points and mission."""
+        for name, kind, items in (
+            ("geofence", FENCE, fence_items(plan)),
+            ("rally points", RALLY, rally_items(plan)),
+            ("mission", MISSION, mission_items(plan)),
+        ):
+            self._upload(vehicle, name, kind, items)
+        if not self._links[vehicle].monitor.prompt:
+            self._wait(lambda: None, STORED)
+
+    def _upload(self, vehicle: int, name: str, kind: int, items: Sequence[MissionItem]) -> None:
+        """Upload one part by the mission protocol (mavlink.io, microservices, mission)."""
+        monitor, address = self._links[vehicle].monitor, self._address(vehicle)
+        for number in (REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED):
+            monitor.take(number)
+        end = time.monotonic() + WALL_LIMIT
+        said = len(self._links[vehicle].messages)
+        monitor.post([mavlink.MAVLink_mission_count_message(*address, len(items), kind)])
+
+        def answer() -> Any:
+            return monitor.take(ACK) or monitor.take(REQUEST) or monitor.take(REQUEST_FLOAT)
+
+        while time.monotonic() < end:
+            message = self._wait(answer)
+            if message is None:
+                break
+            if getattr(message, "mission_type", kind) != kind:
+                continue
+            if message.get_type() != "MISSION_ACK":
+                end = time.monotonic() + WALL_LIMIT
+                monitor.post([items[message.seq].message(address)])
+            elif message.type == mavlink.MAV_MISSION_ACCEPTED:
+                return
+            else:
+                why = self._said(vehicle, said) or f"MAV_MISSION_RESULT {message.type}"
+                raise UserError(f"{self.title(vehicle)} refuses the plan's {name}: {why}")
+        raise UserError(f"{self.title(vehicle)} does not answer to the upload of the plan's {name}")

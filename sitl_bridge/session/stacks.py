@@ -1,0 +1,276 @@
+"""Vehicles with flight stacks that take commands, in whatever process they are.
+
+A backend knows how to let simulated time pass and how to hand a flight stack a command: ``linked.py`` over
+MAVLink, ``api/in_process.py`` in this process.  What commands mean is said once, here and in
+``api/vehicles.py``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError, did_you_mean
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.px4.vehicle_status import MODE_NUMBERS
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.session.missions.log_stamp import stamp_since
+
+CHUNK = 12
+"""Steps between looks at what the vehicles do: 48 ms, about PX4's 20 Hz of set-points."""
+ROUND = 5_000_000
+"""us: vehicles are handed over at a multiple of this, so that one seed repeats closely."""
+READY_LIMIT = 120.0
+"""s of simulated time to become ready to arm in; an estimator with GPS takes 5 to 30 s."""
+ARMING = 5.0
+"""s of simulated time in which the motors start after the flight stack has agreed."""
+CUSTOM = 1.0
+"""MAV_MODE_FLAG_CUSTOM_MODE_ENABLED."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A status text of a vehicle's flight stack.
+
+    Attributes:
+        time: s of simulated time since the vehicles were ready.
+        vehicle: its name.
+        level: MAV_SEVERITY: 0 emergency, 2 critical, 4 warning, 6 information.
+        text: as PX4 words it.
+    """
+
+    time: float
+    vehicle: str
+    level: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{stamp_since(0.0, self.time)} {self.text}"
+
+
+@dataclass
+class Target:
+    """What a vehicle is to follow; None is not controlled.
+
+    A set-point has a position, velocity or acceleration, or an attitude or rates with a thrust.
+
+    Attributes:
+        position: m NED from the world's origin.
+        velocity: m/s NED, or forward, right, down with ``body``.
+        acceleration: m/s^2 NED.
+        yaw: rad from north; nan keeps the heading.
+        attitude: quaternion w, x, y, z, body FRD to NED.
+        rates: rad/s, body FRD.
+        thrust: 0..1 of full thrust.
+        body: whether the velocity turns with the heading.
+    """
+
+    position: tuple[float, float, float] | None = None
+    velocity: tuple[float, float, float] | None = None
+    acceleration: tuple[float, float, float] | None = None
+    yaw: float = np.nan
+    attitude: tuple[float, float, float, float] | None = None
+    rates: tuple[float, float, float] | None = None
+    thrust: float = 0.0
+    body: bool = False
+
+
+@dataclass(frozen=True)
+class MissionProgress:
+    """How far a vehicle is in its mission.
+
+    Attributes:
+        item: number of the present one, from 0; -1 before the first is known.
+        finished: whether the last one is completed.
+    """
+
+    item: int = -1
+    finished: bool = False
+
+
+def not_ready(reasons: Mapping[str, Sequence[str]], limit: float) -> UserError:
+    """That vehicles cannot arm after ``limit`` s, by their names with the reasons."""
+    told = "; ".join(f"{name}: {', '.join(found)}" for name, found in reasons.items() if found)
+    return UserError(f"not ready to arm within {limit:g} s of simulated time: {told}")
+
+
+class FlightStacks(ABC):
+    """Flight stacks of vehicles that are named by their numbers, from 0.
+
+    Args:
+        names: of the vehicles.
+        kinds: names of their airframes.
+        origins: (n, 3) m NED from the world's origin of the points where they stand.
+
+    Attributes:
+        targets: what each vehicle is to follow, sent again every CHUNK steps; None for nothing.
+        sticks: of each vehicle's remote control, sent likewise: forward, right, throttle, clockwise, each
+            -1..1 but the throttle, 0..1; None until there is one.
+    """
+
+    def __init__(
+        self, names: Sequence[str], kinds: Sequence[str], origins: Sequence[Sequence[float]]
+    ) -> None:
+        self.names, self._kinds = tuple(names), tuple(kinds)
+        self.origins = np.array(origins, dtype=np.float64)
+        self.targets: list[Target | None] = [None] * len(self.names)
+        self.sticks: list[tuple[float, float, float, float] | None] = [None] * len(self.names)
+
+    def title(self, vehicle: int) -> str:
+        """A vehicle by name and airframe, for messages."""
+        return f"vehicle {self.names[vehicle]} ({self._kinds[vehicle]})"
+
+    # ------------------------------------------------------------------ time
+
+    @property
+    @abstractmethod
+    def now(self) -> int:
+        """us of simulated time."""
+
+    @abstractmethod
+    def advance(self, steps: int) -> None:
+        """Let time pass, with the targets in force.
+
+        Raises:
+            UserError: when the simulation or a flight stack fails.
+        """
+
+    @property
+    def steps_to_look(self) -> int:
+        """Steps to the next change of what the flight stacks do."""
+        return CHUNK
+
+    def wait(self, vehicles: Sequence[int], done: Callable[[int], bool], limit: float) -> list[int]:
+        """Let time pass until all are done, at most ``limit`` s; returns those that are not."""
+        end = self.now + round(limit * 1e6)
+        while waiting := [i for i in vehicles if not done(i)]:
+            if self.now >= end:
+                return waiting
+            self.advance(self.steps_to_look)
+        return []
+
+    # ------------------------------------------------------------------ what they report
+
+    @property
+    @abstractmethod
+    def place(self) -> tuple[float, float]:
+        """Deg latitude and longitude of the origin of positions."""
+
+    @property
+    @abstractmethod
+    def messages(self) -> list[Message]:
+        """Status texts so far, oldest first."""
+
+    @abstractmethod
+    def is_armed(self, vehicle: int) -> bool:
+        """Whether a vehicle's motors may turn."""
+
+    @abstractmethod
+    def on_ground(self, vehicle: int) -> bool:
+        """Whether a vehicle stands on something."""
+
+    @abstractmethod
+    def mode(self, vehicle: int) -> str:
+        """Flight mode of a vehicle, by PX4's name."""
+
+    @property
+    @abstractmethod
+    def estimates(self) -> NDArray[np.float64]:
+        """(n, 3) m NED from the world's origin, positions by the vehicles' own estimates."""
+
+    @abstractmethod
+    def problems(self, vehicle: int) -> Sequence[str]:
+        """Why a vehicle cannot arm; empty if it can."""
+
+    @abstractmethod
+    def mission(self, vehicle: int) -> MissionProgress:
+        """How far a vehicle is in its mission."""
+
+    # ------------------------------------------------------------------ commands
+
+    @abstractmethod
+    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
+        """Give a vehicle a MAV_CMD, and wait for its answer.
+
+        Args:
+            vehicle: its number.
+            what: it is to do, for messages.
+            number: of the command.
+            params: seven at most; those left out are 0.
+
+        Raises:
+            UserError: when it refuses or does not answer, with its reasons.
+        """
+
+    @abstractmethod
+    def parameter(self, vehicle: int, name: str) -> float:
+        """A parameter.
+
+        Raises:
+            UserError: for one that the flight stack does not have.
+        """
+
+    @abstractmethod
+    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
+        """Set a parameter.
+
+        Raises:
+            UserError: for one that the flight stack does not have or does not take.
+        """
+
+    @abstractmethod
+    def upload(self, vehicle: int, plan: Plan) -> None:
+        """Give a vehicle a plan's fence, rally points and mission.
+
+        Raises:
+            UserError: when it refuses a part.
+        """
+
+    def not_ready(self, vehicles: Sequence[int], limit: float) -> UserError:
+        """That vehicles cannot arm after ``limit`` s."""
+        return not_ready({self.title(i): self.problems(i) for i in vehicles}, limit)
+
+    def arm(self, vehicles: Sequence[int], limit: float = READY_LIMIT) -> None:
+        """Wait until vehicles can arm, at most ``limit`` s, and arm them.
+
+        Raises:
+            UserError: for those that do not become ready or do not arm, with the reasons.
+        """
+        waiting = self.wait(vehicles, lambda i: not self.problems(i), limit)
+        if waiting:
+            raise self.not_ready(waiting, limit)
+        for vehicle in vehicles:
+            self.switch_motors(vehicle, on=True)
+        waiting = self.wait(vehicles, self.is_armed, ARMING)
+        if waiting:
+            raise UserError(f"{self.title(waiting[0])} has not armed within {ARMING:g} s of simulated time")
+
+    def switch_motors(self, vehicle: int, *, on: bool, force: float = 0.0) -> None:
+        """Arm or disarm a vehicle now; ``force`` is the second parameter of the command."""
+        number = mavlink.MAV_CMD_COMPONENT_ARM_DISARM
+        self.command(vehicle, "arm" if on else "disarm", number, (float(on), force))
+
+    def take_off(self, vehicles: Sequence[int], height: float) -> None:
+        """Let armed vehicles climb ``height`` m from where they are."""
+        for vehicle in vehicles:
+            self.set_parameter(vehicle, "MIS_TAKEOFF_ALT", height)
+        for vehicle in vehicles:
+            self.targets[vehicle] = None
+            self.command(vehicle, "take off", mavlink.MAV_CMD_NAV_TAKEOFF, [np.nan] * 7)
+
+    def set_mode(self, vehicle: int, name: str, what: str = "") -> None:
+        """Switch a vehicle to a flight mode by PX4's name; ``what`` says for what.
+
+        Raises:
+            UserError: for an unknown mode, and when it refuses.
+        """
+        if name not in MODE_NUMBERS:
+            near = did_you_mean(name, MODE_NUMBERS)
+            raise UserError(f"there is no flight mode {name!r}{near}; there are {', '.join(MODE_NUMBERS)}")
+        main, sub = MODE_NUMBERS[name]
+        params = (CUSTOM, float(main), float(sub))
+        self.command(vehicle, what or f"switch to {name}", mavlink.MAV_CMD_DO_SET_MODE, params)
