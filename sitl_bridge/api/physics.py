@@ -42,6 +42,7 @@ class Simulation(VehicleArrays):
         step: s of simulated time in one step.
         names: of the vehicles, different ones; they name the random streams.  None numbers them.
         proximity: contact and downwash between vehicles; None for neither.
+        sensors: whether the vehicles' sensors are simulated.
 
     Raises:
         UserError: for arguments that contradict one another.
@@ -59,12 +60,14 @@ class Simulation(VehicleArrays):
         step: float = 0.004,
         names: Sequence[str] | None = None,
         proximity: Proximity | None = None,
+        sensors: bool = True,
     ) -> None:
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         self.airframes, self.names = tuple(found), tuple(called)
         self._numbers = list(range(len(found)))
+        packed = {id(a): (a.vehicle(), a.sensor_records()[: None if sensors else 0]) for a in found}
         setups = [
-            VehicleSetup.from_airframe(a, (p[0], p[1], p[2]), float(h), name)
+            VehicleSetup(*packed[id(a)], (p[0], p[1], p[2]), float(h), name, a.loaded())
             for a, p, h, name in zip(found, places, headings, called, strict=True)
         ]
         period = round(step * 1e6)
@@ -76,6 +79,7 @@ class Simulation(VehicleArrays):
             )
         self._stepped = False
         self._episodes = np.zeros(len(found), np.int64)
+        self._sensing = sensors
         self._custom = self._custom_hosts()
         self._row = np.zeros(len(found), ROW)
         self._recording: Recording | None = None
@@ -84,6 +88,8 @@ class Simulation(VehicleArrays):
         return [self._hosts_of(i) for i in range(len(self))]
 
     def _hosts_of(self, i: int) -> list[SensorHost]:
+        if not self._sensing:
+            return []
         episode = int(self._episodes[i])
         name = self.names[i] if episode == 0 else f"{self.names[i]}/episode/{episode}"
         own = [
@@ -125,39 +131,143 @@ class Simulation(VehicleArrays):
         """m, the most rotors of a vehicle."""
         return max(len(airframe.rotors) for airframe in self.airframes)
 
-    def step(self, controls: ArrayLike, count: int = 1) -> None:
+    def set_state(
+        self,
+        mask: ArrayLike | None = None,
+        *,
+        position: ArrayLike | None = None,
+        velocity: ArrayLike | None = None,
+        attitude: ArrayLike | None = None,
+        angular_velocity: ArrayLike | None = None,
+        rotor_speed: ArrayLike | None = None,
+    ) -> None:
+        """Put vehicles into a state, in the air too, with the flow that their rotors induce settled.
+
+        Each value has a row for each vehicle, or is one for all; what is not given stays.  Rotor speeds that
+        are not known follow from the commands before: ``step(controls, hold=True)``.
+
+        Args:
+            mask: (n,) True for the vehicles to set; None for all.
+            position: (n, 3) m NED from the world's origin, of the centres of gravity.
+            velocity: (n, 3) m/s NED.
+            attitude: (n, 4) quaternion w, x, y, z, body FRD to NED.
+            angular_velocity: (n, 3) rad/s, body FRD.
+            rotor_speed: (n, m) rad/s.
+
+        Raises:
+            UserError: for a value that does not fit.
+        """
+        chosen = self._chosen(mask, "set_state")
+        given = {
+            "position": (position, 3),
+            "velocity": (velocity, 3),
+            "attitude": (attitude, 4),
+            "angular_velocity": (angular_velocity, 3),
+            "rotor_speed": (rotor_speed, self.rotor_count),
+        }
+        values = {
+            name: self._rows(f"set_state: {name}", value, columns)[chosen]
+            for name, (value, columns) in given.items()
+            if value is not None
+        }
+        if "attitude" in values:
+            length = np.linalg.norm(values["attitude"], axis=1, keepdims=True)
+            if (np.abs(length - 1.0) > 0.01).any():
+                raise UserError(
+                    "set_state: attitude: a quaternion's length is not 1; its order is w, x, y, z"
+                )
+            values["attitude"] = values["attitude"] / length
+        with compilation_shown():
+            self._core.put_in_flight(np.flatnonzero(chosen), **values)
+
+    def supply(self, voltage: ArrayLike, current: ArrayLike | None = None) -> None:
+        """Let the motors run at these voltages, in place of the packs', until the next call or reset.
+
+        Args:
+            voltage: (n,) V at the packs' terminals, or one for all.
+            current: (n,) A at which it was measured; the voltage then follows the simulated current by the
+                pack's resistance.  None: it stays.
+
+        Raises:
+            UserError: for a value that does not fit.
+        """
+        volts = self._rows("supply: voltage", np.reshape(voltage, (-1, 1)), 1)[:, 0]
+        if not (volts > 0.0).all():
+            raise UserError("supply: voltage: needs values above 0 V")
+        amperes = (
+            np.full(len(self), np.nan)
+            if current is None
+            else self._rows("supply: current", np.reshape(current, (-1, 1)), 1)[:, 0]
+        )
+        self._core.supply(volts, amperes)
+
+    def push(self, force: ArrayLike = 0.0, moment: ArrayLike = 0.0) -> None:
+        """Let a force and a moment act on the vehicles until the next call or reset, beside the air's.
+
+        Args:
+            force: (n, 3) N NED at the centre of gravity, or one for all.
+            moment: (n, 3) N m body FRD, or one for all.
+
+        Raises:
+            UserError: for a value that does not fit.
+        """
+        self._core.states["external_force"] = self._rows("push: force", force, 3)
+        self._core.states["external_moment"] = self._rows("push: moment", moment, 3)
+
+    def _rows(self, name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
+        """A finite value of each vehicle.
+
+        Raises:
+            UserError: if it does not fit.
+        """
+        given = np.asarray(value, dtype=np.float64)
+        try:
+            rows = np.broadcast_to(given, (len(self), columns))
+        except ValueError as error:
+            raise UserError(f"{name} has the shape {given.shape}, not ({len(self)}, {columns})") from error
+        if not np.isfinite(rows).all():
+            bad = self.names[int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])]
+            raise UserError(f"{name} of vehicle {bad} is not finite")
+        return rows
+
+    def _chosen(self, mask: ArrayLike | None, what: str) -> NDArray[np.bool_]:
+        chosen = np.ones(len(self), np.bool_) if mask is None else np.asarray(mask)
+        if chosen.shape != (len(self),) or chosen.dtype != np.bool_:
+            raise UserError(f"{what}: the mask is {len(self)} times True or False, not {chosen!r}")
+        return chosen
+
+    def step(self, controls: ArrayLike, count: int = 1, *, hold: bool = False) -> None:
         """Take steps with these motor commands, 0..1, motors in the order of the airframe's rotors.
+
+        A command is a speed controller's throttle, or a brushed motor's duty cycle (PWM over its full scale).
 
         Args:
             controls: (n, m), or (m,) for all vehicles alike; a vehicle with fewer rotors ignores the rest.
             count: of steps.
+            hold: the bodies keep their motion; rotors, induced flow and battery alone go on.
 
         Raises:
             UserError: for commands that do not fit, a vehicle whose motion diverges, a custom sensor that
                 fails.
         """
         core = self._core
-        try:
-            given = np.broadcast_to(np.asarray(controls, dtype=np.float64), (len(self), self.rotor_count))
-        except ValueError as error:
-            raise UserError(
-                f"step: controls have the shape {np.shape(controls)}, not ({len(self)}, {self.rotor_count})"
-            ) from error
-        if not np.isfinite(given).all():
-            bad = self.names[int(np.flatnonzero(~np.isfinite(given).all(axis=1))[0])]
-            raise UserError(f"step: the controls of vehicle {bad} are not finite")
+        given = self._rows("step: controls", controls, self.rotor_count)
         core.controls[:] = 0.0
         core.controls[:, : min(self.rotor_count, CONTROLS)] = given
         core.armed[:] = 1
         if self._stepped:
-            self._advance(count)
+            self._advance(count, hold=hold)
             return
         with compilation_shown():
-            self._advance(count)
+            self._advance(count, hold=hold)
         self._stepped = True
 
-    def _advance(self, count: int) -> None:
+    def _advance(self, count: int, *, hold: bool) -> None:
         core = self._core
+        if hold:
+            for _ in range(count):
+                core.advance_held()
+            return
         if self._recording is None and not self._hosts:
             core.advance(count)
             return
@@ -213,9 +323,7 @@ class Simulation(VehicleArrays):
         """
         if mask is not None and seed is not None:
             raise UserError("reset: a new seed is for all vehicles; leave out the mask")
-        chosen = np.ones(len(self), np.bool_) if mask is None else np.asarray(mask)
-        if chosen.shape != (len(self),) or chosen.dtype != np.bool_:
-            raise UserError(f"reset: the mask is {len(self)} times True or False, not {chosen!r}")
+        chosen = self._chosen(mask, "reset")
         self._episodes[chosen] += 1
         if seed is not None:
             seed = checked_seed(seed)

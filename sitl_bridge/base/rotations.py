@@ -100,14 +100,15 @@ def matrix_from_quaternion(attitudes: ArrayLike) -> NDArray[np.float64]:
 
 
 def quaternion_product(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-    """Return the product a b (4,): the rotation b followed by a."""
-    w1, x1, y1, z1 = np.asarray(a, float)
-    w2, x2, y2, z2 = np.asarray(b, float)
-    return np.array(
+    """Return the products a b (..., 4) of quaternions: the rotations b followed by a."""
+    w1, x1, y1, z1 = np.moveaxis(np.asarray(a, float), -1, 0)
+    w2, x2, y2, z2 = np.moveaxis(np.asarray(b, float), -1, 0)
+    return np.stack(
         [
             w1 * w2 - x1 * x2 - y1 * y2 - z1 * z2,
             w1 * x2 + x1 * w2 + y1 * z2 - z1 * y2,
             w1 * y2 - x1 * z2 + y1 * w2 + z1 * x2,
             w1 * z2 + x1 * y2 - y1 * x2 + z1 * w2,
-        ]
+        ],
+        axis=-1,
     )

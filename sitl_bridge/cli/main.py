@@ -45,6 +45,7 @@ COMMANDS = {
     "warm": ("sitl_bridge.cli.warm", "Compile ahead what flights, flight tests and campaigns run."),
     "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
     "identify": ("sitl_bridge.cli.identify", "Fit an airframe, or an attitude model, to a flight."),
+    "validate": ("sitl_bridge.cli.validate", "Compare simulators by how well they predict real flights."),
     "pose-error": ("sitl_bridge.cli.pose_error", "Print pose errors of an estimated trajectory."),
     "odometry": ("sitl_bridge.cli.odometry", "Compare estimators of motion over a recorded run."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files for an airframe."),

@@ -43,7 +43,7 @@ PARTS = {
     "link": (("mavlink",), ("hil",), ("px4",)),
     "analysis": (("evaluation",), ("report",), ("replay",), ("export",)),
     "live": (("bus",), ("view",)),
-    "lab": (("identification",), ("environments",), ("odometry",), ("campaign",)),
+    "lab": (("identification",), ("validation",), ("environments",), ("odometry",), ("campaign",)),
     "autopilot": (
         (
             "records",

@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.replay.logged_battery import follow_battery, ideal_battery
 from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
@@ -142,11 +141,8 @@ class _Windows:
         self.attitude = attitude / np.linalg.norm(attitude, axis=2, keepdims=True)
         self.position, self.velocity = log.position.at(at_begin), log.velocity.at(at_begin)
         self.rates = log.rates.at(at_begin)
-        record = airframe.vehicle()
-        self._nominal = np.array([record])
-        if log.voltage is not None:
-            ideal_battery(record)
-        self._setup = VehicleSetup(record, airframe.sensor_records()[:0])
+        self.supplied = log.voltage is not None
+        self._setup = VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0])
         latitude, longitude, altitude = log.origin
         depth = max(altitude - ABOVE_GROUND, -500.0)
         self._world = WorldSpecification(
@@ -167,7 +163,8 @@ class _Windows:
         fields = {"rates": "angular_velocity", "acceleration": "specific_force", "velocity": "velocity"}
         for w in range(len(self.begins)):
             simulation.world.set_wind(_steady(winds[w]), simulation.time)
-            follow_battery(simulation, self._nominal, self.voltage[w], self.current[w])
+            if self.supplied:
+                simulation.supply(self.voltage[w : w + 1], self.current[w : w + 1])
             state["position"], state["velocity"] = self.position[w], self.velocity[w]
             state["attitude"], state["angular_velocity"] = self.attitude[w, 0], self.rates[w]
             if w == 0 or self.begins[w] - self.begins[w - 1] > 1.5 * self.steps * STEP * 1e-6:
@@ -184,13 +181,9 @@ class _Windows:
 
     def _spin_up(self, simulation: Simulation, w: int) -> None:
         """Let the rotors come to the first commands, with the body held."""
-        state = simulation.states[0]
-        held = {name: state[name].copy() for name in ("position", "velocity", "attitude", "angular_velocity")}
         simulation.controls[0, : self.commands.shape[2]] = self.commands[w, 0]
         for _ in range(self.steps):
-            simulation.advance()
-            for name, value in held.items():
-                state[name] = value
+            simulation.advance_held()
 
 
 def _steady(wind: Floats) -> WindSpecification:

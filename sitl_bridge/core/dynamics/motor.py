@@ -19,7 +19,7 @@ from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER, State
 
 
 class FirstOrderMotor(BaseModel):
-    """A speed-controlled motor: w = idle_speed + speed_range * command, first-order lag up and down."""
+    """w = speed_offset + (idle_speed + speed_range * command) * voltage/nominal, with a lag up and down."""
 
     model_config = STRICT
 
@@ -28,6 +28,11 @@ class FirstOrderMotor(BaseModel):
     time_constant_down: Positive = Field(description="s")
     idle_speed: NonNegative = Field(0.0, description="rad/s at command 0 while armed")
     speed_range: Positive = Field(description="rad/s between command 0 and 1 at the nominal voltage")
+    speed_offset: NonNegative = Field(
+        0.0,
+        description="rad/s of a running motor's speed that are not in proportion to the voltage, for brushed"
+        " motors without a speed controller; none at command 0",
+    )
     reversible: bool = Field(
         False, description="takes commands from -1 to 1, and turns backwards below 0; 0 stops it"
     )
@@ -41,6 +46,7 @@ class FirstOrderMotor(BaseModel):
         vehicle["motor_kind"] = MOTOR_FIRST_ORDER
         vehicle["motor_tau_up"], vehicle["motor_tau_down"] = self.time_constant_up, self.time_constant_down
         vehicle["motor_speed_idle"], vehicle["motor_speed_range"] = self.idle_speed, self.speed_range
+        vehicle["motor_speed_offset"] = self.speed_offset
         vehicle["motor_reversible"] = int(self.reversible)
         vehicle["motor_efficiency"] = self.efficiency
 
@@ -113,15 +119,25 @@ def first_order_target(vehicle: Vehicle, command: float, voltage: float) -> floa
     """Return the steady speed in rad/s of a running first-order motor.
 
     w = (idle + range c) V/V_nominal: PX4's Gazebo motor model maps commands this way (offset and scaling),
-    and a motor's no-load speed is proportional to its supply voltage.  A reversible motor has its idle speed
-    on either side of command 0, and stands still there, the neutral throttle of a bidirectional controller.
+    and a motor's no-load speed is proportional to its supply voltage.  A line through measured speeds of a
+    loaded brushed motor does not go through 0: ``motor_speed_offset``, away from command 0.  A reversible
+    motor has its idle speed on either side of command 0, and stands still there, the neutral throttle of a
+    bidirectional controller.
     """
     if command == 0.0 and vehicle.motor_reversible != 0:
         return 0.0
     ratio = voltage / vehicle.battery_nominal_voltage
+    offset = speed_offset(vehicle, command)
     if command < 0.0:
-        return float((vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio)
-    return float((vehicle.motor_speed_range * command + vehicle.motor_speed_idle) * ratio)
+        return float((vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio) + offset
+    return float((vehicle.motor_speed_range * command + vehicle.motor_speed_idle) * ratio) + offset
+
+
+@compiled
+def speed_offset(vehicle: Vehicle, command: float) -> float:
+    """Return the part in rad/s of a first-order motor's steady speed that does not depend on the voltage."""
+    turning = 0.0 if command == 0.0 else (-1.0 if command < 0.0 else 1.0)
+    return float(turning * vehicle.motor_speed_offset)
 
 
 @compiled
@@ -148,8 +164,8 @@ def heat_controllers(vehicle: Vehicle, state: State, seconds: float) -> None:
 def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) -> None:
     """Write the commands of a step into ``scratch``: ``steady``, ``running`` 1 where a motor runs, rates.
 
-    ``steady`` is the steady speed of a first-order motor at the nominal voltage in rad/s, or the command of
-    a DC motor.
+    ``steady`` is the steady speed of a first-order motor at the nominal voltage in rad/s, less its
+    ``offset``, or the command of a DC motor.
 
     Args:
         vehicle: VEHICLE record.
@@ -167,7 +183,9 @@ def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) 
         if vehicle.motor_kind == MOTOR_DC:
             rows.steady[k] = max(command, 0.0)
         else:
-            rows.steady[k] = first_order_target(vehicle, command, nominal) if runs else 0.0
+            rows.offset[k] = speed_offset(vehicle, command) if runs else 0.0
+            steady = first_order_target(vehicle, command, nominal) if runs else 0.0
+            rows.steady[k] = steady - rows.offset[k]
 
 
 @compiled
@@ -182,12 +200,12 @@ def _drive_first_order(vehicle: Vehicle, state: State) -> None:
     ratio = voltage / vehicle.battery_nominal_voltage
     if not vehicle.esc_current_limit > 0.0:
         for k in range(n):
-            state.motor_drive[k] = rows.steady[k] * ratio
+            state.motor_drive[k] = rows.steady[k] * ratio + rows.offset[k]
         return
     power = vehicle.motor_efficiency * voltage * vehicle.esc_current_limit
     up, down = vehicle.motor_tau_up, vehicle.motor_tau_down
     for k in range(n):
-        speed, target = state.rotor_speed[k], rows.steady[k] * ratio
+        speed, target = state.rotor_speed[k], rows.steady[k] * ratio + rows.offset[k]
         turns = abs(speed) >= 1.0  # below, there is no shaft power yet
         most = power / (speed if turns else 1.0) - state.rotor_torque[k]
         tau = up if most * speed >= 0.0 else down
@@ -295,7 +313,7 @@ def _shaft_powers(vehicle: Vehicle, state: State, voltage: float, share: float, 
     ratio = voltage * (1.0 / vehicle.battery_nominal_voltage)
     rise_rate, fall_rate = rows.rise_rate, rows.fall_rate
     for k in range(vehicle.rotor_count):
-        speed, target = state.rotor_speed[k], rows.steady[k] * ratio
+        speed, target = state.rotor_speed[k], rows.steady[k] * ratio + rows.offset[k]
         gains = (abs(target) > abs(speed)) & (target * speed >= 0.0)
         push = vehicle.rotor_inertia[k] * (rise_rate if gains else fall_rate)
         shaft = (state.rotor_torque[k] + push * (target - speed)) * speed * rows.running[k]
@@ -303,7 +321,7 @@ def _shaft_powers(vehicle: Vehicle, state: State, voltage: float, share: float, 
         free = (shaft > 0.0) & (shaft * share <= limit)
         state.motor_current[k] = drawn
         rows.power[k] = shaft if free else 0.0
-        rows.grip[k] = push * target * speed if free else 0.0
+        rows.grip[k] = push * (target - rows.offset[k]) * speed if free else 0.0
         rows.limited[k] = 0.0 if free else drawn
 
 

@@ -222,7 +222,8 @@ def hover(vehicle: Packed, density: float, gravity: float, charge: float | None 
         commands = supplies / voltage
     else:
         ratio = voltage / float(vehicle["battery_nominal_voltage"])
-        commands = (speeds / ratio - float(vehicle["motor_speed_idle"])) / float(vehicle["motor_speed_range"])
+        proportional = (speeds - float(vehicle["motor_speed_offset"])) / ratio
+        commands = (proportional - float(vehicle["motor_speed_idle"])) / float(vehicle["motor_speed_range"])
         supplies = np.full(n, voltage)
         currents = torques * speeds / float(vehicle["motor_efficiency"]) / voltage
     if commands.max() > 1.0:

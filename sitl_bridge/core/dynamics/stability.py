@@ -210,7 +210,8 @@ def check_stability(
     direct = vehicle["motor_kind"] == MOTOR_DC
     if speeds is None:
         top = float(vehicle["battery_nominal_voltage"]) / float(vehicle["dc_flux"]) if direct else 0.0
-        top = top or float(vehicle["motor_speed_idle"]) + float(vehicle["motor_speed_range"])
+        parts = ("motor_speed_idle", "motor_speed_range", "motor_speed_offset")
+        top = top or sum(float(vehicle[part]) for part in parts)
         speeds = np.full(n, top)
     moving, turning = body_drag_rates(vehicle, AIRSPEED, TURN_RATE, density)
     rates: dict[str, float] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from sitl_bridge.core.dynamics.contact import (
     rotated_north,
     standing_pose,
 )
-from sitl_bridge.core.dynamics.induced_flow import prepare_speeds
+from sitl_bridge.core.dynamics.induced_flow import advance_flow, prepare_speeds
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE, State, Vehicle
@@ -34,6 +35,8 @@ DIVERGED_BEYOND = 1e9
 
 GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 """rad between the rotors' phases at the start, so that they do not pull the same way."""
+_FLOW_ROUND, _FLOW_ROUNDS = 0.05, 20
+"""s, and steps of so many in which the induced flow settles; it does within milliseconds."""
 AT_REST = 1e-5
 """m/s below which a vehicle that settles on a surface is taken to stand."""
 
@@ -162,6 +165,28 @@ def advance_laid_out(
 
 
 @compiled
+def _fill_in(
+    vehicle: Vehicle, state: State, environment: Environment, controls: Floats, armed: int, rounds: int
+) -> None:
+    """Write the results of a step that ended with this state, after ``rounds`` of the induced flow."""
+    _, _, density = air(environment, state.position[2])
+    gravity = local_gravity(environment, state.position[0], state.position[2])
+    lay_out_rotors(vehicle, state)
+    prepare_rotors(vehicle, state, density)
+    look_around(vehicle, state, environment.scene, 0.0)
+    read_commands(vehicle, state, controls, armed)
+    drive_motors(vehicle, state)
+    start_rotors(vehicle, state)
+    if vehicle.rotor_law == INDUCED_LAW:
+        prepare_speeds(state, vehicle.rotor_count)
+        for _ in range(rounds):
+            evaluate(vehicle, state, density, gravity)
+            advance_flow(state, vehicle.rotor_count, _FLOW_ROUND)
+    evaluate(vehicle, state, density, gravity)
+    settle(vehicle, state, armed, source_voltage(vehicle, state))
+
+
+@compiled
 def settle_start(
     vehicles: Records, states: Records, environments: Records, controls: Floats, steps: int
 ) -> None:
@@ -185,17 +210,23 @@ def settle_start(
         quiet = quiet + 1 if square < AT_REST * AT_REST else 0
         if quiet == 25:
             break
-    _, _, density = air(environments[0], state.position[2])
-    lay_out_rotors(vehicles[0], state)
-    prepare_rotors(vehicles[0], state, density)
-    look_around(vehicles[0], state, environments[0].scene, 0.0)
-    read_commands(vehicles[0], state, controls, 0)
-    start_rotors(vehicles[0], state)
-    if vehicles[0].rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicles[0].rotor_count)
-    gravity = local_gravity(environments[0], state.position[0], state.position[2])
-    evaluate(vehicles[0], state, density, gravity)
-    settle(vehicles[0], state, 0, source_voltage(vehicles[0], state))
+    _fill_in(vehicles[0], state, environments[0], controls, 0, 0)
+
+
+@compiled
+def settle_flow(
+    vehicles: Records, states: Records, environments: Records, controls: Annotated[Floats, 2]
+) -> None:
+    """Let the flow that turning rotors induce settle, at the motion and in the wind of the states.
+
+    Args:
+        vehicles: (n,) VEHICLE.
+        states: (n,) STATE; induced velocities and the results of a step are written.
+        environments: (1,) ENVIRONMENT.
+        controls: (n, 16) commands.
+    """
+    for i in range(vehicles.shape[0]):
+        _fill_in(vehicles[i], states[i], environments[0], controls[i], 1, _FLOW_ROUNDS)
 
 
 def initial_state(

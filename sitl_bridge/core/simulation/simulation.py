@@ -37,6 +37,7 @@ from sitl_bridge.core.dynamics.rotor import check_table_addresses
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.stability import check_stability
+from sitl_bridge.core.dynamics.step import settle_flow
 from sitl_bridge.core.dynamics.vibration import turn_phases, vibration
 from sitl_bridge.core.sensors.ranging import integrate_flow, sample_optical_flow, sample_range_finder
 from sitl_bridge.core.sensors.records import MAX_SENSORS, OPTICAL_FLOW, RANGE_FINDER, SENSOR, SENSOR_STATE
@@ -54,6 +55,10 @@ LEAST_BLOCK = 32
 """Vehicles of a block; starting a thread costs about as much as a step of so many."""
 CONTROLS = 16
 """Actuator channels of a vehicle, as in HIL_ACTUATOR_CONTROLS."""
+MOTION = ("position", "velocity", "attitude", "angular_velocity")
+"""Fields of STATE that are a body's motion."""
+_SUPPLY = 1e9
+"""A s of a pack whose charge does not change while its voltage is given."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +290,50 @@ class Simulation:
         state["clearance"] = 0.0
         self._replace_vehicle(i, vehicle)
         self.sensors[i]["position"][: len(sensors)] = sensors["position"]
+
+    def put_in_flight(self, i: NDArray[np.int64], **values: NDArray[np.float64]) -> None:
+        """Put vehicles into a state of flight, with the flow that their rotors induce settled.
+
+        Args:
+            i: (k,) which vehicles.
+            values: (k, c) of fields of STATE: the motion, ``rotor_speed``; fields without a value stay.
+        """
+        states: Any = self.states
+        for name, value in values.items():
+            states[name][i, : value.shape[1]] = value
+        states["in_contact"][i] = states["contact_touching"][i] = states["rest_steps"][i] = 0
+        states["clearance"][i] = 0.0
+        some = states[i]
+        settle_flow(self.vehicles[i], some, self.world.environment, self.controls[i])
+        states[i] = some
+        for k in self._histories.keys() & set(i.tolist()):
+            self._begin_history(k)
+
+    def supply(self, voltage: NDArray[np.float64], current: NDArray[np.float64]) -> None:
+        """Let the motors run at measured voltages, in place of the packs', until the next call or restart.
+
+        Args:
+            voltage: (n,) V at the terminals; nan for the nominal one.
+            current: (n,) A at which it was measured: the voltage then follows the simulated current by the
+                pack's resistance.  nan: it does not.
+        """
+        vehicles, states, known = self.vehicles, self.states, np.isfinite(voltage)
+        resistance = np.array([float(setup.vehicle["battery_resistance"]) for setup in self._setups])
+        resistance = np.where(np.isfinite(current), resistance, 0.0)
+        voltage = np.where(known, voltage, vehicles["battery_nominal_voltage"])
+        source = voltage + resistance * np.nan_to_num(current)
+        vehicles["battery_resistance"], vehicles["battery_slow_resistance"] = resistance, 0.0
+        vehicles["battery_ocv"] = (source / vehicles["battery_cells"])[:, None]
+        vehicles["battery_capacity"] = np.where(known, _SUPPLY, math.inf)
+        states["battery_charge"], states["battery_slow_voltage"] = vehicles["battery_capacity"], 0.0
+        states["battery_voltage"] = voltage
+
+    def advance_held(self) -> None:
+        """Advance by a step in which the bodies are held: rotors, flow and battery alone go on."""
+        held = {name: self.states[name].copy() for name in MOTION}
+        self.advance()
+        for name, value in held.items():
+            self.states[name] = value
 
     def remember_poses(self, i: int, seconds: float) -> None:
         """Keep the poses of vehicle ``i`` over the last ``seconds`` at least, from now on."""

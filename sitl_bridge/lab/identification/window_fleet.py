@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.replay.logged_battery import follow_battery, ideal_battery
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.records import MOTOR_FIRST_ORDER
 from sitl_bridge.core.sensors.imu import ImuSpecification
@@ -98,7 +97,6 @@ class WindowFleet:
         world = World(WorldSpecification(origin=Origin(altitude=depth)))
         setups = [VehicleSetup(record, none, name=f"{i}") for i, record in enumerate(records)]
         self._simulation = Simulation(world, setups, step=STEP)
-        self._nominal = np.array(records)
         self._arm = _imu_position(members[0].airframe)
 
     def motions(self, common: CommonMotion) -> Iterator[tuple[int, dict[str, Array]]]:
@@ -111,7 +109,8 @@ class WindowFleet:
         made = {name: np.zeros(shape) for name in ("rates", "acceleration", "velocity")}
         for w in range(len(windows)):
             if windows.speeds is None:
-                follow_battery(simulation, self._nominal, windows.voltage[w], windows.current[w])
+                every = np.ones(len(self.members))
+                simulation.supply(every * windows.voltage[w], every * windows.current[w])
             self._place(w, common)
             if windows.speeds is None and not windows.joined[w]:
                 self._run_up(w)
@@ -161,14 +160,9 @@ class WindowFleet:
 
     def _run_up(self, w: int) -> None:
         """Bring the rotors to their speeds with the commands before the window, the body held."""
-        states = self._simulation.states
-        fields = ["position", "velocity", "attitude", "angular_velocity"]
-        held = {name: states[name].copy() for name in fields}
         for signals in self.windows.run_up[w]:
             self._command(signals)
-            self._advance(w)
-            for name, value in held.items():
-                states[name] = value
+            self._simulation.advance_held()
 
     def _lever(self, states: Any) -> Array:
         """(n, 3) m/s^2 that an accelerometer away from the centre of gravity measures beyond it."""
@@ -178,17 +172,17 @@ class WindowFleet:
 
 
 def _record(airframe: Airframe, *, driven: bool) -> NDArray[np.void]:
-    """VEHICLE record with an ideal battery at its nominal voltage, until a voltage was measured.
+    """VEHICLE record.
 
     Motors that are ``driven`` follow measured speeds: first order with a time constant of one step, without a
-    limit of the current.
+    limit of the current, at the nominal voltage.
     """
     record = airframe.vehicle()
-    ideal_battery(record)
     if driven:
         record["motor_kind"] = MOTOR_FIRST_ORDER
         record["motor_tau_up"] = record["motor_tau_down"] = STEP * 1e-6
         record["motor_speed_idle"], record["motor_speed_range"] = 0.0, DRIVEN_RANGE
+        record["motor_speed_offset"], record["battery_capacity"] = 0.0, math.inf
         record["esc_current_limit"] = 0.0
     return record
 

@@ -1,0 +1,1 @@
+"""How well simulators predict real flights."""

@@ -1,0 +1,148 @@
+"""Compares predictors on real flights, and writes the tables of docs/realism.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.rotations import matrix_from_quaternion
+from sitl_bridge.lab.validation.windows import HORIZONS, Motion, Predictor, Windows, errors, flight_errors
+
+TRIMMED = 8.0
+"""s in the air from which a flight's own trim is taken; windows after it are scored."""
+DRAWS = 2000
+"""Of flights with replacement, for the intervals."""
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+QUANTITIES = (("position, m", 3), ("velocity, m/s", 3), ("attitude, deg", 1), ("rates, rad/s", 2))
+"""Quantities of ``errors`` and their decimals."""
+PROTOCOLS = {
+    False: "Nothing from the scored flights: trim of the flights for fitting",
+    True: f"Each flight's own trim from its first {TRIMMED:.0f} s in the air; the windows after it",
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a predictor does.
+
+    Attributes:
+        name: of the predictor.
+        own_trim: whether each flight's own trim was taken from its first seconds.
+        windows, flights: how many.
+        mean: (h, 4) of the flights' root mean squares, at HORIZONS, of QUANTITIES.
+        interval: (2, h, 4) 95 % of it, by bootstrap over flights.
+        residual: (2, 3) RMS over a first horizon of what force and moment lack in body axes: m/s^2, rad/s^2.
+    """
+
+    name: str
+    own_trim: bool
+    windows: int
+    flights: int
+    mean: Floats
+    interval: Floats
+    residual: Floats
+
+
+def compare(
+    predictors: Sequence[Predictor], fitting: Windows, testing: Windows, say: Callable[[str], None]
+) -> list[Score]:
+    """Fit all predictors to some flights and score them on others, with and without each flight's own trim.
+
+    Raises:
+        UserError: if no window is left to be scored.
+    """
+    late = testing.airborne > TRIMMED
+    if not late.any():
+        raise UserError(f"no flight to be scored is longer than {TRIMMED + HORIZONS[-1]:g} s")
+    found = []
+    for predictor in predictors:
+        say(predictor.name)
+        predictor.fit(fitting)
+        mean = np.mean([predictor.trim(_flight(fitting, i)) for i in np.unique(fitting.flight)], axis=0)
+        trims = np.tile(mean, (len(testing), 1))
+        found.append(_score(predictor, testing, trims, own_trim=False))
+        for i in np.unique(testing.flight):
+            own = _flight(testing.part(~late), i)
+            trims[testing.flight == i] = predictor.trim(own) if len(own) else mean
+        found.append(_score(predictor, testing.part(late), trims[late], own_trim=True))
+    return found
+
+
+def _flight(windows: Windows, i: int) -> Windows:
+    return windows.part(windows.flight == i)
+
+
+def _score(predictor: Predictor, windows: Windows, trims: Floats, *, own_trim: bool) -> Score:
+    predicted = predictor.predict(windows, trims)
+    each = flight_errors(errors(predicted, windows), windows)
+    drawn = np.random.default_rng(0).integers(len(each), size=(DRAWS, len(each)))
+    interval = np.quantile(each[drawn].mean(axis=1), (0.025, 0.975), axis=0)
+    return Score(
+        predictor.name,
+        own_trim,
+        len(windows),
+        len(each),
+        each.mean(axis=0),
+        interval,
+        residuals(predicted, windows),
+    )
+
+
+def residuals(predicted: Motion, windows: Windows) -> Floats:
+    """(2, 3) RMS of the specific force and the moment over inertia that a prediction lacks, body axes.
+
+    They are the mean over the first horizon: the errors of velocity and rates over its length.
+    """
+    velocity = (windows.truth.velocity - predicted.velocity)[:, 0]
+    body = np.einsum("wji,wj->wi", matrix_from_quaternion(windows.start.attitude[:, 0]), velocity)
+    rates = (windows.truth.rates - predicted.rates)[:, 0]
+    return np.asarray(np.sqrt(np.mean(np.stack([body, rates]) ** 2, axis=1)) / HORIZONS[0])
+
+
+def lines(scores: Sequence[Score]) -> Iterator[str]:
+    """The tables in Markdown."""
+    horizons = " / ".join(f"{h:g}" for h in HORIZONS)
+    for own, title in PROTOCOLS.items():
+        rows = [score for score in scores if score.own_trim == own]
+        yield f"**{title}** ({rows[0].windows} windows, {rows[0].flights} flights; errors after {horizons} s)"
+        yield ""
+        yield "| | " + " | ".join(name for name, _ in QUANTITIES) + " |"
+        yield "|---" * (1 + len(QUANTITIES)) + "|"
+        for score in rows:
+            cells = [
+                " / ".join(f"{value:.{digits}f}" for value in score.mean[:, q])
+                for q, (_, digits) in enumerate(QUANTITIES)
+            ]
+            yield f"| {score.name} | {' | '.join(cells)} |"
+        yield ""
+        yield "95 % interval over flights at 0.5 s, and what force and moment lack in x, y, z of the body:"
+        yield ""
+        names = [name for name, _ in QUANTITIES]
+        yield f"| | {' | '.join(names)} | force over mass, m/s² | moment over inertia, rad/s² |"
+        yield "|---" * (3 + len(QUANTITIES)) + "|"
+        for score in rows:
+            spans = [
+                f"{score.interval[0, -1, q]:.{digits}f} to {score.interval[1, -1, q]:.{digits}f}"
+                for q, (_, digits) in enumerate(QUANTITIES)
+            ]
+            force, moment = score.residual
+            lacking = [", ".join(f"{v:.2f}" for v in force), ", ".join(f"{v:.1f}" for v in moment)]
+            yield f"| {score.name} | {' | '.join([*spans, *lacking])} |"
+        yield ""
+
+
+def updated(page: str, tables: Sequence[str]) -> str:
+    """A page with new tables between its marks, or after it.
+
+    Raises:
+        UserError: if a mark is missing.
+    """
+    if (BEGIN in page) != (END in page):
+        raise UserError(f"the page has one of the marks {BEGIN} and {END} alone")
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return "\n".join([f"{before}{BEGIN}", "", *tables, END]) + (after or "\n")

@@ -1,0 +1,92 @@
+"""This project: an airframe in ``sb.Simulation``, a vehicle for each window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sitl_bridge.api.airframe_choice import Airframe
+from sitl_bridge.api.physics import Simulation
+from sitl_bridge.api.world_choice import World
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics.motor import FirstOrderMotor
+from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.lab.validation.simulators import trim_of
+from sitl_bridge.lab.validation.windows import GRID, HORIZONS, LEAD, Motion, Predictor, Windows
+
+STEP = 0.0025
+"""s"""
+HIGH = 200.0
+"""m above the ground at which flights are simulated, in the air of their true height."""
+
+
+class Simulator(Predictor):
+    """An airframe.
+
+    Args:
+        airframe: its name or file.
+        delay: s after which a logged command acts.
+    """
+
+    def __init__(self, airframe: str, delay: float = 0.0) -> None:
+        self.airframe, self.delay = Airframe.load(airframe), delay
+        self.name = f"sitl-bridge {self.airframe.name}"
+
+    def _speeds(self, windows: Windows) -> tuple[Floats, Floats]:
+        """(w, k, m) steady rotor speeds in rad/s, and (w, k, 1) their change with a command."""
+        motor, nominal = self.airframe.motor, self.airframe.battery.nominal_voltage
+        assert isinstance(motor, FirstOrderMotor)
+        ratio = np.nan_to_num(windows.voltage, nan=nominal)[..., None] / nominal
+        speeds = motor.speed_offset + (motor.idle_speed + motor.speed_range * windows.commands) * ratio
+        return speeds, motor.speed_range * ratio
+
+    def trim(self, windows: Windows) -> Floats:
+        """(m,) factors of the rotors' speeds with which each carries its share of the weight on average."""
+        speeds = self._speeds(windows)[0]
+        environment = self._world(windows.altitude).build().environment[0]
+        _, _, density = air(environment, -HIGH)
+        found = hover(self.airframe.record, density, float(environment["gravity"]))
+        if found is None:
+            raise UserError(f"{self.airframe.name} cannot hover")
+        return trim_of(speeds, found.rotor_speed)
+
+    @staticmethod
+    def _world(altitude: float) -> World:
+        return World(origin=(47.4, 8.5, altitude - HIGH))
+
+    def _simulation(self, count: int, altitude: float) -> Simulation:
+        world, airframes = self._world(altitude), [self.airframe] * count
+        return Simulation(airframes, world=world, step=STEP, sensors=False)
+
+    def predict(self, windows: Windows, trim: Floats) -> Motion:
+        """The motion at HORIZONS."""
+        simulation = self._simulation(len(windows), windows.altitude)
+        speeds, slope = self._speeds(windows)
+        commands = np.where(
+            windows.commands > 0.0, windows.commands + (trim[:, None] - 1.0) * speeds / slope, 0.0
+        )
+        voltage = np.nan_to_num(windows.voltage, nan=self.airframe.battery.nominal_voltage)
+        start = windows.start
+        simulation.set_state(
+            position=start.position[:, 0] - (0.0, 0.0, HIGH),
+            velocity=start.velocity[:, 0],
+            attitude=start.attitude[:, 0],
+            angular_velocity=start.rates[:, 0],
+        )
+        kept = []
+        for k in range(1, round((LEAD + HORIZONS[-1]) / STEP) + 1):
+            time = (k - 1) * STEP
+            row = max(int((time - self.delay) / GRID + 1e-6), 0)
+            simulation.supply(voltage[:, int(time / GRID + 1e-6)])
+            simulation.step(commands[:, row], hold=k * STEP <= LEAD + 1e-9)
+            if round(k * STEP - LEAD, 6) in HORIZONS:
+                kept.append(
+                    (
+                        simulation.position + np.array([0.0, 0.0, HIGH]),
+                        simulation.velocity,
+                        simulation.attitude,
+                        simulation.angular_velocity,
+                    )
+                )
+        return Motion(*(np.stack(column, axis=1) for column in zip(*kept, strict=True)))

@@ -1,0 +1,186 @@
+"""Parts of real flights to be predicted: the measured start, the motor commands, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
+from sitl_bridge.base.arrays import Floats
+
+GRID = 0.01
+"""s for which a motor command is held."""
+HORIZONS = (0.1, 0.25, 0.5)
+"""s after the start at which predictions are compared."""
+EVERY = 0.1
+"""s between starts."""
+LEAD = 0.3
+"""s of commands before the start, from which the rotors' speeds follow."""
+FIELDS = ("position", "velocity", "attitude", "rates")
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Motion of w vehicles at h times.
+
+    Attributes:
+        position, velocity: (w, h, 3) m, m/s NED.
+        attitude: (w, h, 4) quaternion w, x, y, z, body FRD to NED.
+        rates: (w, h, 3) rad/s body.
+    """
+
+    position: Floats
+    velocity: Floats
+    attitude: Floats
+    rates: Floats
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Predictions to be made.
+
+    Attributes:
+        flights: names of the flights.
+        flight: (w,) number of each window's flight.
+        begins: (w,) s on its flight's clock.
+        airborne: (w,) s since its take-off.
+        start: the measured motion at the start, h = 1.
+        commands: (w, k, m) 0..1, each held for GRID; the first are those of LEAD before the start.
+        voltage: (w, k) V, likewise; nan where it was not logged.
+        truth: the measured motion at HORIZONS.
+        altitude: m above mean sea level.
+    """
+
+    flights: tuple[str, ...]
+    flight: NDArray[np.int64]
+    begins: Floats
+    airborne: Floats
+    start: Motion
+    commands: Floats
+    voltage: Floats
+    truth: Motion
+    altitude: float
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def part(self, where: NDArray[np.bool_]) -> Windows:
+        """The windows that a mask chooses."""
+        return replace(
+            self,
+            flight=self.flight[where],
+            begins=self.begins[where],
+            airborne=self.airborne[where],
+            start=_part(self.start, where),
+            commands=self.commands[where],
+            voltage=self.voltage[where],
+            truth=_part(self.truth, where),
+        )
+
+    @classmethod
+    def of(cls, flights: Mapping[str, VehicleLog], every: float = EVERY) -> Windows:
+        """Windows from every ``every`` s of the flights' times in the air."""
+        rows: list[tuple[Floats, ...]] = []
+        for i, log in enumerate(flights.values()):
+            for first, last in log.airborne:
+                begins = np.arange(max(first, log.commands.time[0] + LEAD), last - HORIZONS[-1], every)
+                if not len(begins):
+                    continue
+                grid = begins[:, None] + GRID * np.arange(-round(LEAD / GRID), round(HORIZONS[-1] / GRID))
+                voltage = np.full(grid.shape, np.nan)
+                if log.voltage is not None:
+                    voltage = log.voltage.at(grid.ravel()).reshape(grid.shape)
+                rows.append(
+                    (
+                        np.full(len(begins), i),
+                        begins,
+                        begins - first,
+                        held(log.commands, grid),
+                        voltage,
+                        *_motion(log, begins[:, None]),
+                        *_motion(log, begins[:, None] + HORIZONS),
+                    )
+                )
+        flight, begins, airborne, commands, voltage, *motion = (
+            np.concatenate(c) for c in zip(*rows, strict=True)
+        )
+        altitude = next(iter(flights.values())).origin[2]
+        return cls(
+            tuple(flights), flight.astype(np.int64), begins, airborne, Motion(*motion[:4]), commands, voltage,
+            Motion(*motion[4:]), altitude,
+        )  # fmt: skip
+
+
+def _part(motion: Motion, where: NDArray[np.bool_]) -> Motion:
+    return Motion(*(getattr(motion, name)[where] for name in FIELDS))
+
+
+def held(series: Series, grid: Floats) -> Floats:
+    """(*grid, c) values that hold from sample to sample."""
+    before = np.clip(np.searchsorted(series.time, grid + 1e-9, side="right") - 1, 0, None)
+    return np.asarray(series.values[before])
+
+
+def _motion(log: VehicleLog, times: Floats) -> tuple[Floats, ...]:
+    made = [getattr(log, name).at(times.ravel()).reshape(*times.shape, -1) for name in FIELDS]
+    made[2] = made[2] / np.linalg.norm(made[2], axis=-1, keepdims=True)
+    return tuple(made)
+
+
+class Predictor:
+    """What predicts: a simulator, or a rule to compare with.
+
+    Attributes:
+        name: shown in the tables.
+    """
+
+    name: str
+
+    def fit(self, windows: Windows) -> None:
+        """Fit what is to be fitted to the flights for fitting; nothing by default."""
+
+    def trim(self, windows: Windows) -> Floats:
+        """(m,) factors of the rotors' speeds with which each carries its share of the weight on average."""
+        return np.ones(windows.commands.shape[2])
+
+    def predict(self, windows: Windows, trim: Floats) -> Motion:
+        """The motion at HORIZONS from the starts, with the commands and factors (w, m) of rotor speeds."""
+        raise NotImplementedError
+
+
+def errors(predicted: Motion, windows: Windows) -> Floats:
+    """(w, h, 4) length of the error in position (m), velocity (m/s), attitude (deg) and rates (rad/s)."""
+    truth = windows.truth
+    lengths = [
+        np.linalg.norm(getattr(predicted, name) - getattr(truth, name), axis=-1)
+        for name in ("position", "velocity", "rates")
+    ]
+    cosine = np.abs((predicted.attitude * truth.attitude).sum(axis=-1))
+    angle = np.degrees(2.0 * np.arccos(np.minimum(cosine, 1.0)))
+    return np.stack([lengths[0], lengths[1], angle, lengths[2]], axis=-1)
+
+
+def flight_errors(found: Floats, windows: Windows) -> Floats:
+    """(f, h, 4) root mean square over each flight with windows."""
+    used: Sequence[int] = np.unique(windows.flight).tolist()
+    return np.stack([np.sqrt(np.mean(found[windows.flight == i] ** 2, axis=0)) for i in used])
+
+
+SCALES = (0.01, 0.1, 2.0, 0.5)
+"""m, m/s, deg, rad/s: errors after 0.1 s that count alike in a fit; later ones by their growth in time."""
+
+
+def fit_residuals(predicted: Motion, windows: Windows) -> Floats:
+    """(r,) errors at the first two horizons, for least squares."""
+    growth = np.array(HORIZONS[:2]) / HORIZONS[0]
+    parts = []
+    for name, scale in zip(FIELDS, SCALES, strict=True):
+        error = (getattr(predicted, name) - getattr(windows.truth, name))[:, :2]
+        if name == "attitude":
+            sign = np.sign((predicted.attitude * windows.truth.attitude).sum(axis=-1, keepdims=True))
+            error = np.degrees(2.0 * (predicted.attitude - sign * windows.truth.attitude)[:, :2])
+        parts.append((error / (scale * growth[:, None])).ravel())
+    return np.concatenate(parts)

@@ -1,0 +1,122 @@
+"""Records of real flights, and errors of predictions, on flights of the simulator written as tables."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.crazyflie_tables import HEADER, fly_crazyflie, write_crazyflie
+from typer.testing import CliRunner
+
+import sitl_bridge as sb
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.main import build
+from sitl_bridge.lab.identification.data_sets import read_table
+from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, residuals, updated
+from sitl_bridge.lab.validation.simulators import constant, sitl_bridge, textbook
+from sitl_bridge.lab.validation.windows import HORIZONS, Windows, errors, flight_errors
+
+NANOBENCH = os.environ.get("SITL_BRIDGE_NANOBENCH", "")
+"""Directory of NanoBench's tables, which are not part of this project."""
+
+
+@cache
+def rows(seed: int = 0) -> Floats:
+    return fly_crazyflie(sb.Airframe.load("crazyflie_published"), 14.0, seed)
+
+
+def windows(folder: Path, seed: int = 0) -> Windows:
+    return Windows.of({f"{seed}": read_table(write_crazyflie(folder / f"{seed}.csv", rows(seed)))})
+
+
+def test_a_table_becomes_the_record_of_a_flight_in_body_axes_frd_and_motors_in_px4s_order(
+    tmp_path: Path,
+) -> None:
+    flown = rows()
+    log = read_table(write_crazyflie(tmp_path / "flight.csv", flown))
+    (begin, end), later = log.airborne[0], flown[:, 0] + 1.0
+    assert begin == pytest.approx(1.0, abs=0.02)
+    assert end == pytest.approx(15.0, abs=0.03)
+    place = flown[:, HEADER.index("px")]
+    np.testing.assert_allclose(log.position.at(later)[:, 0], place, atol=1e-6)
+    np.testing.assert_allclose(log.position.at(later)[:, 2], -flown[:, HEADER.index("pz")], atol=1e-6)
+    motors = flown[:, HEADER.index("motor_motor_m1") :][:, [0, 2, 3, 1]] / 65535.0
+    np.testing.assert_allclose(log.commands.at(later), motors, atol=1e-6)
+    # A roll to the right has a positive rate; the rate is the derivative of the angle.
+    slope = np.gradient(2.0 * log.attitude.at(later)[:, 1], later)
+    middle = slice(50, -50)
+    assert np.corrcoef(slope[middle], log.rates.at(later)[middle, 0])[0, 1] > 0.95
+
+
+def test_the_airframe_that_flew_predicts_its_flight_and_constant_rates_do_not(tmp_path: Path) -> None:
+    flown = windows(tmp_path)
+    made = sitl_bridge.Simulator("crazyflie_published").predict(flown, np.ones((len(flown), 4)))
+    own = flight_errors(errors(made, flown), flown)[0]
+    other = flight_errors(
+        errors(constant.Simulator().predict(flown, np.ones((len(flown), 4))), flown), flown
+    )[0]
+    # What remains comes from rates that are derivatives over +-70 ms.
+    assert (own[-1] < 0.35 * other[-1]).all(), (own, other)
+    assert own[0, 1] < 0.02
+    force, moment = residuals(made, flown)
+    assert force.max() < 0.1
+    assert moment.max() < 4.0
+
+
+def test_a_fitted_textbook_body_predicts_another_flight_better_than_constant_rates(tmp_path: Path) -> None:
+    fitting, testing = windows(tmp_path, 1), windows(tmp_path, 2)
+    scores = compare([constant.Simulator(), textbook.Simulator()], fitting, testing, print)
+    still, fitted = scores[0], scores[2]
+    assert (still.own_trim, fitted.own_trim, fitted.flights) == (False, False, 1)
+    assert (fitted.mean[-1] < 0.7 * still.mean[-1]).all(), (fitted.mean, still.mean)
+    assert (fitted.interval[0] <= fitted.mean).all()
+    assert scores[1].windows < scores[0].windows
+
+
+def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Path) -> None:
+    for name, seed in (("fit", 1), ("test", 2)):
+        (tmp_path / name).mkdir()
+        write_crazyflie(tmp_path / name / "flight.csv", rows(seed))
+    page = tmp_path / "page.md"
+    page.write_text(f"# Realism\n\n{BEGIN}\nold\n{END}\n\nAfter.\n")
+    own = tmp_path / "mine.py"
+    own.write_text("from sitl_bridge.lab.validation.simulators.constant import Simulator as Constant\n\n\n"
+                   "class Simulator(Constant):\n    name = 'mine'\n")  # fmt: skip
+    arguments = ["validate", str(tmp_path / "test"), "--fit", str(tmp_path / "fit"), "-o", str(page)]
+    chosen = ["--simulator", "constant", "--simulator", str(own)]
+    result = CliRunner().invoke(build(["validate"]), [*arguments, *chosen])
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert text.startswith("# Realism\n")
+    assert text.endswith("After.\n")
+    assert "old" not in text
+    lines = [line for line in text.splitlines() if line.startswith("| mine |")]
+    assert [line.replace("mine", "constant velocity and rates") in text for line in lines] == [True] * 4
+
+
+def test_what_is_no_flight_is_refused_with_the_reason(tmp_path: Path) -> None:
+    flown = rows().copy()
+    flown[700, HEADER.index("motor_motor_m2")] = 3_695_576.0
+    with pytest.raises(UserError, match=r"a PWM of 3695576 .* corrupt"):
+        read_table(write_crazyflie(tmp_path / "corrupt.csv", flown))
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match="columns of no known data set"):
+        read_table(other)
+    with pytest.raises(UserError, match="one of the marks"):
+        updated(f"{BEGIN}\n", [])
+
+
+@pytest.mark.skipif(not NANOBENCH, reason="SITL_BRIDGE_NANOBENCH names no directory of NanoBench's tables")
+def test_published_figures_predict_real_crazyflies_better_than_a_body_without_moments_of_velocity() -> None:
+    """RotorPy's released Crazyflie errs by 37 deg after 0.25 s, with each flight's own trim."""
+    read = {file.stem: read_table(file) for file in sorted(Path(NANOBENCH).glob("B[237]*.csv"))}
+    flown = Windows.of(read, every=0.5)
+    scores = compare([sitl_bridge.Simulator("crazyflie_published")], flown, flown, print)
+    own = scores[1]
+    assert own.own_trim
+    assert own.mean[HORIZONS.index(0.25), 2] < 20.0
