@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from support.dynamics_vehicles import (
     SEA_LEVEL_DENSITY,
     STEP,
@@ -22,6 +23,7 @@ from support.dynamics_vehicles import (
 
 from sitl_bridge.core.dynamics.battery import Battery, discharge, open_circuit_voltage, source_voltage
 from sitl_bridge.core.dynamics.motor import dc_current
+from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
@@ -242,9 +244,9 @@ def test_discharge_at_constant_current_takes_capacity_over_current() -> None:
     state = fly(vehicles, states, environments, 19.9)
     assert state["battery_charge"] == pytest.approx(40.0 - 2.0 * 19.9, rel=1e-9)
     assert state["battery_voltage"] == pytest.approx(4 * (3.3 + 0.9 * 0.005) - 0.1, rel=1e-3)
-    state = fly(vehicles, states, environments, 0.2)
-    assert state["battery_charge"] == 0.0
-    assert state["battery_voltage"] == 0.0
+    state = fly(vehicles, states, environments, 4.0)
+    assert state["battery_charge"] == pytest.approx(-0.12 * 40.0)
+    assert state["battery_voltage"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_empty_battery_stops_the_motors() -> None:
@@ -252,7 +254,7 @@ def test_empty_battery_stops_the_motors() -> None:
     vehicles["battery_capacity"] = 1e5
     states = start(vehicles, environments, 10.0)
     fly(vehicles, states, environments, 0.5, 0.6)
-    states["battery_charge"] = 0.0
+    states["battery_charge"] = -0.12e5
     state = fly(vehicles, states, environments, 0.5, 0.6)
     assert state["rotor_speed"][0] < 1.0
     assert state["battery_current"] == 0.0
@@ -278,3 +280,68 @@ def test_overload_never_takes_the_voltage_below_half_the_sources() -> None:
         state = fly(vehicles, states, environments, 0.05, 1.0)
         assert 0.5 * 16.8 * (1 - 1e-6) <= state["battery_voltage"] <= 16.8
         assert state["battery_current"] <= 0.5 * 16.8 * (1 + 1e-6)
+
+
+def test_a_battery_sags_to_empty() -> None:
+    """Past its empty point it falls over 12 % more of its capacity, in place of at once."""
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    vehicles["battery_capacity"], vehicles["battery_resistance"] = 1000.0, 0.01
+    states = start(vehicles, environments, 10.0)
+    states["battery_charge"] = 20.0
+    voltages = []
+    for _ in range(600):
+        voltages.append(float(fly(vehicles, states, environments, 0.02, 0.5)["battery_voltage"]))
+    assert np.abs(np.diff(voltages[10:])).max() < 0.2
+    assert voltages[-1] < 0.5 * voltages[0]
+    assert states["battery_charge"][0] < -50.0
+
+
+def test_a_failed_motor_keeps_the_thrust_of_its_remaining_speed() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    before = fly(vehicles, states, environments, 1.0, 0.6)["rotor_thrust"][0]
+    states["rotor_health"][0, 0] = 0.0
+    state = fly(vehicles, states, environments, STEP, 0.6)
+    left = math.exp(-STEP / 0.025)
+    assert state["rotor_speed"][0] == pytest.approx(700.0 * left)
+    assert state["rotor_thrust"][0] == pytest.approx(before * left**2)
+    assert state["rotor_torque"][0] == pytest.approx(0.06 * before * left**2)
+
+
+def test_broken_blades_give_no_thrust() -> None:
+    vehicles, environments = bench(iris()), environment(gravity=0.0)
+    states = start(vehicles, environments, 10.0)
+    fly(vehicles, states, environments, 1.0, 0.6)
+    states["rotor_health"][0, 0], states["rotor_broken"][0, 0] = 0.0, 1
+    state = fly(vehicles, states, environments, STEP, 0.6)
+    assert state["rotor_speed"][0] > 500.0
+    assert state["rotor_thrust"][0] == state["rotor_torque"][0] == 0.0
+
+
+@pytest.mark.parametrize("name", ["x500", "iris"])
+def test_the_whole_step_is_of_second_order(name: str) -> None:
+    """Battery, current limit and induced flow included: errors fall to a quarter by half the step."""
+    airframe = load_airframe(name)
+    trim = performance(airframe.record, SEA_LEVEL_DENSITY, 9.80665).hover
+    assert trim is not None
+    count = len(airframe.rotors)
+    x, y, _ = np.array([rotor.position for rotor in airframe.rotors]).T
+
+    def flown(step: float) -> NDArray[np.float64]:
+        vehicles, environments = airframe.vehicle().reshape(1), environment()
+        states = start(vehicles, environments, 100.0)
+        states["rotor_speed"][0, :count], states["rotor_torque"][0, :count] = (
+            trim.rotor_speed,
+            trim.rotor_torque,
+        )
+        for k in range(15):
+            t = 0.04 * k
+            command = trim.throttle * (1.0 + 0.15 * (t > 0.2) + 0.1 * math.sin(7.0 * t))
+            tilt = 0.02 * math.sin(5.0 * t) * np.sign(x) + 0.015 * math.cos(6.0 * t) * np.sign(y)
+            state = fly(vehicles, states, environments, 0.04, command + tilt, step=step, substeps=1)
+        return np.concatenate([state["position"], state["velocity"], state["attitude"]])
+
+    exact = flown(0.000125)
+    errors = [float(np.linalg.norm(flown(step) - exact)) for step in (0.004, 0.002, 0.001)]
+    assert errors[0] < 5e-3
+    assert math.log2(errors[0] / errors[2]) / 2.0 > 1.7

@@ -40,7 +40,9 @@ def meet(s: Simulation, *, steps: int = 100, without_air: bool = True) -> None:
         s.vehicles["drag_force"] = 0.0
         s.vehicles["drag_moment"] = 0.0
         s.vehicles["rotor_drag"] = 0.0
+        s.vehicles["blade_area"] = 0.0
     s.world.environment["gravity_slope"] = 0.0  # the same for all
+    s.world.environment["earth_rate"] = 0.0
     s.advance(steps)
 
 

@@ -209,3 +209,18 @@ def test_command_that_is_no_number_counts_as_zero() -> None:
         states = start(vehicles, environments, 20.0)
         ends.append(fly(vehicles, states, environments, 1.0, np.array([0.5, command, 0.5, 0.5])).tobytes())
     assert ends[0] == ends[1]
+
+
+def test_what_falls_on_the_turning_earth_lands_east() -> None:
+    """w g t^3 cos(latitude)/3: 15 mm in 100 m at 47.4 deg."""
+    latitude = math.radians(47.4)
+    vehicles, environments = body(2.0, np.eye(3)), environment()
+    environments["earth_rate"] = 7.292115e-5 * np.array([math.cos(latitude), -math.sin(latitude)])
+    states = start(vehicles, environments, 100.0)
+    seconds = 4.516
+    state = fly(vehicles, states, environments, seconds)
+    assert state["position"][2] == pytest.approx(0.0, abs=0.01)
+    assert state["position"][1] == pytest.approx(
+        7.292115e-5 * 9.80665 * seconds**3 * math.cos(latitude) / 3.0, rel=1e-3
+    )
+    assert state["position"][1] == pytest.approx(0.0149, abs=2e-4)

@@ -17,11 +17,13 @@ from support.dynamics_vehicles import (
     environment,
     fly,
     hector,
+    held_at_motion,
     iris,
     start,
 )
 
 from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor, induced_velocity
+from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import TABLE_LAW, VEHICLE
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, PropellerTable, Rotor
 from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, thrust_and_torque
@@ -372,3 +374,35 @@ def test_vehicle_near_the_ground_has_more_thrust_at_the_same_command() -> None:
     hub = (0.05 + 0.1 + 0.023) / 0.128
     # The hubs sink by 2 mm meanwhile and the air is 0.5 % denser at the ground.
     assert thrusts[0] / thrusts[1] == pytest.approx(1.0 / (1.0 - (0.25 / hub) ** 2), rel=0.01)
+
+
+def moment_in_forward_flight(name: str, *, released: bool) -> float:
+    """Rolling moment in N m of a vehicle in hover trim that moves forward at 10 m/s."""
+    data = load_airframe(name).model_dump(by_alias=True, exclude_defaults=True)
+    data["rotor_model"]["rolling_moment_released"] = released
+    simulation = held_at_motion(Airframe.model_validate(data), (10.0, 0.0, 0.0))
+    inertia = simulation.vehicles[0]["inertia"]
+    return float((inertia @ simulation.states[0]["angular_acceleration"])[0])
+
+
+@pytest.mark.parametrize("name", ["x500", "hummingbird"])
+def test_rolling_moments_of_opposite_rotors_cancel(name: str) -> None:
+    assert abs(moment_in_forward_flight(name, released=False)) < 1e-3
+    # gazebo_motor_model.cpp, whatever the rotation: -|w| mu v for each rotor.
+    expected = (
+        -10.0 * 1e-6 * float(performance(load_airframe(name).record, 1.225, 9.81).hover.rotor_speed.sum())
+    )
+    assert moment_in_forward_flight(name, released=True) == pytest.approx(expected, rel=0.1)
+
+
+def test_a_rotor_that_stands_drags_across_the_flow() -> None:
+    """Hoerner's plate: 1.2 q S of the blades."""
+    airframe = load_airframe("x500")
+    vehicles, environments = airframe.vehicle().reshape(1), environment(gravity=0.0)
+    vehicles["drag_force"] = 0.0
+    states = start(vehicles, environments, 100.0)
+    states["velocity"][0] = (0.0, 0.0, 10.0)
+    state = fly(vehicles, states, environments, 1e-5, 0.0, armed=0, step=1e-5, substeps=1)
+    area = 2.0 * 0.168 * 0.1396**2
+    assert state["rotor_thrust"][:4] == pytest.approx(0.5 * 1.225 * 100.0 * 1.2 * area, rel=0.02)
+    assert state["specific_force"][2] < 0.0

@@ -59,7 +59,8 @@ class Iris(RotorLaw):
 def bare_iris() -> Airframe:
     """The iris whose thrust falls to nothing at 25 m/s of inflow, as Gazebo's."""
     iris = load_airframe("iris")
-    fields = iris.rotor_model.model_dump() | {"inflow": "none", "inflow_loss_speed": 25.0}
+    # Without blades that drag while the rotors stand.
+    fields = iris.rotor_model.model_dump() | {"inflow": "none", "inflow_loss_speed": 25.0, "chord": 1e-12}
     return iris.model_copy(update={"rotor_model": CoefficientRotor(**fields)})
 
 

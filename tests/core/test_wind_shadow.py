@@ -32,7 +32,7 @@ def _air(
     for k in range(places.shape[0]):
         x, y, z = places[k]
         out[k, 0], out[k, 1], out[k, 2] = air_velocity(
-            environment[0], wind[0], field[0], memories[0], series, time, x, y, z
+            environment[0], wind[0], field[0], memories[0], series, time, x, y, z, 0.0
         )
 
 

@@ -31,7 +31,8 @@ from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 def test_the_atmosphere_is_iso_2533(
     height: float, temperature: float, pressure: float, density: float
 ) -> None:
-    found = air_at_height(float(height), 288.15, 101325.0)
+    # The standard's heights are geopotential ones.
+    found = air_at_height(height * 6356766.0 / (6356766.0 - height), 288.15, 101325.0)
     assert found[0] == pytest.approx(temperature, abs=1e-3)
     assert found[1] == pytest.approx(pressure, rel=3e-6)
     assert found[2] == pytest.approx(density, rel=3e-6)
@@ -40,7 +41,7 @@ def test_the_atmosphere_is_iso_2533(
 @given(st.floats(-500.0, 10000.0))
 def test_pressure_altitude_inverts_the_atmosphere(height: float) -> None:
     _, pressure, _ = air_at_height(height, 288.15, 101325.0)
-    assert pressure_altitude(pressure) == pytest.approx(height, abs=1e-6)
+    assert pressure_altitude(pressure) == pytest.approx(height * 6356766.0 / (6356766.0 + height), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +123,16 @@ def test_points_go_to_the_globe_and_back() -> None:
     for point in (np.array([123.0, -45.0, -67.0]), np.array([-14e3, 14e3, -500.0])):
         np.testing.assert_allclose(world.ned(*world.geodetic(point)), point, atol=1e-3)
     np.testing.assert_allclose(world.ned(*world.geodetic(np.zeros(3))), 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("height", "temperature", "pressure"),
+    [(1000.0, 281.651, 8.9876e4), (3000.0, 268.659, 7.0121e4), (5000.0, 255.676, 5.4048e4)],
+)
+def test_the_atmosphere_takes_heights_as_geometric(
+    height: float, temperature: float, pressure: float
+) -> None:
+    """U.S. Standard Atmosphere 1976, table I, by geometric altitude."""
+    found = air_at_height(height, 288.15, 101325.0)
+    assert found[0] == pytest.approx(temperature, abs=6e-4)
+    assert found[1] == pytest.approx(pressure, rel=1e-5)

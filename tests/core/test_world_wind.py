@@ -15,7 +15,9 @@ from scipy.signal import welch
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream
+from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.records import WIND_STATE
 from sitl_bridge.core.world.turbulence import dryden_scales, turbulence_field
 from sitl_bridge.core.world.wind import (
@@ -40,7 +42,7 @@ def _blow(
     memory = memories[0]
     for k in range(out.shape[0]):
         x, y, z = places[k]
-        n, e, d = wind_velocity(wind[0], field[0], memory, series, start + k * step, x, y, z)
+        n, e, d = wind_velocity(wind[0], field[0], memory, series, start + k * step, x, y, z, 0.0)
         out[k, 0], out[k, 1], out[k, 2] = n, e, d
         carry_turbulence(wind[0], memory, series, start + k * step, step * 1e-6)
 
@@ -357,3 +359,80 @@ def test_winds_are_read_from_the_command_line() -> None:
 def test_what_is_no_wind_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UserError, match="8@270"):
         parse_wind(text)
+
+
+def test_the_logarithmic_wind_falls_to_calm_at_the_ground() -> None:
+    profile = WindSpecification(log_profile=LogProfile(speed=5.0, direction=180.0, roughness=0.15 * FEET))
+    expected = 5.0 * math.log(0.1 / (0.15 * FEET)) / math.log(20.0 / 0.15)
+    assert blow(profile, height=0.1)[0, 0] == pytest.approx(expected)
+    assert blow(profile, height=0.0)[0, 0] == 0.0
+
+
+def test_the_ground_blocks_the_vertical_turbulence() -> None:
+    """Hunt and Graham's w near a wall: from its full intensity at 10 ft to a third of it at 0.2 m."""
+    gusty = WindSpecification(turbulence=10.0)
+    deviations = []
+    for height in (0.2, 3.1):
+        runs = [blow(gusty, height=height, count=800, step=500_000, seed=seed)[:, 2] for seed in range(8)]
+        deviations.append(float(np.sqrt(np.mean(np.square(runs)))))
+    assert deviations[1] == pytest.approx(1.0, abs=0.15)
+    assert deviations[0] == pytest.approx(0.32, abs=0.05)
+
+
+def rolling_air(simulation: Simulation, steps: int) -> NDArray[np.float64]:
+    """(steps,) gradient of the vertical wind over the span of an x500 at hover, 1/s, from its rotors' air."""
+    y = simulation.vehicles[0]["rotor_position"][:4, 1]
+    out = []
+    for _ in range(steps):
+        simulation.states["position"], simulation.states["velocity"] = (0.0, 0.0, -20.0), 0.0
+        simulation.states["attitude"] = (1.0, 0.0, 0.0, 0.0)
+        simulation.advance(1)
+        out.append(simulation.states[0]["rotor_air"][:4, 2] @ y / (y @ y))
+    return np.array(out)
+
+
+def test_turbulence_turns_a_vehicle_as_the_standard_has_it(
+    make_simulation: Callable[..., Simulation],
+) -> None:
+    """sigma_p = 1.9 sigma_w/sqrt(L_w b): within a factor of two, for rotors average less than a wing."""
+    wind = WorldSpecification(wind=parse_wind("8@270,turbulence=10"))
+    rates = np.concatenate(
+        [rolling_air(make_simulation("x500", seed=seed, world=wind), 4000)[::20] for seed in range(6)]
+    )
+    expected = 1.9 / math.sqrt(20.0 * 2.0 * (0.174 + 0.1396))
+    assert 0.5 * expected < np.sqrt(np.mean(rates**2)) < expected
+
+
+def sinking_in_the_east(_: float, place: tuple[float, float, float]) -> tuple[float, float, float]:
+    return 0.0, 0.0, 2.0 * place[1]
+
+
+def test_a_gust_that_differs_over_the_span_rolls_a_vehicle(
+    make_simulation: Callable[..., Simulation],
+) -> None:
+    """w = 2 east at a hover: 4 rotors' thrust over inflow, times y^2, times the gradient: 0.08 N m."""
+    simulation = make_simulation("x500", world=WorldSpecification(wind=sinking_in_the_east))
+    speed = performance(load_airframe("x500").record, 1.168, 9.81).hover.rotor_speed
+    simulation.states["position"], simulation.armed[0] = (0.0, 0.0, -50.0), 1
+    simulation.controls[0, :4] = 0.66
+    for _ in range(50):
+        simulation.states["position"], simulation.states["velocity"] = (0.0, 0.0, -50.0), 0.0
+        simulation.states["attitude"], simulation.states["angular_velocity"] = (1.0, 0.0, 0.0, 0.0), 0.0
+        simulation.states["rotor_speed"][0, :4] = speed
+        simulation.advance(1)
+    moment = simulation.vehicles[0]["inertia"] @ simulation.states[0]["angular_acceleration"]
+    assert moment[0] == pytest.approx(0.081, rel=0.15)
+
+
+def test_a_straight_gust_front_pitches_a_vehicle(make_simulation: Callable[..., Simulation]) -> None:
+    """The rotors that the updraught reaches first lift more: at the front an x500's air differs by hub."""
+    gust = Gust(start=0.0, speed=1e-6, upward=5.0, length=1.0, passing_speed=5.0, direction=180.0)
+    simulation = make_simulation("x500", world=WorldSpecification(wind=WindSpecification(gusts=(gust,))))
+    simulation.states["position"] = (0.0, 0.0, -50.0)
+    simulation.advance(25)
+    air = simulation.states[0]["rotor_air"][:4, 2]
+    front = simulation.vehicles[0]["rotor_position"][:4, 0] > 0.0
+    # V_m/2 pi/d_m sin(pi x/d_m) per m, 0.48 m behind the front.
+    slope = 0.5 * 5.0 * math.pi * math.sin(math.pi * 0.48)
+    assert air[front] == pytest.approx(0.174 * slope, rel=0.05)
+    assert air[~front] == pytest.approx(-0.174 * slope, rel=0.05)

@@ -14,7 +14,7 @@ from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.records import SENSOR_STATE
 from sitl_bridge.core.sensors.sample import sample_sensors, start_sensor
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.world import World
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 STEP = 4000
 COLUMNS = 18
@@ -39,7 +39,7 @@ def _run(vehicles: Any, states: Any, env: Any, sensors: Any, memories: Any, star
 
 @cache
 def _surroundings() -> tuple[World, NDArray[np.void]]:
-    return World(), load_airframe("iris").vehicle().reshape(1)
+    return World(WorldSpecification(earth_rotation=False)), load_airframe("iris").vehicle().reshape(1)
 
 
 class Bench:

@@ -69,10 +69,10 @@ def induced_velocity(thrust: float, radius: float, density: float) -> float:
 
 
 @on_demand
-def wake_at_hubs(state: State, n: int, a: Rotation) -> None:
-    """Let each rotor fly in the wakes at its own place: the vehicle's wind holds their mean.
+def air_at_hubs(state: State, n: int, a: Rotation) -> None:
+    """Let each rotor fly in the wakes and gusts at its own place: the vehicle's wind holds their mean.
 
-    A rotor that is blown on from above loses thrust, so a vehicle half inside a wake is turned.
+    A rotor that is blown on from above loses thrust, so a vehicle half inside a wake or a gust is turned.
     """
     rows = state.scratch
     for k in range(n):

@@ -14,10 +14,15 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
-from sitl_bridge.core.dynamics.motor import current_and_slope
+from sitl_bridge.core.dynamics.motor import current_and_slope, drive_motors
 from sitl_bridge.core.dynamics.records import OCV_POINTS, State, Vehicle
 
 SECONDS_PER_HOUR = 3600.0
+OVERDISCHARGE = 0.12
+"""Share of the capacity beyond the empty point over which a cell falls to 0 V: R. Guo et al., Scientific
+Reports 6, 30248 (2016), whose cells reached the plateau of their reversed voltage there."""
+_LAST_STEP, _MOST_ITERATIONS = 0.03, 4
+"""V of a step of Newton's method after which none is needed, and the most steps."""
 LIPO_CELL = (3.27, 3.61, 3.69, 3.71, 3.75, 3.79, 3.83, 3.89, 3.97, 4.08, 4.20)
 """V, open-circuit voltage of a lithium-polymer cell at 0, 10, ... 100 % of its charge: the usual published
 discharge table of hobby cells ("LiPo voltage chart": 3.27 V empty, 3.84 V near the middle, 4.20 V full)."""
@@ -80,12 +85,13 @@ class Battery(BaseModel):
 def open_circuit_voltage(vehicle: Vehicle, charge: float) -> float:
     """Return the open-circuit voltage of the pack in V with ``charge`` A s left; nominal for an ideal source.
 
-    Linear between the points of the airframe's curve, 0 when empty.
+    Linear between the points of the airframe's curve, and from its last one to 0 V after OVERDISCHARGE more.
     """
     if math.isinf(vehicle.battery_capacity):
         return float(vehicle.battery_nominal_voltage)
     if charge <= 0.0:
-        return 0.0
+        left = max(1.0 + charge / (OVERDISCHARGE * vehicle.battery_capacity), 0.0)
+        return float(left * vehicle.battery_ocv[0] * vehicle.battery_cells)
     share = min(charge / vehicle.battery_capacity, 1.0) * (OCV_POINTS - 1)
     i = min(int(share), OCV_POINTS - 2)
     fraction = share - i
@@ -100,7 +106,8 @@ def discharge(vehicle: Vehicle, state: State, current: float, seconds: float) ->
     tau dV/dt = R I - V, solved exactly for a constant current (G. Plett, Battery Management Systems, vol. 1,
     2015, section 2.6).
     """
-    state.battery_charge = max(state.battery_charge - current * seconds, 0.0)
+    least = -OVERDISCHARGE * vehicle.battery_capacity
+    state.battery_charge = max(state.battery_charge - current * seconds, least)
     if vehicle.battery_slow_resistance > 0.0:
         share = -math.expm1(-seconds / vehicle.battery_slow_time)
         steady = vehicle.battery_slow_resistance * current
@@ -115,11 +122,11 @@ def source_voltage(vehicle: Vehicle, state: State) -> float:
 
 @compiled
 def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
-    """Balance terminal voltage and current of the state with the present current of the motors.
+    """Balance terminal voltage and current with that of the motors at the rotors' speeds in ``scratch``.
 
-    Solves V = OCV - R I(V) with one Newton step from the last voltage.  Plain substitution would oscillate:
-    for ordinary packs, the current of an accelerating motor grows with V faster than 1/R.  V stays at or
-    above half the open-circuit voltage, the point of maximum power of a source with internal resistance.
+    Solves V = OCV - R I(V) by Newton's method from the last voltage.  Plain substitution would oscillate: for
+    ordinary packs, the current of an accelerating motor grows with V faster than 1/R.  V stays at or above
+    half the open-circuit voltage, the point of maximum power of a source with internal resistance.
 
     Args:
         vehicle: VEHICLE record.
@@ -138,12 +145,29 @@ def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
         return
     resistance = vehicle.battery_resistance
     voltage = min(max(state.battery_voltage, 0.5 * source), source)
-    current, slope = current_and_slope(vehicle, state, armed, voltage)
-    # Constant-power loads have a negative slope; at half the source's voltage the equation is singular.
-    step = (voltage - source + resistance * current) / max(1.0 + resistance * slope, 0.1)
-    voltage = min(max(voltage - step, 0.5 * source), source)
+    current = 0.0
+    for _ in range(_MOST_ITERATIONS):
+        current, slope = current_and_slope(vehicle, state, armed, voltage)
+        # Constant-power loads have a negative slope; at half the source's voltage the equation is singular.
+        step = (voltage - source + resistance * current) / max(1.0 + resistance * slope, 0.1)
+        voltage = min(max(voltage - step, 0.5 * source), source)
+        # The error that is left goes with the square of the step.
+        if abs(step) < _LAST_STEP:
+            break
     state.battery_voltage = voltage
     if resistance > 0.0:
         state.battery_current = (source - voltage) / resistance
     else:
         state.battery_current = current
+
+
+@compiled
+def adapt_drive(vehicle: Vehicle, state: State) -> None:
+    """Bring voltage and drive in line with the speeds and torques that the integration has reached."""
+    rows = state.scratch
+    if math.isinf(vehicle.battery_capacity):
+        if not vehicle.esc_current_limit > 0.0:
+            return
+    else:
+        settle(vehicle, state, rows.armed, rows.source)
+    drive_motors(vehicle, state)

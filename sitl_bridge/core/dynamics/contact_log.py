@@ -48,7 +48,7 @@ def note_contacts(arrays: Any, i: int, vehicle: Vehicle, state: State, scene: Sc
     proximity = arrays.proximity[0]
     for k in range(vehicle.rotor_count):
         if state.rotor_hit[k] > proximity.breaking_speed:
-            state.rotor_health[k] = 0.0
+            state.rotor_health[k], state.rotor_broken[k] = 0.0, 1
         state.rotor_hit[k] = 0.0
     thing = array_at(scene.shapes, scene.shape_count, SHAPE)[state.hit_shape].object
     again = state.hit_object == thing + 1 and time - state.hit_time < APART

@@ -67,7 +67,7 @@ class RotorLaw:
         Returns:
             thrust in N along the axis; torque in N m against the rotation; in-plane force in N against the
             in-plane velocity; hub moment in N m about the direction opposite to that velocity (right-hand
-            rule).
+            rule), of a rotor that turns counter-clockwise seen from above: the others' is mirrored.
         """
         raise NotImplementedError
 
@@ -178,7 +178,7 @@ def check_law_address(vehicle: NDArray[np.void]) -> None:
 
 @on_demand
 def custom_loads(
-    vehicle: Vehicle, _k: int, speed: float, inflow: float, in_plane: float, density: float
+    vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float
 ) -> tuple[float, float, float, float]:
     """Return the loads of a rotor by a user's own law, as ``rotor_loads``; zero for a stationary rotor."""
     if speed == 0.0:
@@ -193,7 +193,7 @@ def custom_loads(
         density,
     )
     rate = 1.0 / in_plane if in_plane > MIN_IN_PLANE_SPEED else 0.0
-    return sign * thrust, sign * torque, force * rate, moment * rate
+    return sign * thrust, sign * torque, force * rate, vehicle.rotor_direction[k] * moment * rate
 
 
 class CustomRotor(RotorModel):

@@ -11,13 +11,18 @@ import math
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.aerodynamics import (
+    air_at_hubs,
     ground_effect_factor,
     induced_velocity,
-    wake_at_hubs,
 )
 from sitl_bridge.core.dynamics.contact import contact_force
 from sitl_bridge.core.dynamics.flapping import add_flapping, flap_blades
-from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments, advance_flow, induced_rotors
+from sitl_bridge.core.dynamics.induced_flow import (
+    add_pitching_moments,
+    begin_flow,
+    end_flow,
+    induced_rotors,
+)
 from sitl_bridge.core.dynamics.motor import dc_acceleration
 from sitl_bridge.core.dynamics.records import (
     INDUCED_LAW,
@@ -142,6 +147,19 @@ def _ground_effect(
         rows.thrust[k] *= 1.0 + vehicle.ground_effect * (factor - 1.0)
 
 
+@on_demand
+def _drag_blades(state: State, n: int) -> None:
+    """Take the drag of blades across the flow off the thrust of rotors that stand or nearly do.
+
+    Plates in the axial flow v, 1/2 rho C_D S v|v|.  It gives way to the blades' loads until their tips are as
+    fast as the flow; in between it is linear, for want of a measurement.
+    """
+    rows = state.scratch
+    for k in range(n):
+        slower = max(abs(rows.inflow[k]) - abs(rows.speed[k]) * rows.radius[k], 0.0)
+        rows.thrust[k] -= rows.plate[k] * rows.inflow[k] * slower
+
+
 @compiled
 def _accelerate_motors(vehicle: Vehicle, state: State) -> None:
     """Angular accelerations of DC motors; those of first-order motors come with their speeds."""
@@ -154,9 +172,8 @@ def _accelerate_motors(vehicle: Vehicle, state: State) -> None:
 def _rotor_effects(state: State, n: int) -> None:
     """Force, moment and angular momentum of every rotor, in body axes about the centre of gravity.
 
-    In-plane drag and hub moment act against the in-plane velocity, with the signs of RotorS's released motor
-    model (eqs 2-3).  The body feels the rotor's torque and the reaction to its spin's acceleration, both
-    against the direction in which it turns.
+    In-plane drag and hub moment act against the in-plane velocity.  The body feels the rotor's torque and the
+    reaction to its spin's acceleration, both against the direction in which it turns.
     """
     rows = state.scratch
     for k in range(n):
@@ -189,18 +206,22 @@ def _rotors(
     """Loads of all rotors and their effects on the body, into ``scratch``; ``flow`` as of derivative."""
     n = vehicle.rotor_count
     _hub_velocities(state, n, m)
-    if state.uneven_wake != 0:
-        wake_at_hubs(state, n, a)
+    if state.uneven_air != 0:
+        air_at_hubs(state, n, a)
     if vehicle.rotor_law == POLYNOMIAL_LAW:
         _polynomial_rotors(state, n, density)
     elif vehicle.rotor_law == INDUCED_LAW:
         if flow > 0.0:
-            advance_flow(state, n, flow)
+            begin_flow(state, n, flow)
+        elif flow < 0.0:
+            end_flow(state, n, -flow)
         induced_rotors(state, n)
     else:
         _rotors_by_law(vehicle, state, density)
     if vehicle.ground_effect > 0.0 and state.floor - down < state.scratch.ground_reach:
         _ground_effect(vehicle, state, density, down, a.r20, a.r21, a.r22)
+    if state.scratch.standing != 0:
+        _drag_blades(state, n)
     if vehicle.flapping != 0:
         flap_blades(vehicle, state, n, m)
     if vehicle.motor_kind == MOTOR_DC:
@@ -213,20 +234,26 @@ def _rotors(
 
 
 @compiled
-def _body_load(vehicle: Vehicle, state: State, density: float, m: Motion) -> Load:
+def _body_load(vehicle: Vehicle, state: State, density: float, a: Rotation, m: Motion) -> Load:
     """Body drag, hector eq. 2, and external moments; AirRobot eq. 5 is the same with C = rho C_w A / 2."""
     ratio = density / vehicle.drag_density
     airspeed = math.sqrt(m.u * m.u + m.v * m.v + m.w * m.w) * ratio
-    spin = math.sqrt(m.p * m.p + m.q * m.q + m.r * m.r) * ratio
+    p, q, r = m.p, m.q, m.r
+    if state.uneven_air != 0:
+        turn = state.air_turn
+        p -= a.r00 * turn[0] + a.r10 * turn[1] + a.r20 * turn[2]
+        q -= a.r01 * turn[0] + a.r11 * turn[1] + a.r21 * turn[2]
+        r -= a.r02 * turn[0] + a.r12 * turn[1] + a.r22 * turn[2]
+    spin = math.sqrt(p * p + q * q + r * r) * ratio
     force = vehicle.drag_force
     moment = vehicle.drag_moment
     return Load(
         -force[0] * airspeed * m.u,
         -force[1] * airspeed * m.v,
         -force[2] * airspeed * m.w,
-        -moment[0] * spin * m.p + state.external_moment[0] + state.neighbour_moment[0],
-        -moment[1] * spin * m.q + state.external_moment[1] + state.neighbour_moment[1],
-        -moment[2] * spin * m.r + state.external_moment[2] + state.neighbour_moment[2],
+        -moment[0] * spin * p + state.external_moment[0] + state.neighbour_moment[0],
+        -moment[1] * spin * q + state.external_moment[1] + state.neighbour_moment[1],
+        -moment[2] * spin * r + state.external_moment[2] + state.neighbour_moment[2],
     )
 
 
@@ -332,7 +359,7 @@ def with_surfaces(vehicle: Vehicle, state: State, y: Floats, a: Rotation, m: Mot
 def _move(
     vehicle: Vehicle, state: State, gravity: float, y: Floats, a: Rotation, load: Load, dy: Floats
 ) -> None:
-    """Newton's law: velocities and accelerations into ``dy``, the specific force into the state."""
+    """Newton's law on the turning Earth: rates of position and velocity into ``dy``; the specific force."""
     lightness = 1.0 / vehicle.mass
     fx = load.fx * lightness
     fy = load.fy * lightness
@@ -343,9 +370,10 @@ def _move(
     dy[0] = y[3]
     dy[1] = y[4]
     dy[2] = y[5]
-    dy[3] = a.r00 * fx + a.r01 * fy + a.r02 * fz
-    dy[4] = a.r10 * fx + a.r11 * fy + a.r12 * fz
-    dy[5] = a.r20 * fx + a.r21 * fy + a.r22 * fz + gravity
+    north, down = 2.0 * state.scratch.earth_north, 2.0 * state.scratch.earth_down
+    dy[3] = a.r00 * fx + a.r01 * fy + a.r02 * fz + down * y[4]
+    dy[4] = a.r10 * fx + a.r11 * fy + a.r12 * fz + north * y[5] - down * y[3]
+    dy[5] = a.r20 * fx + a.r21 * fy + a.r22 * fz - north * y[4] + gravity
 
 
 @compiled
@@ -407,12 +435,12 @@ def derivative(
         gravity: m/s^2.
         y: (13,) position NED, velocity NED, attitude, angular velocity body.
         dy: (13,) its derivative.
-        flow: s by which the flow that the rotors induce is advanced first, at this motion and these speeds.
+        flow: s of the step over which the flow that the rotors induce begins to advance; below 0: ends to.
     """
     attitude = _rotation(y)
     motion = _motion(state, y, attitude)
     _rotors(vehicle, state, density, y[2], attitude, motion, flow)
-    load = _body_load(vehicle, state, density, motion)
+    load = _body_load(vehicle, state, density, attitude, motion)
     load, momentum = _with_rotors(state, vehicle.rotor_count, load)
     load = _with_ground(vehicle, state, y, attitude, motion, load)
     if state.near_count > 0:

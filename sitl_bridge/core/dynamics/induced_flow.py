@@ -28,6 +28,8 @@ _SLOWEST = 1.0
 """rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
 _APPARENT_MASS = 8.0 / 3.0
 """Apparent mass of the air over rho R^3: that of a rigid disc (Carpenter and Fridovich)."""
+FLOW_IMPLICIT = 1.0 - math.sqrt(0.5)
+"""Of ROS2; with it the method is L-stable."""
 STALL_ANGLE = 0.24
 """rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
 # Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
@@ -236,10 +238,11 @@ def prepare_flow(state: State, n: int, density: float) -> None:
 
 
 @compiled
-def prepare_speeds(state: State, n: int) -> None:
-    """Write what depends on the rotors' speeds: ``lift`` to ``turning``, speeds in magnitude.
+def prepare_speeds(state: State, n: int, ahead: float) -> None:
+    """Write what depends on the rotors' speeds: ``lift`` to ``turning`` and ``induced``, speeds in magnitude.
 
-    ``induced`` is along the thrust that the direction of rotation gives, so it changes its sign with that.
+    ``induced`` is the induced velocity ``ahead`` s after the state by its rate, along the thrust that the
+    direction of rotation gives, so it changes its sign with that.
     """
     rows = state.scratch
     thrust_loss, torque_loss = rows.reverse_thrust_loss, rows.reverse_torque_loss
@@ -265,8 +268,26 @@ def prepare_speeds(state: State, n: int) -> None:
         rows.constant_drag[k] = rows.drag[k] * speed * ratio
         rows.constant_roll[k] = rows.roll[k] * speed * ratio
         turning = 0.0 if rows.speed[k] == 0.0 else (-1.0 if rows.speed[k] < 0.0 else 1.0)
-        rows.induced[k] *= -1.0 if (turning < 0.0) != (rows.turning[k] < 0.0) else 1.0
+        flow = state.induced_velocity[k] + ahead * rows.flow_rate[k]
+        rows.induced[k] = -flow if turning < 0.0 else flow
         rows.turning[k] = turning
+
+
+@compiled
+def keep_flow(state: State, n: int, seconds: float) -> None:
+    """Advance the induced velocities by the rates of ``begin_flow`` alone."""
+    for k in range(n):
+        state.induced_velocity[k] += seconds * state.scratch.flow_rate[k]
+    renew_flow(state, n)
+
+
+@compiled
+def renew_flow(state: State, n: int) -> None:
+    """Bring ``induced`` in line with the state's induced velocity."""
+    rows = state.scratch
+    for k in range(n):
+        flow = state.induced_velocity[k]
+        rows.induced[k] = -flow if rows.turning[k] < 0.0 else flow
 
 
 @compiled
@@ -307,13 +328,16 @@ def induced_rotors(state: State, n: int) -> None:
 
 
 @compiled
-def advance_flow(state: State, n: int, seconds: float) -> None:
-    """Advance the induced velocities of a state over a step, at the hub velocities in ``scratch``.
+def begin_flow(state: State, n: int, seconds: float) -> None:
+    """Begin to advance the induced velocities over a step: their rates, at the flow and motion at its start.
 
-    m dv/dt = T - T_momentum(v) with the apparent mass m, by the implicit Euler method with one Newton step.
-    Blades and flow settle within milliseconds, of the order of a step.  Notes the vortex ring state.
+    m dv/dt = F = T - T_momentum(v) with the apparent mass m, by ROS2 (J. G. Verwer et al., SIAM J. Sci.
+    Comput. 20, 1999), whose first stage is (1 - g h F') k1 = F(v) with g = ``flow_implicit``; alone, with g
+    = 1, it is the implicit Euler method.  Blades and flow settle within milliseconds, of the order of a step.
+    Notes the vortex ring state.
     """
     rows = state.scratch
+    implicit = rows.flow_implicit * seconds
     for k in range(n):
         square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
         disc, slope, limit = rows.disc[k], rows.slope[k], rows.limit[k]
@@ -322,16 +346,38 @@ def advance_flow(state: State, n: int, seconds: float) -> None:
         lift = rows.lift[k] * (1.0 + 1.5 * min(square * rows.per_tip2[k], 1.0))
         flux, rate = momentum_flux(induced, along, square)
         blades = max(min(lift - slope * (along + induced), limit), -limit) * rows.health[k]
-        reached = seconds * (blades - disc * flux) / (rows.air_mass[k] + seconds * (slope + disc * rate))
-        rows.induced[k] = induced + reached
+        yielding = rows.air_mass[k] + implicit * (slope + disc * rate)
+        rows.flow_yielding[k] = yielding
+        rows.flow_rate[k] = (-1.0 if rows.turning[k] < 0.0 else 1.0) * (blades - disc * flux) / yielding
         middle = 2.0 * along + 3.0 * math.sqrt(max(flux, 0.0))
         rows.ring[k] = (flux - square - middle * middle) * abs(rows.turning[k])
     ring = 0.0
     for k in range(n):
-        state.induced_velocity[k] = rows.induced[k] * (-1.0 if rows.turning[k] < 0.0 else 1.0)
         ring = max(ring, rows.ring[k])
     if ring > 0.0:
         state.vortex_ring_time += seconds
+
+
+@compiled
+def end_flow(state: State, n: int, seconds: float) -> None:
+    """Advance the induced velocities over a step, from the motion and the flow v + h k1 at its end.
+
+    The second stage of ROS2: (1 - g h F') k2 = F(v + h k1) - 2 k1, v + h (3 k1 + k2)/2.  It is of second
+    order whatever F', and with g = 1 - 1/sqrt(2) damps what is faster than the step.
+    """
+    rows = state.scratch
+    for k in range(n):
+        square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
+        slope, limit = rows.slope[k], rows.limit[k]
+        along = rows.turning[k] * rows.inflow[k]
+        induced = rows.induced[k]
+        lift = rows.lift[k] * (1.0 + 1.5 * min(square * rows.per_tip2[k], 1.0))
+        flux, _ = momentum_flux(induced, along, square)
+        blades = max(min(lift - slope * (along + induced), limit), -limit) * rows.health[k]
+        force = (-1.0 if rows.turning[k] < 0.0 else 1.0) * (blades - rows.disc[k] * flux)
+        first = rows.flow_rate[k]
+        second = (force - 2.0 * rows.air_mass[k] * first) / rows.flow_yielding[k]
+        state.induced_velocity[k] += seconds * (1.5 * first + 0.5 * second)
 
 
 @on_demand

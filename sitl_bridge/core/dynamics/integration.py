@@ -11,10 +11,11 @@ import math
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.core.dynamics.battery import adapt_drive
 from sitl_bridge.core.dynamics.contact import contact_steps, update_contact
 from sitl_bridge.core.dynamics.forces import derivative
-from sitl_bridge.core.dynamics.induced_flow import prepare_speeds
-from sitl_bridge.core.dynamics.motor import gains_speed
+from sitl_bridge.core.dynamics.induced_flow import FLOW_IMPLICIT, keep_flow, prepare_speeds, renew_flow
+from sitl_bridge.core.dynamics.motor import drive_motors, gains_speed
 from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, MOTOR_DC, State, Vehicle
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.stability import decay_rate, stable_steps
@@ -65,20 +66,11 @@ def _turn_rotors(vehicle: Vehicle, state: State, rise: float, fall: float) -> No
 
 
 @compiled
-def _clear_totals(vehicle: Vehicle, state: State) -> None:
-    """Begin the sums of the stages' slopes."""
-    for i in range(_MOTION):
-        state.scratch.work[2, i] = 0.0
-    for k in range(vehicle.rotor_count):
-        state.scratch.total[k] = 0.0
-
-
-@compiled
 def _turn_direct_rotors(vehicle: Vehicle, state: State, stage: int, weight: float, ahead: float) -> None:
     """Speeds of DC motors ``ahead`` s after the state, after a stage of the integration with its weight."""
     rows = state.scratch
     for k in range(vehicle.rotor_count):
-        rows.total[k] += weight * rows.acceleration[k]
+        rows.total[k] = weight * rows.acceleration[k] + (rows.total[k] if stage > 0 else 0.0)
         slope = rows.total[k] if stage == 3 else rows.acceleration[k]
         rows.speed[k] = max(state.rotor_speed[k] + ahead * slope, 0.0)
 
@@ -93,7 +85,11 @@ def _move_rotors(
     rise: float,
     fall: float,
 ) -> None:
-    """Speeds of the rotors after a stage of the integration, for the next one.
+    """Speeds and induced flow of the rotors after a stage of the integration, for the next one.
+
+    Voltage and drive of first-order motors over the step are those halfway through it, and the last stage's
+    acceleration makes the reaction on the body sum up to the change of the rotors' momentum.  Those of DC
+    motors follow the stages.
 
     Args:
         vehicle: VEHICLE record.
@@ -104,16 +100,31 @@ def _move_rotors(
         rise: exp(-h/2/tau) of a first-order motor that gains speed.
         fall: the same of one that loses speed.
     """
+    rows = state.scratch
     if vehicle.motor_kind == MOTOR_DC:
         _turn_direct_rotors(vehicle, state, stage, weight, ahead)
+        if stage == 0 or stage == 2:
+            adapt_drive(vehicle, state)
     elif stage == 0:
+        for k in range(vehicle.rotor_count):
+            rows.total[k] = rows.acceleration[k]
         _turn_rotors(vehicle, state, rise, fall)
     elif stage == 2:
+        for k in range(vehicle.rotor_count):
+            rows.total[k] += 4.0 * rows.acceleration[k]
+        adapt_drive(vehicle, state)
         _turn_rotors(vehicle, state, rise * rise, fall * fall)
-    else:
+        for k in range(vehicle.rotor_count):
+            gained = rows.speed[k] - state.rotor_speed[k]
+            rows.acceleration[k] = gained * (6.0 / ahead) - rows.total[k]
+    if vehicle.rotor_law != INDUCED_LAW:
         return
-    if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicle.rotor_count)
+    if stage == 3:
+        ahead = 0.0
+    if vehicle.motor_kind == MOTOR_DC or stage == 0 or stage == 2:
+        prepare_speeds(state, vehicle.rotor_count, ahead)
+    elif stage == 3:
+        renew_flow(state, vehicle.rotor_count)
 
 
 @compiled
@@ -148,7 +159,7 @@ def _begin(vehicle: Vehicle, state: State, y: Floats) -> None:
     _load(state, y)
     start_rotors(vehicle, state)
     if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicle.rotor_count)
+        prepare_speeds(state, vehicle.rotor_count, 0.0)
 
 
 @compiled
@@ -184,10 +195,12 @@ def _integrate(
     rows = state.scratch
     if state.near_count > 0:
         find_surfaces(vehicle, state, scene, h)
+    rows.flow_implicit = FLOW_IMPLICIT
     _begin(vehicle, state, y)
-    _clear_totals(vehicle, state)
+    for i in range(_MOTION):
+        total[i] = 0.0
     for stage in range(4):
-        flow = h if stage == 0 else 0.0
+        flow = h if stage == 0 else (-h if stage == 3 else 0.0)
         derivative(vehicle, state, density + gradient * (y[2] - down), gravity, y, dy, flow)
         weight = 2.0 if stage == 1 or stage == 2 else 1.0
         for i in range(_MOTION):
@@ -249,6 +262,8 @@ def _integrate_once(
         fall: the same of one that loses speed.
     """
     y, dy, rows = state.scratch.work[0], state.scratch.work[1], state.scratch
+    rows.flow_implicit = 1.0
+    adapt_drive(vehicle, state)
     _begin(vehicle, state, y)
     derivative(vehicle, state, density, gravity, y, dy, h)
     _keep_loads(vehicle, state)
@@ -263,6 +278,8 @@ def _integrate_once(
     y[8] = qy + qw * wy + qz * wx - qx * wz
     y[9] = qz + qw * wz + qx * wy - qy * wx
     _store(state, y)
+    if vehicle.rotor_law == INDUCED_LAW:
+        keep_flow(state, vehicle.rotor_count, h)
     if vehicle.motor_kind == MOTOR_DC:
         for k in range(vehicle.rotor_count):
             rows.speed[k] = max(state.rotor_speed[k] + h * rows.acceleration[k], 0.0)
@@ -281,6 +298,15 @@ def _motor_decay(vehicle: Vehicle, state: State, h: float) -> tuple[float, float
         known[3] = math.exp(-0.5 * h / vehicle.motor_tau_up)
         known[4] = math.exp(-0.5 * h / vehicle.motor_tau_down)
     return known[3], known[4]
+
+
+@compiled
+def _begin_drive(vehicle: Vehicle, state: State, part: int) -> None:
+    """Bring the drive in line with the state before a part of a step; at the step's start it is known."""
+    if vehicle.motor_kind == MOTOR_DC:
+        adapt_drive(vehicle, state)
+    elif part > 0:
+        drive_motors(vehicle, state)
 
 
 @compiled
@@ -315,7 +341,8 @@ def integrate_step(
     touched = state.in_contact
     once = False
     rise, fall = _motor_decay(vehicle, state, h)
-    for _ in range(substeps):
+    for part in range(substeps):
+        _begin_drive(vehicle, state, part)
         splits = _parts(vehicle, state, density, h)
         once = splits == 1 and vehicle.integrator == EULER and _is_free(vehicle, state, h)
         if once:
@@ -325,9 +352,11 @@ def integrate_step(
             _integrate(vehicle, state, density, gradient, down, gravity, scene, h, rise, fall)
         else:
             n = 1.0 / splits
-            for _ in range(splits):
+            for piece in range(splits):
+                _begin_drive(vehicle, state, part + piece)
                 _integrate(vehicle, state, density, gradient, down, gravity, scene, h * n, rise**n, fall**n)
                 touched += state.in_contact
     if not once:
+        start_rotors(vehicle, state)
         evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
     return int(touched)

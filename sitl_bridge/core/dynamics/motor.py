@@ -164,6 +164,8 @@ def heat_controllers(vehicle: Vehicle, state: State, seconds: float) -> None:
 def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) -> None:
     """Write the commands of a step into ``scratch``: ``steady``, ``running`` 1 where a motor runs, rates.
 
+    The rotors' speeds and torques of the state, at which drive and current are evaluated, come with them.
+
     ``steady`` is the steady speed of a first-order motor at the nominal voltage in rad/s, less its
     ``offset``, or the command of a DC motor.
 
@@ -176,7 +178,9 @@ def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) 
     rows = state.scratch
     rows.rise_rate, rows.fall_rate = 1.0 / vehicle.motor_tau_up, 1.0 / vehicle.motor_tau_down
     nominal = vehicle.battery_nominal_voltage
+    rows.armed = armed
     for k in range(vehicle.rotor_count):
+        rows.speed[k], rows.torque[k] = state.rotor_speed[k], state.rotor_torque[k]
         command = motor_command(vehicle, state, controls, armed, k)
         runs = armed != 0 and state.rotor_health[k] > 0.0
         rows.running[k] = 1.0 if runs else 0.0
@@ -205,9 +209,9 @@ def _drive_first_order(vehicle: Vehicle, state: State) -> None:
     power = vehicle.motor_efficiency * voltage * vehicle.esc_current_limit
     up, down = vehicle.motor_tau_up, vehicle.motor_tau_down
     for k in range(n):
-        speed, target = state.rotor_speed[k], rows.steady[k] * ratio + rows.offset[k]
+        speed, target = rows.speed[k], rows.steady[k] * ratio + rows.offset[k]
         turns = abs(speed) >= 1.0  # below, there is no shaft power yet
-        most = power / (speed if turns else 1.0) - state.rotor_torque[k]
+        most = power / (speed if turns else 1.0) - rows.torque[k]
         tau = up if most * speed >= 0.0 else down
         bound = speed + most * tau / max(vehicle.rotor_inertia[k], 1e-9)
         limited = min(target, bound) if speed > 0.0 else max(target, bound)
@@ -216,7 +220,7 @@ def _drive_first_order(vehicle: Vehicle, state: State) -> None:
 
 @compiled
 def drive_motors(vehicle: Vehicle, state: State) -> None:
-    """Write the drive of each motor for the present commands and battery voltage.
+    """Write the drive of each motor for the commands, speeds and torques in ``scratch`` and the voltage.
 
     ``motor_drive`` becomes the steady speed of a first-order motor (rad/s) or the supply voltage of a DC
     motor (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
@@ -231,7 +235,7 @@ def drive_motors(vehicle: Vehicle, state: State) -> None:
     for k in range(vehicle.rotor_count):
         supply = state.scratch.steady[k] * state.battery_voltage
         if vehicle.esc_current_limit > 0.0:
-            supply = limited_supply(vehicle, state.rotor_speed[k], supply)
+            supply = limited_supply(vehicle, state.scratch.speed[k], supply)
         state.motor_drive[k] = supply
 
 
@@ -285,14 +289,14 @@ def _dc_current_and_slope(
         state.motor_current[k] = 0.0
         if command > 0.0:
             supply = command * voltage
-            anchor = dc_current(vehicle, supply, state.rotor_speed[k])
+            anchor = dc_current(vehicle, supply, state.scratch.speed[k])
             if anchor > limit:
-                drawn = limit * limited_supply(vehicle, state.rotor_speed[k], supply) / voltage
+                drawn = limit * limited_supply(vehicle, state.scratch.speed[k], supply) / voltage
                 state.motor_current[k] = drawn
                 current += drawn
                 slope -= drawn / voltage
                 continue
-            a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.rotor_speed[k]) * half
+            a = (vehicle.dc_beta * supply - vehicle.dc_flux * state.scratch.speed[k]) * half
             # d/dU of a + sqrt(a^2 + U alpha/R), with the root equal to anchor - a.
             rise = vehicle.dc_beta * half + (a * vehicle.dc_beta + vehicle.dc_alpha) * half / max(
                 anchor - a, 1e-9
@@ -313,10 +317,10 @@ def _shaft_powers(vehicle: Vehicle, state: State, voltage: float, share: float, 
     ratio = voltage * (1.0 / vehicle.battery_nominal_voltage)
     rise_rate, fall_rate = rows.rise_rate, rows.fall_rate
     for k in range(vehicle.rotor_count):
-        speed, target = state.rotor_speed[k], rows.steady[k] * ratio + rows.offset[k]
+        speed, target = rows.speed[k], rows.steady[k] * ratio + rows.offset[k]
         gains = (abs(target) > abs(speed)) & (target * speed >= 0.0)
         push = vehicle.rotor_inertia[k] * (rise_rate if gains else fall_rate)
-        shaft = (state.rotor_torque[k] + push * (target - speed)) * speed * rows.running[k]
+        shaft = (rows.torque[k] + push * (target - speed)) * speed * rows.running[k]
         drawn = min(max(shaft * share, 0.0), limit)
         free = (shaft > 0.0) & (shaft * share <= limit)
         state.motor_current[k] = drawn
@@ -336,8 +340,7 @@ def current_and_slope(vehicle: Vehicle, state: State, armed: int, voltage: float
 
     Args:
         vehicle: VEHICLE record.
-        state: STATE record with present rotor speeds and torques; its commands as ``read_commands`` leaves
-            them.
+        state: STATE record; commands, rotor speeds and torques in its scratch, see ``read_commands``.
         armed: 0 or 1.
         voltage: V at the terminals, > 0.
     """

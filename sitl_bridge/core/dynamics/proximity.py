@@ -393,9 +393,9 @@ def _collide(
                 hulls[j].moment[k] += _units(force * turn_j[k])
             if closing > proximity.breaking_speed:
                 if a > 0:
-                    states[i].rotor_health[a - 1] = 0.0
+                    states[i].rotor_health[a - 1], states[i].rotor_broken[a - 1] = 0.0, 1
                 if b > 0:
-                    states[j].rotor_health[b - 1] = 0.0
+                    states[j].rotor_health[b - 1], states[j].rotor_broken[b - 1] = 0.0, 1
     if touch == 1:
         if touching[i, j] == 0:
             _record_collision(proximity, collisions, i, j, part_i, part_j, time, fastest, work[5])
@@ -447,7 +447,7 @@ def _write_forces(hulls: Records, states: Records) -> None:
             s.neighbour_moment[k] = h.moment[k] * UNIT
             s.neighbour_air[k] = h.wake[k] * UNIT
             for r in range(h.sphere_count - 1):
-                s.rotor_air[r, k] = (h.rotor_wake[r, k] - h.wake[k]) * UNIT
+                s.rotor_wake[r, k] = (h.rotor_wake[r, k] - h.wake[k]) * UNIT
                 if h.rotor_wake[r, k] != h.wake[k]:
                     s.uneven_wake = 1
 
@@ -469,7 +469,7 @@ def interact(
     Args:
         arrays: ``ProximityArrays``.
         vehicles: (n,) VEHICLE.
-        states: (n,) STATE; ``neighbour_force``, ``neighbour_moment``, ``neighbour_air``, ``rotor_air`` and
+        states: (n,) STATE; ``neighbour_force``, ``neighbour_moment``, ``neighbour_air``, ``rotor_wake`` and
             ``uneven_wake`` are written.
         environment: ENVIRONMENT record.
         time: us at the start of the step.

@@ -78,8 +78,9 @@ class Vehicle(Record):
     torque_g1: Annotated[Floats, MAX_ROTORS]  # N m s, AirRobot's gamma, hector's k_m
     torque_constant: Annotated[Floats, MAX_ROTORS]  # N m, q0, bearing friction
     rotor_drag: Annotated[Floats, MAX_ROTORS]  # kg, lambda in F = -w lambda v_perp
-    rolling_moment: Annotated[Floats, MAX_ROTORS]  # kg m, mu in M = -w mu v_perp (sign as released RotorS)
+    rolling_moment: Annotated[Floats, MAX_ROTORS]  # kg m, mu in M = -w mu v_perp; signed by the rotation
     rotor_density: Annotated[Floats, MAX_ROTORS]  # kg/m^3, reference density of the coefficients
+    blade_area: Annotated[Floats, MAX_ROTORS]  # m^2, of all blades, for the drag of a rotor that stands
     reverse_loss: Annotated[Floats, 2]  # 1, of thrust and of torque in reverse rotation; 0: a mirror image
     # --- blades and induced flow; unused by the other laws
     blade_slope: Annotated[Floats, MAX_ROTORS]  # m/rad, lift slope times number and mean chord of the blades
@@ -178,12 +179,15 @@ class Scratch(Record):
     blade_slope: PerRotor
     drag_share: PerRotor
     roll_share: PerRotor
+    plate: PerRotor  # N s^2/m^2, drag of the blades of a rotor that stands
     # flow at the hub
     inflow: PerRotor
     across_x: PerRotor
     across_y: PerRotor
     across_z: PerRotor
     induced: PerRotor
+    flow_rate: PerRotor  # m/s^2, of induced_velocity: see begin_flow in induced_flow.py
+    flow_yielding: PerRotor  # kg, apparent mass and what the flow's decay adds to it
     # in-plane drag and hub moment over the hub's in-plane velocity
     drag_rate: PerRotor
     roll_rate: PerRotor
@@ -237,6 +241,12 @@ class Scratch(Record):
     fall_rate: float  # 1/s, of those that lose speed
     reverse_thrust_loss: float  # reverse_loss of the VEHICLE
     reverse_torque_loss: float
+    flow_implicit: float  # 1, how far the induced flow is advanced implicitly
+    armed: int
+    standing: int  # 1: a rotor turns so slowly that its blades stand in the flow
+    source: float  # V, source_voltage at the start of the step
+    earth_north: float  # rad/s, rotation of the Earth
+    earth_down: float
     # --- of the integration, and of rays
     work: Annotated[Floats, 3, 13]
     ray_work: Annotated[Floats, 4, 3]
@@ -302,7 +312,8 @@ class _MemoryRecord(Record):
     battery_slow_voltage: float  # V across the RC pair
     # --- of some vehicles: induced flow, health, vibration, heat
     induced_velocity: PerRotor  # m/s through the discs, against forward rotation's thrust
-    rotor_health: PerRotor  # remaining share of thrust and torque; 0 also stops the motor
+    rotor_health: PerRotor  # remaining share of thrust and torque; 0: the motor has no power
+    rotor_broken: Annotated[Ints, MAX_ROTORS]  # 1: the blades of a rotor without health are gone
     rotor_phase: PerRotor  # rad, turned on while rotors vibrate
     esc_rise: PerRotor  # K of each speed controller above the air
     # --- on the ground: contact, and standing still by resting.py
@@ -322,6 +333,9 @@ class _MemoryRecord(Record):
     # --- written by each step before they are read
     wind: Annotated[Floats, 3]  # m/s NED at the vehicle
     motor_drive: PerRotor  # commanded rad/s (first order) or V (DC; 0 = braked)
+    uneven_air: int  # 1: rotors are in other air than the vehicle's wind
+    rotor_air: Annotated[Floats, MAX_ROTORS, 3]  # m/s NED, of the air at each rotor beyond the wind
+    air_turn: Annotated[Floats, 3]  # rad/s NED, rotation of the air around the vehicle
     # --- inputs that may change between steps, with rotor_health
     damage_imbalance: PerRotor  # kg m, of a damaged propeller
     vibrating: int  # 1: rotors vibrate, by the airframe or for damage
@@ -331,8 +345,8 @@ class _MemoryRecord(Record):
     neighbour_force: Annotated[Floats, 3]  # N NED at the centre of gravity
     neighbour_moment: Annotated[Floats, 3]  # N m body
     neighbour_air: Annotated[Floats, 3]  # m/s NED, mean of their wakes; part of ``wind``
-    uneven_wake: int  # 1: rotors are in other air than the mean
-    rotor_air: Annotated[Floats, MAX_ROTORS, 3]  # m/s NED, of the wakes at each rotor beyond their mean
+    uneven_wake: int  # 1: rotors are in other wakes than the mean
+    rotor_wake: Annotated[Floats, MAX_ROTORS, 3]  # m/s NED, of the wakes at each rotor beyond their mean
     # --- over the whole flight
     vortex_ring_time: float  # s with a rotor in its vortex ring state so far
     impact_speed: float  # m/s, largest closing speed at a new contact so far

@@ -162,7 +162,7 @@ def polynomial_thrust_and_torque(
 def in_plane_rates(vehicle: Vehicle, k: int, speed: float, density: float) -> tuple[float, float]:
     """Return in-plane drag in N s/m and rolling moment in N s, over the hub's in-plane velocity.
 
-    F = -|w| lambda v_perp and M = -|w| mu v_perp (RotorS eqs 2-3), proportional to the density.
+    F = -|w| lambda v_perp and M = -|w| mu v_perp, proportional to the density.
     """
     ratio = density / vehicle.rotor_density[k]
     magnitude = abs(speed)
@@ -214,6 +214,9 @@ CHORD = 0.168
 """Chord over radius of the APC Slow Flyer 10x4.7, its mean weighted by the radius (UIUC data base)."""
 REVERSE_THRUST = 0.4
 """Of an ordinary propeller: the default of PX4's CA_REV_THR_FRAC, from measurements (pull request 28078)."""
+PLATE_DRAG = 1.2
+"""Drag coefficient of a plate across the flow, five times as long as wide (S. F. Hoerner, Fluid-Dynamic Drag,
+1965, chapter 3): the blades of a rotor that stands."""
 USUAL_TIP_SPEED = 60.0
 """m/s, in a hover; the figure of merit is computed there."""
 LIFT_SLOPE = 5.0
@@ -387,6 +390,11 @@ class CoefficientRotor(RotorModel):
     rolling_moment: NonNegative | None = Field(
         None, description="kg m, hub moment over speed and velocity; in place of the blades' with inflow"
     )
+    rolling_moment_released: bool = Field(
+        False,
+        description="true: rolling_moment acts to the same side whatever the rotation, as in RotorS's"
+        " released code; false: to the retreating side, so that opposite rotors cancel",
+    )
     inflow: Literal["none", "momentum"] = Field(
         "none",
         description="momentum: moving air acts by blade elements and induced flow; none: by the coefficients",
@@ -435,6 +443,8 @@ class CoefficientRotor(RotorModel):
     def _has_inflow(self) -> CoefficientRotor:
         if self.uneven_inflow and self.inflow != "momentum":
             raise ValueError("uneven_inflow needs inflow: momentum")
+        if self.rolling_moment_released and not self.rolling_moment:
+            raise ValueError("rolling_moment_released needs a rolling_moment")
         return self
 
     @model_validator(mode="after")
@@ -547,11 +557,13 @@ class CoefficientRotor(RotorModel):
         vehicle["torque_thrust_ratio"][k] = self.torque_thrust_ratio
         vehicle["torque_g1"][k], vehicle["torque_constant"][k] = self.torque_g1, self.torque_constant
         vehicle["rotor_drag"][k] = self.drag or 0.0
-        vehicle["rolling_moment"][k] = self.rolling_moment or 0.0
+        side = 1.0 if self.rolling_moment_released else vehicle["rotor_direction"][k]
+        vehicle["rolling_moment"][k] = side * (self.rolling_moment or 0.0)
         vehicle["drag_share"][k] = self.drag is None
         # The hub moment of flapping blades is computed apart, see flapping.py.
         vehicle["roll_share"][k] = self.rolling_moment is None and self.flap_stiffness is None
         vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
+        vehicle["blade_area"][k] = self.radius * self._blade_chords()
         vehicle["table"][k] = 0 if self.table is None else self.table.address()
 
     def _figure_of_merit(self) -> float:
@@ -687,9 +699,9 @@ def lay_out_rotors(vehicle: Vehicle, state: State) -> None:
         rows.g1[k] = vehicle.torque_g1[k]
         rows.q0[k] = vehicle.torque_constant[k]
         rows.density_rate[k] = 1.0 / vehicle.rotor_density[k]
+        rows.radius[k] = vehicle.rotor_radius[k]
     if vehicle.rotor_law == INDUCED_LAW:
         for k in range(n):
-            rows.radius[k] = vehicle.rotor_radius[k]
             rows.blade_slope[k] = vehicle.blade_slope[k]
         return
     for k in range(n):
@@ -711,15 +723,16 @@ def prepare_rotors(vehicle: Vehicle, state: State, density: float) -> None:
     n = vehicle.rotor_count
     for k in range(n):
         health = state.rotor_health[k]
+        health = health if health > 0.0 else 1.0 - state.rotor_broken[k]
         rows.health[k] = health
         rows.drag[k] = vehicle.rotor_drag[k] * health
         rows.roll[k] = vehicle.rolling_moment[k] * health
+        rows.plate[k] = 0.5 * density * PLATE_DRAG * vehicle.blade_area[k] * health
     if vehicle.rotor_law != INDUCED_LAW:
         return
     for k in range(n):
-        health = state.rotor_health[k]
-        rows.turning[k] = -1.0 if state.rotor_speed[k] < 0.0 else 1.0
-        rows.induced[k] = rows.turning[k] * state.induced_velocity[k]
+        health = rows.health[k]
+        rows.flow_rate[k] = 0.0
         rows.drag_share[k] = vehicle.drag_share[k] * health
         rows.roll_share[k] = vehicle.roll_share[k] * health
     rolling = 0.0

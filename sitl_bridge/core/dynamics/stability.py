@@ -33,6 +33,8 @@ MAX_SUBSTEPS = 64
 """Largest number of substeps."""
 AIRSPEED = 30.0
 """Airspeed up to which a vehicle must be stable, m/s."""
+_GAINED_AIRSPEED = 10.0
+"""m/s, by which the airspeed of a hub may be above that of the vehicle, and grow within a step."""
 _ROTOR_FIGURES = ("rotor_model (its law)", "rotor_model (drag, thrust_b1, thrust_b2, inflow_loss_speed)")
 TURN_RATE = math.radians(2000.0)
 """Turn rate up to which a vehicle must be stable, rad/s: the range of ordinary gyroscopes."""
@@ -157,7 +159,7 @@ def _induced_rates(vehicle: Vehicle, state: State) -> None:
 def decay_rate(vehicle: Vehicle, state: State, density: float) -> float:
     """Return an upper bound of the fastest decay rate of a state in 1/s, without contact.
 
-    ``scratch`` is as ``prepare_rotors`` leaves it.
+    ``scratch`` is as ``prepare_rotors`` leaves it; its ``standing`` is written.
     """
     north = state.velocity[0] - state.wind[0]
     east = state.velocity[1] - state.wind[1]
@@ -166,6 +168,10 @@ def decay_rate(vehicle: Vehicle, state: State, density: float) -> float:
     w = state.angular_velocity
     turn_rate = math.sqrt(w[0] * w[0] + w[1] * w[1] + w[2] * w[2])
     moving, turning = body_drag_rates(vehicle, airspeed, turn_rate, density)
+    slowest = math.inf
+    for k in range(vehicle.rotor_count):
+        slowest = min(slowest, abs(state.rotor_speed[k]) * vehicle.rotor_radius[k])
+    state.scratch.standing = 1 if slowest < airspeed + _GAINED_AIRSPEED else 0
     rotors = 0.0
     motors = 0.0
     if vehicle.rotor_law == INDUCED_LAW:

@@ -18,7 +18,7 @@ from sitl_bridge.core.dynamics.contact import (
     rotated_north,
     standing_pose,
 )
-from sitl_bridge.core.dynamics.induced_flow import advance_flow, prepare_speeds
+from sitl_bridge.core.dynamics.induced_flow import begin_flow, keep_flow, prepare_speeds
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE, State, Vehicle
@@ -39,6 +39,12 @@ _FLOW_ROUND, _FLOW_ROUNDS = 0.05, 20
 """s, and steps of so many in which the induced flow settles; it does within milliseconds."""
 AT_REST = 1e-5
 """m/s below which a vehicle that settles on a surface is taken to stand."""
+
+
+@compiled
+def turn_earth(state: State, environment: Environment) -> None:
+    """Lay out the Earth's rotation for a step."""
+    state.scratch.earth_north, state.scratch.earth_down = environment.earth_rate
 
 
 @compiled
@@ -91,13 +97,14 @@ def _advance(
     """``advance_vehicle``; ``laid_out`` 1 where ``lay_out_rotors`` need not be called."""
     read_commands(vehicle, state, controls, armed)
     source = source_voltage(vehicle, state)
-    if not math.isinf(vehicle.battery_capacity):
-        settle(vehicle, state, armed, source)
-    before, scene, down = state.battery_current, environment.scene, state.position[2]
+    state.scratch.source = source
+    turn_earth(state, environment)
+    scene, down = environment.scene, state.position[2]
     gravity = local_gravity(environment, state.position[0], down)
     drive_motors(vehicle, state)
     if rests(vehicle, state, gravity):
         state.hit_speed = -1.0
+        settle(vehicle, state, armed, source)
         _follow_motion(vehicle, state, state.battery_current, seconds)
         return
     temperature, _, density = air(environment, down)
@@ -111,14 +118,17 @@ def _advance(
     north, east, sinking, qw, qx, qy, qz = v[0], v[1], v[2], q[0], q[1], q[2], q[3]
     touched = integrate_step(vehicle, state, density, gradient, down, gravity, scene, seconds, substeps)
     if touched > 0:
-        state.scratch.work[0, 0], state.scratch.work[0, 1] = (v[0] - north) / seconds, (v[1] - east) / seconds
-        state.scratch.work[0, 2] = (v[2] - sinking) / seconds - gravity
+        w_n, w_d = 2.0 * environment.earth_rate[0], 2.0 * environment.earth_rate[1]
+        state.scratch.work[0, 0] = (v[0] - north) / seconds - w_d * v[1]
+        state.scratch.work[0, 1] = (v[1] - east) / seconds - w_n * v[2] + w_d * v[0]
+        state.scratch.work[0, 2] = (v[2] - sinking) / seconds + w_n * v[1] - gravity
         _mean_specific_force(state, qw, qx, qy, qz)
         note_rest(vehicle, state, scene, gravity)
     else:
         state.rest_steps = 0
-    settle(vehicle, state, armed, source)
-    _follow_motion(vehicle, state, 0.5 * (before + state.battery_current), seconds)
+    if math.isinf(vehicle.battery_capacity):
+        settle(vehicle, state, armed, source)
+    _follow_motion(vehicle, state, state.battery_current, seconds)
 
 
 @compiled
@@ -177,11 +187,14 @@ def _fill_in(
     read_commands(vehicle, state, controls, armed)
     drive_motors(vehicle, state)
     start_rotors(vehicle, state)
+    turn_earth(state, environment)
+    state.scratch.standing, state.scratch.flow_implicit = 1, 1.0
     if vehicle.rotor_law == INDUCED_LAW:
-        prepare_speeds(state, vehicle.rotor_count)
+        prepare_speeds(state, vehicle.rotor_count, 0.0)
         for _ in range(rounds):
             evaluate(vehicle, state, density, gravity)
-            advance_flow(state, vehicle.rotor_count, _FLOW_ROUND)
+            begin_flow(state, vehicle.rotor_count, _FLOW_ROUND)
+            keep_flow(state, vehicle.rotor_count, _FLOW_ROUND)
     evaluate(vehicle, state, density, gravity)
     settle(vehicle, state, armed, source_voltage(vehicle, state))
 

@@ -14,6 +14,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
 from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive
+from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.dynamics.vibration import vibration
 from sitl_bridge.core.sensors.axes import to_sensor
@@ -118,9 +119,10 @@ def sample_imu(
 ) -> None:
     """Sample specific force and angular rate at the sensor, in its axes, at the end of the step.
 
-    f = f_cg + dw/dt x r + w x (w x r) (rigid body).  Instantaneous values, not means over the step: PX4
-    integrates samples by the trapezoidal rule (src/lib/.../Integrator.hpp), which is exact to second order
-    for instantaneous values; means would lag by half a step.
+    f = f_cg + dw/dt x r + w x (w x r) (rigid body); the gyroscope adds the Earth's rotation.  Instantaneous
+    values, not means over the step: PX4 integrates samples by the trapezoidal rule
+    (src/lib/.../Integrator.hpp), which is exact to second order for instantaneous values; means would lag by
+    half a step.
     """
     p, q, r = state.angular_velocity
     dp, dq, dr = state.angular_acceleration
@@ -142,6 +144,11 @@ def sample_imu(
         p += passed * out[3]
         q += passed * out[4]
         r += passed * out[5]
+    qw, qx, qy, qz = state.attitude
+    north, down = environment.earth_rate
+    p += rotated_north(qw, -qx, -qy, -qz, north, 0.0, down)
+    q += rotated_east(qw, -qx, -qy, -qz, north, 0.0, down)
+    r += rotated_down(qw, -qx, -qy, -qz, north, 0.0, down)
     ax, ay, az = to_sensor(sensor, fx, fy, fz)
     gx, gy, gz = to_sensor(sensor, p, q, r)
     if sensor.parameter[MISALIGNMENT] > 0.0:

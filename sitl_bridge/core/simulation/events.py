@@ -119,7 +119,7 @@ class _OneMotor(PassingEvent):
 
 
 class MotorLoss(_OneMotor):
-    """A rotor loses thrust and torque; with no share left, its motor stops."""
+    """A rotor loses thrust and torque; with no share left its motor has no power, and the rotor runs down."""
 
     kind: Literal["motor_loss"] = Field("motor_loss", description="kind of event")
     thrust: Share = Field(0.0, description="remaining share")
@@ -130,7 +130,9 @@ class MotorLoss(_OneMotor):
 
     def end(self, simulation: Simulation, vehicle: int) -> None:
         """Restore the thrust."""
-        simulation.states[vehicle]["rotor_health"][self._rotor(simulation, vehicle)] = 1.0
+        rotor = self._rotor(simulation, vehicle)
+        simulation.states[vehicle]["rotor_health"][rotor] = 1.0
+        simulation.states[vehicle]["rotor_broken"][rotor] = 0
 
 
 class PropellerDamage(_OneMotor):

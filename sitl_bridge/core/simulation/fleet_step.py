@@ -6,24 +6,36 @@ replays (replay/) take the same step in loops of their own.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Floats, Ints, Record
+from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.contact_log import note_contacts
 from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
-from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State
+from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State, Vehicle
 from sitl_bridge.core.dynamics.step import advance_vehicle, has_diverged
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import sample_sensors
-from sitl_bridge.core.world.records import ENVIRONMENT, START, TURBULENCE, WIND, WIND_STATE
+from sitl_bridge.core.world.records import (
+    ENVIRONMENT,
+    START,
+    TURBULENCE,
+    WIND,
+    WIND_STATE,
+    Environment,
+    TurbulenceRecord,
+    WindRecord,
+    WindState,
+)
 from sitl_bridge.core.world.scene import place_moving_shapes
 from sitl_bridge.core.world.wind import carry_turbulence
-from sitl_bridge.core.world.wind_shadow import air_velocity
+from sitl_bridge.core.world.wind_shadow import air_velocity, is_uneven
 
 
 class Pose(Record):
@@ -105,16 +117,79 @@ def _remember_pose(history: History, state: State, time: int) -> None:
 
 
 @compiled
-def _apply_wind(fleet: FleetArrays, i: int, time: int, seconds: float) -> None:
-    """Set a vehicle's wind for the coming step: the world's, and the downwash of other vehicles."""
-    state, wind, memory = fleet.states[i], fleet.wind[0], fleet.wind_states[i]
+def _gradient_reach(vehicle: Vehicle) -> float:
+    """Length in m by which a vehicle averages the air, as ``turbulence`` has it; 0 without rotors.
+
+    Two hubs 2 d apart see sin(k d)/(k d) of a wave's gradient, a disc of radius R sees 2 J1(k R)/(k R) of its
+    velocity: 1 - k^2 (d^2/6 + R^2/8) of long waves.  d^2: mean square of the hubs' distance along an axis.
+    """
+    square, count = 0.0, vehicle.rotor_count
+    for k in range(count):
+        x, y, radius = vehicle.rotor_position[k, 0], vehicle.rotor_position[k, 1], vehicle.rotor_radius[k]
+        square += (x * x + y * y) / 12.0 + radius * radius / 8.0
+    return math.sqrt(square / count) if count > 0 else 0.0
+
+
+@on_demand
+def _set_uneven_air(vehicle: Vehicle, state: State, memory: WindState, known: bool) -> None:
+    """Set the air at each rotor beyond the vehicle's wind, and its rotation.
+
+    Args:
+        vehicle: VEHICLE record.
+        state: STATE record, with the wakes of others at its rotors.
+        memory: WIND_STATE record with the gradient of the air.
+        known: whether it has one.
+    """
+    g, (qw, qx, qy, qz) = memory.gradient, state.attitude
+    state.uneven_air = 1
+    for k in range(vehicle.rotor_count):
+        x, y, z = vehicle.rotor_position[k]
+        n = rotated_north(qw, qx, qy, qz, x, y, z)
+        e = rotated_east(qw, qx, qy, qz, x, y, z)
+        d = rotated_down(qw, qx, qy, qz, x, y, z)
+        for i in range(3):
+            wake = state.rotor_wake[k, i] if state.uneven_wake != 0 else 0.0
+            state.rotor_air[k, i] = wake + (g[i, 0] * n + g[i, 1] * e + g[i, 2] * d if known else 0.0)
+    state.air_turn[0] = 0.5 * (g[2, 1] - g[1, 2]) if known else 0.0
+    state.air_turn[1] = 0.5 * (g[0, 2] - g[2, 0]) if known else 0.0
+    state.air_turn[2] = 0.5 * (g[1, 0] - g[0, 1]) if known else 0.0
+
+
+@compiled
+def apply_wind(
+    environment: Environment,
+    wind: WindRecord,
+    field: TurbulenceRecord,
+    memory: WindState,
+    series: Floats,
+    vehicle: Vehicle,
+    state: State,
+    time: int,
+    seconds: float,
+) -> None:
+    """Set a vehicle's air for the coming step, at its centre and its rotors: wind, and others' downwash.
+
+    Args:
+        environment: ENVIRONMENT.
+        wind: WIND record.
+        field: TURBULENCE record.
+        memory: WIND_STATE record of the vehicle.
+        series: (k, 4) recorded wind.
+        vehicle: VEHICLE record.
+        state: STATE record.
+        time: us.
+        seconds: s of the step.
+    """
     x, y, z = state.position
-    field, series = fleet.turbulence[0], fleet.wind_series
-    north, east, down = air_velocity(fleet.environment[0], wind, field, memory, series, time, x, y, z)
+    reach = _gradient_reach(vehicle) if is_uneven(environment, wind) else 0.0
+    north, east, down = air_velocity(environment, wind, field, memory, series, time, x, y, z, reach)
     carry_turbulence(wind, memory, series, time, seconds)
     state.wind[0] = north + state.neighbour_air[0]
     state.wind[1] = east + state.neighbour_air[1]
     state.wind[2] = down + state.neighbour_air[2]
+    state.uneven_air = 0
+    if reach > 0.0 or state.uneven_wake != 0:
+        _set_uneven_air(vehicle, state, memory, reach > 0.0)
 
 
 @compiled
@@ -126,7 +201,9 @@ def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int
     """
     vehicle, state, environment = fleet.vehicles[i], fleet.states[i], fleet.environment[0]
     seconds = step * 1e-6
-    _apply_wind(fleet, i, time, seconds)
+    memory, series = fleet.wind_states[i], fleet.wind_series
+    wind, field = fleet.wind[0], fleet.turbulence[0]
+    apply_wind(environment, wind, field, memory, series, vehicle, state, time, seconds)
     advance_vehicle(vehicle, state, fleet.controls[i], fleet.armed[i], environment, seconds, substeps)
     if has_diverged(state):
         return False

@@ -19,8 +19,10 @@ LAPSE_RATE = 0.0065
 """K/m up to 11 km, ISO 2533:1975."""
 GAS_CONSTANT = 287.05287
 """J/(kg K) of dry air, ISO 2533:1975."""
+EARTH_RADIUS = 6356766.0
+"""m, nominal, of ISO 2533:1975."""
 TROPOPAUSE = 11000.0
-"""m, where the isothermal layer begins, ISO 2533:1975."""
+"""m of geopotential height, where the isothermal layer begins, ISO 2533:1975."""
 PRESSURE_EXPONENT = STANDARD_GRAVITY / (GAS_CONSTANT * LAPSE_RATE)
 """5.25588."""
 
@@ -32,13 +34,14 @@ def air_at_height(
     """Still air at a height above mean sea level, by ISO 2533 with an offset of sea-level values.
 
     Args:
-        height: m AMSL, taken as geopotential height (0.02 % apart at 1 km); valid to 20 km.
+        height: m AMSL, geometric; the atmosphere's is the geopotential one, r h/(r + h); valid to 20 km.
         sea_level_temperature: K.
         sea_level_pressure: Pa.
 
     Returns:
         temperature in K, static pressure in Pa, density in kg/m^3.
     """
+    height *= EARTH_RADIUS / (EARTH_RADIUS + height)
     layer = min(height, TROPOPAUSE)
     temperature = sea_level_temperature - LAPSE_RATE * layer
     pressure = sea_level_pressure * math.pow(temperature / sea_level_temperature, PRESSURE_EXPONENT)
@@ -57,7 +60,7 @@ def air(environment: Environment, down: float) -> tuple[float, float, float]:
 
 @compiled
 def pressure_altitude(pressure: float) -> float:
-    """Height in m at which the standard atmosphere has ``pressure`` (Pa), by the troposphere's law."""
+    """Geopotential height in m at which the standard troposphere has ``pressure`` (Pa)."""
     return (
         SEA_LEVEL_TEMPERATURE
         / LAPSE_RATE

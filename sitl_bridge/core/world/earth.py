@@ -4,7 +4,10 @@ The world's north and east are distances along the ground from the origin (azimu
 local frame), and down is the origin's altitude less the point's: the frame bends with the Earth.  So level
 ground is level everywhere, and altitude, pressure, gravity and magnetic field belong to one place.  Axes are
 those of the local north, east and down; the turn of the meridians against one another, e tan(latitude)/R (0.2
-deg at 20 km and 47 deg), is left out, as is the centrifugal v^2/R (1e-4 m/s^2 at 25 m/s).
+deg at 20 km and 47 deg), is left out, as is the centrifugal v^2/R (1e-4 m/s^2 at 25 m/s).  The Earth turns:
+gyroscopes show its rotation w = W (cos(latitude), 0, -sin(latitude)), and what moves is accelerated by
+Coriolis' -2 w x v (Titterton and Weston, Strapdown Inertial Navigation Technology, section 3.5); PX4's
+estimator takes both off again (EKF/ekf.cpp, predictState).
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ SEMI_MAJOR_AXIS = 6378137.0
 FLATTENING = 1.0 / 298.257223563
 """WGS-84."""
 ECCENTRICITY_SQUARED = FLATTENING * (2.0 - FLATTENING)
+ROTATION_RATE = 7.292115e-5
+"""rad/s of the Earth, WGS-84."""
 _EQUATORIAL_GRAVITY = 9.7803253359
 _SOMIGLIANA = 0.00193185265241
 _GRAVITY_RATIO = 0.00344978650684

@@ -120,6 +120,7 @@ class Environment(Record):
     height: float  # m AMSL (taken as height above the ellipsoid: PX4 makes no difference here)
     gravity: float  # m/s^2 at the origin
     gravity_slope: Annotated[Floats, 2]  # m/s^2 per m to the north and per m down
+    earth_rate: Annotated[Floats, 2]  # rad/s, rotation of the Earth, north and down at the origin
     sea_level_temperature: float  # K, ISA 288.15
     sea_level_pressure: float  # Pa, ISA 101325
     magnetic_field: Annotated[Floats, 3]  # T, NED at the origin
@@ -184,18 +185,20 @@ class WindState(Record):
     shift: Annotated[Floats, 2]
     carried: Annotated[Floats, 2]  # m north and east that the wind has carried the field, the same for all
     work: Annotated[Floats, 3, WAVES]
+    gradient: Annotated[Floats, 3, 3]  # 1/s, of the air's velocity NED, by north, east and down
 
 
 WIND_STATE = WindState.dtype
 
-HEIGHTS = 48
+HEIGHTS = 78
 
 
 class TurbulenceRecord(Record):
     """A field of turbulence, for all vehicles of a simulation."""
 
-    # 0-2 wave vector NED in turns per m, 3 phase in turns, 4-6 unit vector of the velocity NED.
-    wave: Annotated[Floats, 7, WAVES]
+    # 0-2 wave vector NED in turns per m, 3 phase in turns, 4-6 unit vector of the velocity NED, 7 square of
+    # the wave number in (rad/m)^2.
+    wave: Annotated[Floats, 8, WAVES]
     # Amplitudes per W20 at HEIGHTS heights: 0 of the horizontal velocity, 1 of the vertical one.
     amplitude: Annotated[Floats, HEIGHTS, 2, WAVES]
 

@@ -7,6 +7,11 @@ cut sigma^2 (2 L/pi)/(1 + (L k)^2) and across it sigma^2 (L/pi)(1 + 3 (L k)^2)/(
 r apart are correlated by exp(-r/L) along r and (1 - r/(2 L)) exp(-r/L) across it (G. K. Batchelor, The Theory
 of Homogeneous Turbulence, 1953, chapter 3).  Lengths and intensities follow the height: the waves stay, their
 amplitudes change.
+
+Below 10 ft, where MIL-F-8785C's low-altitude model ends, its lengths and horizontal intensities are held, and
+the ground blocks the vertical velocity of waves longer than the height: their amplitude falls by 1 - exp(-k
+h) over its value at 10 ft (J. C. R. Hunt and J. M. R. Graham, J. Fluid Mech. 84, 1978: w near a wall that
+moves with the mean flow; here with the whole wave number k for its part along the wall).
 """
 
 from __future__ import annotations
@@ -17,11 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.world.records import HEIGHTS, TURBULENCE, WAVES, TurbulenceRecord, WindState
 
 FEET = 0.3048
-LOWEST, HIGHEST = 10.0 * FEET, 2000.0 * FEET
+LOWEST_MODELLED, HIGHEST = 10.0 * FEET, 2000.0 * FEET
 """m, heights between which lengths and intensities change."""
+_HEIGHT_STEP = math.log(HIGHEST / LOWEST_MODELLED) / 47.0
+_BLOCKED_HEIGHTS = 30
+LOWEST = LOWEST_MODELLED * math.exp(-_BLOCKED_HEIGHTS * _HEIGHT_STEP)
+"""m, 0.10, below which the turbulence does not change any more."""
 CARRIED_AT_LEAST = 1.0
 """m/s.  A frozen field that no wind carries would push a hovering vehicle steadily.  Well below walking wind
 (Beaufort 1 begins at 0.3 m/s, 2 at 1.6 m/s)."""
@@ -37,7 +47,6 @@ _LONGEST, _SHORTEST = 2e-4, 20.0
 the last have a wavelength of 0.3 m, a rotor's size."""
 _PLASTIC = 1.2207440846057596
 """The root of x^4 = x + 1: its inverse powers give the sequence of points that fills a cube most evenly."""
-_HEIGHT_STEP = math.log(HIGHEST / LOWEST) / (HEIGHTS - 1)
 
 
 def dryden_scales(height: float, speed_20ft: float) -> tuple[float, float, float, float]:
@@ -83,13 +92,17 @@ def turbulence_field(random: NDArray[np.uint64]) -> NDArray[np.void]:
     record = field[0]
     record["wave"][:3] = direction * number / (2.0 * math.pi)
     record["wave"][3] = draw.random(WAVES)
-    record["wave"][4:] = np.cos(turn) * level + np.sin(turn) * steep
+    record["wave"][7] = number**2
+    record["wave"][4:7] = np.cos(turn) * level + np.sin(turn) * steep
     for k in range(HEIGHTS):
-        length_u, length_w, sigma_u, sigma_w = dryden_scales(LOWEST * math.exp(k * _HEIGHT_STEP), 1.0)
+        height = LOWEST * math.exp(k * _HEIGHT_STEP)
+        length_u, length_w, sigma_u, sigma_w = dryden_scales(height, 1.0)
         for row, length, sigma in ((0, length_u, sigma_u), (1, length_w, sigma_w)):
             x = length * number
             energy = 8.0 * length / math.pi * x**4 / (1.0 + x * x) ** 3
             record["amplitude"][k, row] = sigma * np.sqrt(4.0 * energy * np.diff(edges))
+        if k < _BLOCKED_HEIGHTS:
+            record["amplitude"][k, 1] *= np.expm1(-number * height) / np.expm1(-number * LOWEST_MODELLED)
     return field
 
 
@@ -128,22 +141,41 @@ def _cosine(turns: float) -> float:
     return 2.0 * half * half - 1.0
 
 
+@compiled
+def _sum(values: Floats) -> float:
+    """Sum of WAVES values in a fixed order that suits processors; they are overwritten."""
+    half = WAVES // 2
+    while half > 0:
+        for m in range(half):
+            values[m] += values[m + half]
+        half //= 2
+    return float(values[0])
+
+
 @on_demand
 def turbulence(
-    field: TurbulenceRecord, memory: WindState, speed_20ft: float, north: float, east: float, down: float
+    field: TurbulenceRecord,
+    memory: WindState,
+    speed_20ft: float,
+    north: float,
+    east: float,
+    down: float,
+    reach: float,
 ) -> tuple[float, float, float]:
-    """Turbulent velocity NED in m/s at a place (m NED) of the world.
+    """Turbulent velocity NED in m/s at a place (m NED) of the world, and its gradient into ``memory``.
 
-    Horizontal parts have L_u and sigma_u, the vertical one L_w and sigma_w.  The loops keep to what
-    processors do for several waves at once: no calls, sums in a fixed order.
+    Horizontal parts have L_u and sigma_u, the vertical one L_w and sigma_w.  The gradient is the derivative
+    of every wave, less those that a vehicle is too large to follow, by 1/(1 + (k reach)^2).  The loops keep
+    to what processors do for several waves at once: no calls, sums in a fixed order.
 
     Args:
         field: TURBULENCE record.
-        memory: WIND_STATE record of who is there; its scratch is written.
+        memory: WIND_STATE record of who is there; its scratch and ``gradient`` are written.
         speed_20ft: m/s, W20.
         north: m.
         east: m.
         down: m.
+        reach: m, of the gradient; 0 for none.
     """
     height = min(max(-down, LOWEST), HIGHEST)
     level = math.log(height / LOWEST) / _HEIGHT_STEP
@@ -151,10 +183,9 @@ def turbulence(
     share = level - below
     x = north + memory.shift[0] - memory.carried[0]
     y = east + memory.shift[1] - memory.carried[1]
-    wave = field.wave
+    wave, work = field.wave, memory.work
     lower = field.amplitude[below]
     upper = field.amplitude[below + 1]
-    work = memory.work
     for m in range(WAVES):
         turns = wave[0, m] * x + wave[1, m] * y + wave[2, m] * down + wave[3, m]
         cosine = _cosine(turns - np.rint(turns))
@@ -162,11 +193,18 @@ def turbulence(
         work[0, m] = wave[4, m] * level_part
         work[1, m] = wave[5, m] * level_part
         work[2, m] = wave[6, m] * (lower[1, m] + share * (upper[1, m] - lower[1, m])) * cosine
-    half = WAVES // 2
-    while half > 0:
-        for m in range(half):
-            work[0, m] += work[0, m + half]
-            work[1, m] += work[1, m + half]
-            work[2, m] += work[2, m + half]
-        half //= 2
-    return speed_20ft * work[0, 0], speed_20ft * work[1, 0], speed_20ft * work[2, 0]
+    un, ue, ud = _sum(work[0]), _sum(work[1]), _sum(work[2])
+    if reach > 0.0:
+        for m in range(WAVES):
+            # The derivative of the cosine is a cosine a quarter turn on.
+            turns = wave[0, m] * x + wave[1, m] * y + wave[2, m] * down + (wave[3, m] + 0.25)
+            followed = _cosine(turns - np.rint(turns)) / (1.0 + wave[7, m] * reach * reach)
+            work[1, m] = (lower[0, m] + share * (upper[0, m] - lower[0, m])) * followed
+            work[2, m] = (lower[1, m] + share * (upper[1, m] - lower[1, m])) * followed
+        for i in range(3):
+            source = 2 if i == 2 else 1
+            for j in range(3):
+                for m in range(WAVES):
+                    work[0, m] = wave[4 + i, m] * wave[j, m] * work[source, m]
+                memory.gradient[i, j] = 2.0 * math.pi * speed_20ft * _sum(work[0])
+    return speed_20ft * un, speed_20ft * ue, speed_20ft * ud

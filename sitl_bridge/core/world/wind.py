@@ -60,7 +60,10 @@ class SteadyWind(BaseModel):
 
 
 class LogProfile(BaseModel):
-    """Mean wind that grows with height, MIL-F-8785C: u = W20 ln(h/z0)/ln(20 ft/z0), 3 ft < h < 1000 ft."""
+    """Mean wind that grows with height, MIL-F-8785C: u = W20 ln(h/z0)/ln(20 ft/z0), 3 ft < h < 1000 ft.
+
+    The law of the surface layer goes on below 3 ft: to calm at z0.
+    """
 
     model_config = STRICT
 
@@ -306,7 +309,7 @@ def mean_wind(
     ve = wind.steady[1]
     vd = wind.steady[2]
     if wind.log_speed_20ft > 0.0:
-        bounded = min(max(-down, 3.0 * FEET), 1000.0 * FEET)
+        bounded = min(max(-down, wind.log_roughness), 1000.0 * FEET)
         speed = wind.log_speed_20ft * math.log(bounded / wind.log_roughness)
         speed /= math.log(20.0 * FEET / wind.log_roughness)
         vn += speed * wind.log_direction[0]
@@ -358,8 +361,9 @@ def wind_velocity(
     north: float,
     east: float,
     down: float,
+    reach: float,
 ) -> tuple[float, float, float]:
-    """Velocity of the air at a place, NED in m/s.
+    """Velocity of the air at a place, NED in m/s, and the gradient of its turbulence into ``memory``.
 
     Args:
         wind: WIND record.
@@ -370,10 +374,11 @@ def wind_velocity(
         north: m.
         east: m.
         down: m.
+        reach: m, of the gradient, see ``turbulence``; 0 for none.
     """
     vn, ve, vd = mean_wind(wind, series, time, north, east, down)
     if wind.dryden_speed_20ft > 0.0:
-        un, ue, ud = turbulence(field, memory, wind.dryden_speed_20ft, north, east, down)
+        un, ue, ud = turbulence(field, memory, wind.dryden_speed_20ft, north, east, down, reach)
         vn += un
         ve += ue
         vd += ud

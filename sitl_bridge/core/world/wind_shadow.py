@@ -162,6 +162,13 @@ def lee(
 
 
 @compiled
+def is_uneven(environment: Environment, wind: WindRecord) -> bool:
+    """Whether the air may move differently at places a vehicle's size apart."""
+    varying = wind.dryden_speed_20ft + wind.log_speed_20ft
+    return bool(varying > 0.0 or wind.gust_count + environment.wind_obstacle_count > 0 or wind.custom != 0)
+
+
+@compiled
 def air_velocity(
     environment: Environment,
     wind: WindRecord,
@@ -172,8 +179,9 @@ def air_velocity(
     north: float,
     east: float,
     down: float,
+    reach: float,
 ) -> tuple[float, float, float]:
-    """Velocity of the air at a place, NED in m/s, with the lee of the world's obstacles.
+    """Velocity of the air at a place, NED in m/s, with the lee of the world's obstacles, and its gradient.
 
     The obstacles change the horizontal part of the mean wind and its gusts along their common direction;
     where lees overlap, the least counts.  Turbulence is added unchanged.
@@ -182,18 +190,55 @@ def air_velocity(
         environment: ENVIRONMENT.
         wind: WIND record.
         field: TURBULENCE record.
-        memory: WIND_STATE record of who is there.
+        memory: WIND_STATE record of who is there; with a reach, its ``gradient`` is written.
         series: (k, 4) recorded wind.
         time: us.
         north: m.
         east: m.
         down: m.
+        reach: m, size over which the gradient holds; 0 for none.
     """
-    vn, ve, vd = wind_velocity(wind, field, memory, series, time, north, east, down)
+    vn, ve, vd = wind_velocity(wind, field, memory, series, time, north, east, down, reach)
+    if reach > 0.0:
+        _add_gradient(environment, wind, memory, series, time, north, east, down, reach)
     if environment.wind_obstacle_count == 0:
         return vn, ve, vd
     ln, le = _lee_of_all(environment, wind, series, time, north, east, down)
     return vn + ln, ve + le, vd
+
+
+@on_demand
+def _add_gradient(
+    environment: Environment,
+    wind: WindRecord,
+    memory: WindState,
+    series: Annotated[Floats, 2],
+    time: int,
+    north: float,
+    east: float,
+    down: float,
+    reach: float,
+) -> None:
+    """Add the gradient of all but the turbulence, by differences over twice the reach."""
+    gradient = memory.gradient
+    if not wind.dryden_speed_20ft > 0.0:
+        for i in range(3):
+            for j in range(3):
+                gradient[i, j] = 0.0
+    for j in range(3):
+        for k in range(2):
+            side = reach - 2.0 * reach * k
+            n, e, d = north + side * (j == 0), east + side * (j == 1), down + side * (j == 2)
+            vn, ve, vd = mean_wind(wind, series, time, n, e, d)
+            vn, ve, vd = with_gusts(wind, time, n, e, vn, ve, vd)
+            if environment.wind_obstacle_count > 0:
+                ln, le = _lee_of_all(environment, wind, series, time, n, e, d)
+                vn += ln
+                ve += le
+            share = 0.5 * side / (reach * reach)
+            gradient[0, j] += share * vn
+            gradient[1, j] += share * ve
+            gradient[2, j] += share * vd
 
 
 @on_demand

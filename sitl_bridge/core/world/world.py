@@ -15,6 +15,7 @@ from sitl_bridge.core.world.custom_wind import WindFunction
 from sitl_bridge.core.world.earth import (
     FIRST_YEAR,
     LAST_YEAR,
+    ROTATION_RATE,
     curvatures,
     ecef,
     geodetic_of,
@@ -63,6 +64,7 @@ class WorldSpecification(BaseModel):
     year: float = Field(
         2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field and of UTC"
     )
+    earth_rotation: bool = Field(True, description="gyroscopes and motion feel the Earth's rotation")
     sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
     sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
     wind: Wind = Field(WindSpecification(), description="all parts add up; calm without")
@@ -108,6 +110,8 @@ class World:
         record["magnetic_field"] = magnetic_field(
             latitude, longitude, origin.altitude, self.specification.year
         )
+        if self.specification.earth_rotation:
+            record["earth_rate"] = ROTATION_RATE * math.cos(latitude), -ROTATION_RATE * math.sin(latitude)
         self._set_slopes(record)
         record["utc"] = utc_of(self.specification.year)
         record["curvature"] = curvatures(latitude)

@@ -25,10 +25,9 @@ from sitl_bridge.core.dynamics.rotor import lay_out_rotors
 from sitl_bridge.core.dynamics.step import advance_laid_out, has_diverged
 from sitl_bridge.core.sensors.records import GPS, MAX_AXES
 from sitl_bridge.core.sensors.sample import begin_sensor, sample_sensors
+from sitl_bridge.core.simulation.fleet_step import apply_wind
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.turbulence import EPISODES_APART
-from sitl_bridge.core.world.wind import carry_turbulence
-from sitl_bridge.core.world.wind_shadow import air_velocity
 from sitl_bridge.lab.environments.batch_arrays import BatchArrays
 from sitl_bridge.lab.environments.records import (
     ATTITUDE,
@@ -307,15 +306,13 @@ def _advance(b: BatchArrays, block: int, i: int, armed: int) -> bool:
     seconds, time = batch.step * 1e-6, START + b.clocks[i]
     if batch.level != MOTORS:
         _steer(b, block, i, seconds)
-    north, east, down = 0.0, 0.0, 0.0
-    if batch.still == 0:
+    if batch.still == 0 or state.uneven_wake != 0:
         wind, field, memory = b.winds[block], b.turbulence[0], b.wind_states[i]
-        x, y, z = state.position
-        north, east, down = air_velocity(environment, wind, field, memory, b.series, time, x, y, z)
-        carry_turbulence(wind, memory, b.series, time, seconds)
-    state.wind[0] = north + state.neighbour_air[0]
-    state.wind[1] = east + state.neighbour_air[1]
-    state.wind[2] = down + state.neighbour_air[2]
+        apply_wind(environment, wind, field, memory, b.series, vehicle, state, time, seconds)
+    else:
+        state.uneven_air = 0
+        for axis in range(3):
+            state.wind[axis] = state.neighbour_air[axis]
     advance_laid_out(vehicle, state, b.controls[i], armed, environment, seconds, 1)
     b.clocks[i] += batch.step
     if has_diverged(state):

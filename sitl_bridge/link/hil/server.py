@@ -312,7 +312,7 @@ class LockstepServer:
         simulation, states = self.simulation, self.simulation.states
         capacity = simulation.vehicles["battery_capacity"]
         left = np.ones(len(states))
-        np.divide(states["battery_charge"], capacity, out=left, where=np.isfinite(capacity))
+        np.divide(np.maximum(states["battery_charge"], 0.0), capacity, out=left, where=np.isfinite(capacity))
         return ServerStatus(
             time=(int(self._loop["time"]) - simulation.start) * 1e-6,
             steps=int(self._loop["steps"]),

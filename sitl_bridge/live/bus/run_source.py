@@ -178,7 +178,7 @@ class FleetRun:
         simulation, states = self.simulation, self.simulation.states
         capacity = simulation.vehicles["battery_capacity"]
         left = np.ones(len(states))
-        np.divide(states["battery_charge"], capacity, out=left, where=np.isfinite(capacity))
+        np.divide(np.maximum(states["battery_charge"], 0.0), capacity, out=left, where=np.isfinite(capacity))
         links = tuple(
             LinkStatus(port=0, state=LinkState.LOCKSTEP, answers=self._steps, armed=bool(armed))
             for armed in simulation.armed
