@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.statements import Statements
+from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import Array, VehicleArrays
 from sitl_bridge.base.errors import UserError
@@ -543,6 +544,49 @@ class Vehicles(VehicleArrays, Statements):
         except ValidationError as error:
             raise UserError(f"place: {error.errors()[0]['msg']}") from error
         self._stacks.happen(event, begins=True)
+
+    def throw(
+        self,
+        velocity: ArrayLike | None = None,
+        attitude: ArrayLike | None = None,
+        angular_velocity: ArrayLike = (0.0, 0.0, 0.0),
+        *,
+        seconds: float = 0.5,
+    ) -> None:
+        """Bring the vehicles into a motion, by a force and a moment from outside; then they fly on.
+
+        The sensors feel them, so the flight stack's estimate stays right, PX4's, too.
+
+        Args:
+            velocity: m/s NED at the end, (3,) or (k, 3); None keeps the present one.
+            attitude: quaternion w, x, y, z at the end, body FRD to NED, (4,) or (k, 4); None keeps it.
+            angular_velocity: rad/s at the end, body FRD, (3,) or (k, 3).
+            seconds: of simulated time that it takes.
+
+        Raises:
+            UserError: for values that do not fit.
+        """
+        steps = round(seconds / self.step_size)
+        if not 2 <= steps <= 10_000:
+            raise UserError(f"throw: {seconds!r} s is no time for it; 0.5 s is usual")
+        states = self._core.states[self._numbers]
+        rows = [
+            self._rows(states[name] if given is None else given, width, f"throw: {name}")
+            for name, given, width in (
+                ("velocity", velocity, 3),
+                ("attitude", attitude, 4),
+                ("angular_velocity", angular_velocity, 3),
+            )
+        ]
+        if (np.abs(np.linalg.norm(rows[1], axis=1) - 1.0) > 0.01).any():
+            raise UserError("throw: attitude: a quaternion's length is not 1; its order is w, x, y, z")
+        thrown = [Throw(self._core, i, *row) for i, *row in zip(self._numbers, *rows, strict=True)]
+        for left in range(steps, 0, -1):
+            for one in thrown:
+                one.push(left)
+            self._stacks.advance(1)
+            for one in thrown:
+                one.feel()
 
     # ------------------------------------------------------------------ missions, modes, parameters, MAVLink
 

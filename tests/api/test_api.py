@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from support.paths import DOCS, MISSIONS, ROOT
 
 import sitl_bridge as sb
-from sitl_bridge.base.rotations import euler_angles
+from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler
 from sitl_bridge.base.user_file import load_class, place_of
 
 EXAMPLES = MISSIONS / "api"
@@ -225,6 +225,36 @@ def test_a_plan_is_flown_and_judged_and_a_faulty_one_refused(tmp_path: Path) -> 
         sitl.vehicle.fly_plan(MISSIONS / "square.plan")
     with sb.Sitl("iris") as sitl, pytest.raises(sb.UserError, match="time limit of 5 s"):
         sitl.vehicle.fly_plan(MISSIONS / "square.plan", limit=5.0)
+
+
+def thrown(sitl: sb.Sitl) -> None:
+    """It reaches the motion, knows it, and comes to rest from it."""
+    drone = sitl.vehicle
+    drone.arm()
+    drone.take_off(30)
+    upside_down = quaternion_from_euler(3.0, 0.0, 0.5)
+    drone.throw((6.0, 2.0, -3.0), upside_down, (1.0, 0.0, 0.0))
+    assert drone.velocity == pytest.approx([6.0, 2.0, -3.0], abs=0.02)
+    assert abs(float(np.dot(drone.attitude, upside_down))) > 0.999
+    assert drone.angular_velocity == pytest.approx([1.0, 0.0, 0.0], abs=0.05)
+    drone.run(8.0)
+    assert np.linalg.norm(drone.velocity) < 0.5
+    assert np.linalg.norm(drone.estimated_position - drone.position) < 2.0
+    assert drone.mode == "Hold"
+
+
+def test_a_vehicle_is_thrown_into_any_motion_and_recovers() -> None:
+    with sb.Sitl("iris", seed=2) as sitl:
+        thrown(sitl)
+        with pytest.raises(sb.UserError, match=r"order is w, x, y, z"):
+            sitl.throw(attitude=(0.0, 0.0, 0.0, 2.0))
+
+
+@pytest.mark.px4
+@pytest.mark.timeout(300)
+def test_real_px4_is_thrown_into_any_motion_and_recovers(tmp_path: Path) -> None:
+    with sb.Sitl("iris", autopilot="px4", seed=2, runs=tmp_path) as sitl:
+        thrown(sitl)
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
