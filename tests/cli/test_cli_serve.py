@@ -47,8 +47,8 @@ def test_an_interrupt_while_the_server_starts_leaves_a_whole_log(
     def interrupted(server: LockstepServer) -> None:
         start(server)
         started.append(server)
-        server._arrays.log["time"][0] = 1
-        server._loop["rows"] = 1
+        server.arrays.log["time"][0] = 1
+        server.loop["rows"] = 1
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LockstepServer, "start", interrupted)

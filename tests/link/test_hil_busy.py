@@ -70,7 +70,7 @@ def test_a_flight_stack_that_computes_is_waited_for_in_lockstep(
         peer.send_signal(signal.SIGUSR1)
         wait_for(lambda: any("the machine is busy" in note for note in notes), "the wait to be told")
         steps = server.status().steps
-        wait_for(lambda: server._links._extensions[0][1] >= 3, "three longer waits")
+        wait_for(lambda: server.links.extensions[0][1] >= 3, "three longer waits")
         assert server.status().steps == steps, "time stands still"
         assert server.status().links[0].lockstep
         peer.send_signal(signal.SIGUSR1)
@@ -97,7 +97,7 @@ def test_a_flight_stack_of_another_process_that_sleeps_is_not_waited_for(
     notes: list[str] = []
     server = serve(notes=notes, patience=PATIENCE)
     with flying_peer(server, wait_for) as peer:
-        ours = server._links.sockets.connections[0]
+        ours = server.links.sockets.connections[0]
         assert ours is not None
         assert process_of_peer(ours) == peer.pid
         peer.send_signal(signal.SIGUSR2)
@@ -119,7 +119,7 @@ def test_time_stands_still_with_a_flight_stack_that_is_stopped_between_frame_and
         """A frame has been read and no step follows for a third of the patience."""
         before = server.status().steps
         time.sleep(PATIENCE / 3)
-        return server.status().steps == before and server._links.sockets.unread(0) == 0 and is_busy(peer.pid)
+        return server.status().steps == before and server.links.sockets.unread(0) == 0 and is_busy(peer.pid)
 
     notes: list[str] = []
     stalls, times = Dated(), list[int]()
@@ -162,13 +162,13 @@ def test_an_answer_that_arrives_while_its_process_is_looked_for_is_no_stall(
         """The answer comes during the search, and the flight stack sleeps after it."""
         asked.set()
         answers.set()
-        while not (server._links.sockets.readable(vehicle) or over.is_set()):
+        while not (server.links.sockets.readable(vehicle) or over.is_set()):
             time.sleep(0.001)
         return False
 
     try:
         peer.before_answer = late
-        monkeypatch.setattr(server._links.sockets, "busy", busy)
+        monkeypatch.setattr(server.links.sockets, "busy", busy)
         wait_for(lambda: server.status().links[0].lockstep and server.status().steps > 100, "lockstep")
         answers.clear()
         wait_for(asked.is_set, "the question")

@@ -168,22 +168,22 @@ def test_sensors_come_at_their_own_rates_and_latency(
 
 def run_alone(server: LockstepServer, steps: int) -> int:
     """Run the compiled loop for up to so many steps, on this thread and without flight stacks."""
-    return server._run(int(server._loop["time"]) + steps * STEP)
+    return server.run_to(int(server.loop["time"]) + steps * STEP)
 
 
 def test_no_step_begins_before_the_pace_allows_it(
     make_simulation: Make, free_port: Callable[[], int]
 ) -> None:
     server = LockstepServer(make_simulation(), ports=[free_port()], speed=2.0)
-    assert server._loop["pace"] == 500 * STEP
-    server._loop["due"] = time.monotonic_ns() + 3600 * 10**9
+    assert server.loop["pace"] == 500 * STEP
+    server.loop["due"] = time.monotonic_ns() + 3600 * 10**9
     assert run_alone(server, 10) == BUDGET
     assert server.status().steps == 0
     begin = time.monotonic_ns()
-    server._loop["due"] = begin
+    server.loop["due"] = begin
     assert run_alone(server, 5) == BUDGET
     assert server.status().steps == 5
-    assert server._loop["due"] >= begin + 5 * 500 * STEP, "one pace a step, more only after a long delay"
+    assert server.loop["due"] >= begin + 5 * 500 * STEP, "one pace a step, more only after a long delay"
     server.close()
 
 
@@ -192,13 +192,13 @@ def test_a_pace_far_behind_starts_anew_instead_of_rushing(
 ) -> None:
     server = LockstepServer(make_simulation(), ports=[free_port()], speed=2.0)
     begin = time.monotonic_ns()
-    server._loop["due"] = begin - 2 * MAX_LAG
+    server.loop["due"] = begin - 2 * MAX_LAG
     run_alone(server, 1)
-    assert server._loop["due"] >= begin + 500 * STEP
-    server._loop["pace"] = 1
-    server._loop["due"] = due = time.monotonic_ns() - 1
+    assert server.loop["due"] >= begin + 500 * STEP
+    server.loop["pace"] = 1
+    server.loop["due"] = due = time.monotonic_ns() - 1
     run_alone(server, 1)
-    assert server._loop["due"] == due + 1 or time.monotonic_ns() - due > MAX_LAG, (
+    assert server.loop["due"] == due + 1 or time.monotonic_ns() - due > MAX_LAG, (
         "a little behind, it catches up"
     )
     server.close()
@@ -256,7 +256,7 @@ def test_the_speed_is_set_in_flight(serve: Callable[..., LockstepServer], wait_f
         server.set_speed(math.inf)
         wait_for(lambda: len(peer.times) > 1000, "400 s of steps at the speed before")
         server.set_speed(0.5)
-        assert server._loop["pace"] == 2000 * STEP
+        assert server.loop["pace"] == 2000 * STEP
     with pytest.raises(ValueError, match=r"the speed must be 0\.01 to"):
         server.set_speed(0.0)
 
@@ -362,7 +362,7 @@ def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.mute.set()
         wait_for(lambda: any("real time" in note for note in notes), "the stall to be told")
-        assert server._loop["unanswered_wait"] == 1000 * STEP, "no faster than real time"
+        assert server.loop["unanswered_wait"] == 1000 * STEP, "no faster than real time"
         silent, answers = len(peer.times), server.status().links[0].answers
         wait_for(lambda: len(peer.times) > silent + 50, "frames to go on")
         assert server.status().links[0].answers == answers
@@ -416,7 +416,7 @@ def test_stray_answers_of_a_stalled_flight_stack_do_not_make_time_wait_for_more(
         wait_for(lambda: len(peer.times) > 200, "the first steps")
         peer.answers_every = 10
         wait_for(lambda: server.status().links[0].stalled, "the stall")
-        server._loop["patience"] = 1 << 60  # from here on, waiting for an answer would never end
+        server.loop["patience"] = 1 << 60  # from here on, waiting for an answer would never end
         stray = len(peer.times)
         wait_for(lambda: len(peer.times) > stray + 100, "time to go on")
         assert server.status().links[0].stalled
@@ -446,14 +446,14 @@ def test_no_frame_is_torn_and_nothing_hangs_where_the_socket_takes_no_more(
     server = serve(patience=0.2)
     with Peer(server.ports[0], receive_buffer=1) as peer:
         wait_for(lambda: len(peer.times) > 100, "the first steps")
-        ours = server._links.sockets.connections[0]
+        ours = server.links.sockets.connections[0]
         assert ours is not None
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         peer.mute.set()
         wait_for(lambda: server.status().links[0].stalled, "the stall")
         peer.halt.set()
         wait_for(lambda: server.status().links[0].held, "the buffers to be full")
-        assert server._arrays.links[0]["out_end"] > 0
+        assert server.arrays.links[0]["out_end"] > 0
         stands_still(server, wait_for)
         peer.halt.clear()
         peer.mute.clear()
@@ -709,7 +709,7 @@ def stream_of(
     """The first bytes that vehicle 0 of a run receives."""
     server = serve(*names, seed=7, speed=speed)
     # A first answer may take a loaded machine longer than a step; without it time would go on.
-    server._loop["unanswered_wait"] = 10_000_000_000
+    server.loop["unanswered_wait"] = 10_000_000_000
     peers = [Peer(port, flown, silent=0) for port in server.ports]
     wait_for(lambda: all(len(peer.received) > 150_000 for peer in peers), "enough bytes")
     server.close()
@@ -783,9 +783,9 @@ def test_time_goes_on_at_real_time_without_a_mission_that_does_not_move_its_limi
     with Peer(server.ports[0]):
         wait_for(lambda: server.simulation.time > 400_000, "time to go on")
         assert limit.speed == 1.0
-        assert server._loop["pace"] == 1000 * STEP
+        assert server.loop["pace"] == 1000 * STEP
         limit.run_until(1 << 40)
-        assert server._loop["pace"] == 0, "it is as fast as it goes from the next limit on"
+        assert server.loop["pace"] == 0, "it is as fast as it goes from the next limit on"
 
 
 def test_a_limit_counts_from_when_time_comes_to_it_however_long_ago_it_was_set(
@@ -794,9 +794,9 @@ def test_a_limit_counts_from_when_time_comes_to_it_however_long_ago_it_was_set(
     server = LockstepServer(make_simulation("iris"), ports=[free_port()])
     limit = server.limit_time()
     limit.run_until(400_000)
-    assert server._limits.until(399_999) == 400_000
+    assert server.limits.until(399_999) == 400_000
     assert limit.reached_at == math.inf
-    assert server._limits.until(400_000) == 400_000
+    assert server.limits.until(400_000) == 400_000
     assert limit.reached_at < math.inf
     server.close()
 
@@ -808,20 +808,20 @@ def test_a_mission_that_is_behind_for_want_of_lost_reports_gets_new_ones(
     monkeypatch.setattr("sitl_bridge.link.hil.time_limits.time.monotonic", lambda: wall[0])
     server = LockstepServer(make_simulation("iris"), ports=[free_port()])
     limit = server.limit_time()
-    server._loop["time"] = now = 23_000_000
+    server.loop["time"] = now = 23_000_000
     limit.run_until(20_500_000)
-    assert server._limits.until(now) == 20_500_000, "more may be on their way"
+    assert server.limits.until(now) == 20_500_000, "more may be on their way"
     wall[0] += 2 * LOST_REPORT_WAIT
-    assert server._limits.until(now) == now + NEXT_REPORT_TIME
+    assert server.limits.until(now) == now + NEXT_REPORT_TIME
     now = now + NEXT_REPORT_TIME
-    assert server._limits.until(now) == now, "it waits for a new limit again"
+    assert server.limits.until(now) == now, "it waits for a new limit again"
     wall[0] += 2 * LOST_REPORT_WAIT
-    assert server._limits.until(now) == now + NEXT_REPORT_TIME
-    server._loop["time"] = now
+    assert server.limits.until(now) == now + NEXT_REPORT_TIME
+    server.loop["time"] = now
     limit.run_until(now + 500_000)
     wall[0] += 2 * LOST_REPORT_WAIT
     now += 500_000
-    assert server._limits.until(now) == now, "and for one that has caught up it waits"
+    assert server.limits.until(now) == now, "and for one that has caught up it waits"
     server.close()
 
 
@@ -834,16 +834,16 @@ def test_the_least_of_all_limits_and_speeds_counts_until_it_is_released(
     second.run_until(500_000)
     first.at_most(2.0)
     second.at_most(1.0)
-    assert server._limits.until(0) == 500_000
-    assert server._loop["pace"] == 1000 * STEP
+    assert server.limits.until(0) == 500_000
+    assert server.loop["pace"] == 1000 * STEP
     second.release()
     second.release()
-    assert server._limits.until(0) == 700_000
-    assert server._loop["pace"] == 500 * STEP
+    assert server.limits.until(0) == 700_000
+    assert server.loop["pace"] == 500 * STEP
     server.set_speed(0.5)
-    assert server._loop["pace"] == 2000 * STEP, "a limit never makes it faster than was chosen"
+    assert server.loop["pace"] == 2000 * STEP, "a limit never makes it faster than was chosen"
     first.release()
-    assert server._limits.until(0) is None
+    assert server.limits.until(0) is None
     server.set_speed(math.inf)
-    assert server._loop["pace"] == 0
+    assert server.loop["pace"] == 0
     server.close()

@@ -80,7 +80,7 @@ class Links:
         self._faults = FaultCounts(len(ports))
         self._faults_due = 0.0
         self._reported_stalls: dict[int, int] = {}  # vehicle: its answers when its stall was reported
-        self._extensions: dict[int, tuple[int, int]] = {}  # vehicle: its answers, longer waits since
+        self.extensions: dict[int, tuple[int, int]] = {}  # vehicle: its answers, longer waits since
         self._reported_busy: set[int] = set()
 
     @property
@@ -137,7 +137,7 @@ class Links:
         link["state"] = LinkState.LOCKSTEP if vehicle in self._prompt else LinkState.STARTING
         link["answer"] = Answer.NOT_AWAITED
         link["fd"], link["wait_start"] = fd, time.monotonic_ns()
-        self._extensions.pop(vehicle, None)
+        self.extensions.pop(vehicle, None)
         self._reported_busy.discard(vehicle)
         if vehicle in self._flown:
             self._restart(vehicle)
@@ -214,7 +214,7 @@ class Links:
         Its answer has arrived while this thread did not run, or it has not had the processor time to answer.
         """
         answers = int(self._records[vehicle]["answers"])
-        known, extensions = self._extensions.get(vehicle, (answers, 0))
+        known, extensions = self.extensions.get(vehicle, (answers, 0))
         extensions = extensions + 1 if known == answers else 1
         if extensions > MOST_EXTENSIONS:
             return False
@@ -230,7 +230,7 @@ class Links:
                     "the machine is busy: the flight stack has computed or waited for a processor for"
                     f" {self._patience * 1e-9:g} s; the simulation waits for its answer",
                 )
-        self._extensions[vehicle] = answers, extensions
+        self.extensions[vehicle] = answers, extensions
         return True
 
     def _others_fly(self, vehicle: int) -> bool:

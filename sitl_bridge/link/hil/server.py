@@ -100,6 +100,10 @@ class LockstepServer:
 
     Attributes:
         on_restart: called after a vehicle was put back to its start for a new flight stack.
+        loop: LOOP, the state of the compiled loop; the lockstep thread's while it runs.
+        arrays: the memory of the links, likewise.
+        links: the links to the flight stacks.
+        limits: of simulated time, by those who ask time to wait for them.
 
     Raises:
         UserError: if a port is taken.
@@ -132,18 +136,18 @@ class LockstepServer:
         self.errors = ErrorLog(notify) if errors is None else errors
         self.failure: BaseException | None = None
         self._loop_array = self._new_loop(simulation, patience)
-        self._loop: Any = self._loop_array[0]
-        self._arrays = kernel.LinkArrays.of(simulation)
-        self._link_handles = handles_of(self._arrays)
+        self.loop: Any = self._loop_array[0]
+        self.arrays = kernel.LinkArrays.of(simulation)
+        self._link_handles = handles_of(self.arrays)
         self._say = notify
         self._prepare_thread()
         self.set_speed(speed)
-        self._links = Links(
-            self._arrays,
+        self.links = Links(
+            self.arrays,
             self._open_sockets(host),
             self.ports,
             on_stall=on_stall,
-            patience=int(self._loop["patience"]),
+            patience=int(self.loop["patience"]),
             step=simulation.step,
             notify=notify,
             restart=self._restart,
@@ -184,14 +188,14 @@ class LockstepServer:
         self._paused = False
         self._step_until = 0
         self._actions = TimedActions()
-        self._limits = TimeLimits(
-            lambda: int(self._loop["time"]), self._set_pace, self._time_limit_changed, self._say
+        self.limits = TimeLimits(
+            lambda: int(self.loop["time"]), self._set_pace, self._time_limit_changed, self._say
         )
         self._rate = (time.monotonic(), self.simulation.time, 0.0)
 
     def prepare(self) -> None:
         """Compile the loop, or load it from the cache, before a flight stack waits for it."""
-        self._run(int(self._loop["time"]))  # no step is due: it returns at once
+        self.run_to(int(self.loop["time"]))  # no step is due: it returns at once
 
     # --- control, from any thread
 
@@ -207,7 +211,7 @@ class LockstepServer:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self._links.sockets.close()
+        self.links.sockets.close()
         for host in self.hosts:
             host.close()
 
@@ -261,7 +265,7 @@ class LockstepServer:
         """Let time run on."""
         with self._lock:
             self._paused = False
-        self._loop["due"] = time.monotonic_ns()
+        self.loop["due"] = time.monotonic_ns()
         self._interrupt()
 
     def step(self, count: int = 1) -> None:
@@ -275,12 +279,12 @@ class LockstepServer:
         with self._lock:
             begin = self._step_until if self._paused else 0
             self._paused = True
-            self._step_until = max(begin, int(self._loop["time"])) + count * self.simulation.step
+            self._step_until = max(begin, int(self.loop["time"])) + count * self.simulation.step
         self._interrupt()
 
     def limit_time(self) -> TimeLimit:
         """A limit on simulated time, for one mission; without effect until it is set."""
-        return self._limits.add()
+        return self.limits.add()
 
     def _time_limit_changed(self, sooner: bool) -> None:
         if sooner:
@@ -291,11 +295,11 @@ class LockstepServer:
     def _set_pace(self) -> None:
         """Set the loop to the least of the chosen speed and those that missions allow."""
         with self._lock:
-            speed = min(self.speed, self._limits.fastest())
+            speed = min(self.speed, self.limits.fastest())
             pace = 0 if math.isinf(speed) else max(round(self.simulation.step * 1000 / speed), 1)
-            if pace != self._loop["pace"]:
-                self._loop["due"] = time.monotonic_ns()
-                self._loop["pace"] = pace
+            if pace != self.loop["pace"]:
+                self.loop["due"] = time.monotonic_ns()
+                self.loop["pace"] = pace
 
     def call(self, action: Callable[[], None]) -> None:
         """Run ``action`` on the lockstep thread between two steps, as soon as possible."""
@@ -314,11 +318,11 @@ class LockstepServer:
         left = np.ones(len(states))
         np.divide(np.maximum(states["battery_charge"], 0.0), capacity, out=left, where=np.isfinite(capacity))
         return ServerStatus(
-            time=(int(self._loop["time"]) - simulation.start) * 1e-6,
-            steps=int(self._loop["steps"]),
+            time=(int(self.loop["time"]) - simulation.start) * 1e-6,
+            steps=int(self.loop["steps"]),
             real_time_factor=self._rate[2],
             paused=self._paused,
-            links=self._links.status(),
+            links=self.links.status(),
             position=states["position"].copy(),
             velocity=states["velocity"].copy(),
             battery=np.stack([states["battery_voltage"], states["battery_current"], left], axis=1),
@@ -326,9 +330,9 @@ class LockstepServer:
 
     def time_for(self, vehicle: int) -> int | None:
         """Us of simulated time since the start; None while no flight stack is connected to the vehicle."""
-        if not self._links.connected[vehicle]:
+        if not self.links.connected[vehicle]:
             return None
-        return int(self._loop["time"]) - self.simulation.start
+        return int(self.loop["time"]) - self.simulation.start
 
     def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> NDArray[np.float64] | None:
         """(16,) last sample of a vehicle's sensor (core/sensors/records.py); None if it has no such
@@ -344,7 +348,7 @@ class LockstepServer:
 
     def _interrupt(self) -> None:
         """Make the loop return after the present step, or earlier if it waits."""
-        self._loop["request"] = 1
+        self.loop["request"] = 1
         self._wake.set()
 
     def _serve(self) -> None:
@@ -355,69 +359,70 @@ class LockstepServer:
         except BaseException as error:  # noqa: BLE001  (stored for the owner, which raises it)
             self.failure = error
         finally:
-            self._links.report_faults(now=True)
+            self.links.report_faults(now=True)
             self.flush_log()
 
     def _serve_once(self) -> None:
         """Do everything rare, then let the compiled loop run."""
-        self._loop["request"] = 0
-        if self._links.accept(self._begun):
-            self._loop["due"] = time.monotonic_ns()
+        self.loop["request"] = 0
+        if self.links.accept(self._begun):
+            self.loop["due"] = time.monotonic_ns()
         self._run_due_actions()
         last = self._last_time_now()
         if last is None:
-            self._links.drop_ended()
+            self.links.drop_ended()
             self._wake.wait(IDLE_WAIT)
             self._wake.clear()
             return
-        reason = self._run(last)
-        self.simulation.time = int(self._loop["time"])
+        reason = self.run_to(last)
+        self.simulation.time = int(self.loop["time"])
         self._measure_rate()
-        self._links.report_recovered()
-        self._links.report_faults()
+        self.links.report_recovered()
+        self.links.report_faults()
         if reason == kernel.CLOSED:
-            self._links.drop_closed()
+            self.links.drop_closed()
         elif reason == kernel.OVERDUE:
-            self._links.decide_overdue()
+            self.links.decide_overdue()
         elif reason == kernel.DIVERGED:
-            raise self.simulation.divergence(int(self._loop["diverged"]), self.simulation.time)
-        self._links.check_readers()
+            raise self.simulation.divergence(int(self.loop["diverged"]), self.simulation.time)
+        self.links.check_readers()
         if reason == kernel.LOG_FULL:
             self.flush_log()
 
     def _last_time_now(self) -> int | None:
         """Simulated time (us) up to which the loop may run now; None if there is nothing to do."""
-        connected = self._links.connected
+        connected = self.links.connected
         self._begun = self._begun or bool(connected.all())
         if not (self._begun and connected.any()):
             return None
-        now = int(self._loop["time"])
+        now = int(self.loop["time"])
         with self._lock:
             paused, until = self._paused, self._step_until
-        limit = until if paused else self._limits.until(now)
+        limit = until if paused else self.limits.until(now)
         event = self._actions.next_time()
         due = [host.due for host in self.hosts] + ([] if event is None else [event])
         # Actions that are due now but must wait for an answer are executed before the next step, whenever
         # that answer arrives: simulated time decides, not the wall clock.
         last = max(min(due, default=1 << 62), now)
-        if self._loop["waiting"] and self._links.overdue:
+        if self.loop["waiting"] and self.links.overdue:
             return now  # so that the end of a stall during which time stood still is noted there
         if limit is None:
             return last
         if limit > now:
             return min(last, limit)
-        return now if self._loop["waiting"] else None
+        return now if self.loop["waiting"] else None
 
-    def _run(self, last: int) -> int:
+    def run_to(self, last: int) -> int:
+        """Run the compiled loop up to a time in us, on this thread; returns why it ended."""
         return kernel.run(self._loop_array, self.simulation.handles, self._link_handles, last)
 
     def _run_due_actions(self) -> None:
         """Run the actions that are due, and the sensors that run between steps."""
-        now = int(self._loop["time"])
+        now = int(self.loop["time"])
         for action in self._actions.take_due(now):
             with self.errors.guard("an action between two steps"):
                 action()
-        if not self._loop["waiting"]:
+        if not self.loop["waiting"]:
             self._run_sensors(now)
 
     def _run_sensors(self, now: int) -> None:
@@ -428,18 +433,18 @@ class LockstepServer:
             name = self.simulation.names[host.vehicle]
             with self.errors.guard(f"sampling of {host.name} of vehicle {name}"):
                 for message in host.run(self.simulation.states[host.vehicle], now):
-                    self._links.put(host.vehicle, message, host.label)
+                    self.links.put(host.vehicle, message, host.label)
 
     def _measure_rate(self) -> None:
         """Measure the real-time factor over about a second."""
         wall, simulated, _ = self._rate
-        now, time_us = time.monotonic(), int(self._loop["time"])
+        now, time_us = time.monotonic(), int(self.loop["time"])
         if now - wall >= 1.0:
             self._rate = (now, time_us, (time_us - simulated) * 1e-6 / (now - wall))
 
     def flush_log(self) -> None:
         """Hand the rows so far to the recorder; on the lockstep thread alone."""
-        arrays, loop = self._arrays, self._loop
+        arrays, loop = self.arrays, self.loop
         rows, steps, size = int(loop["rows"]), int(loop["step_rows"]), int(loop["recorded_bytes"])
         loop["rows"] = loop["step_rows"] = loop["recorded_bytes"] = 0
         if rows and self.recorder is not None:
