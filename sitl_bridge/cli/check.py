@@ -23,7 +23,7 @@ from sitl_bridge.base.shipped_files import shipped_names
 from sitl_bridge.base.yaml_file import placed, read
 from sitl_bridge.cli.schema import file_kind
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
-from sitl_bridge.core.dynamics.performance import Performance, performance
+from sitl_bridge.core.dynamics.performance import Performance, figure_of_merit, motor_lag, performance
 from sitl_bridge.core.dynamics.stability import check_stability
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
@@ -58,6 +58,8 @@ UNITS = {
 """Units by the ends of the facts' names; the longer ends come first."""
 SHORT_FLIGHT = 300.0
 """Endurance in s of hover that is too short for an ordinary mission."""
+FIGURES_OF_MERIT = 0.25, 0.8
+"""Of real propellers: the 158 static tests of the UIUC propeller data base have 0.29 to 0.71 (propellers.csv)."""
 MOST_NAMES = 12
 """Names of objects of a scene that are listed."""
 
@@ -86,6 +88,8 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "highest_hover_throttle": float(np.max(hover.command)),
         "hover_thrust": hover_thrust_fact(airframe, parameters),
         "hover_power_w": hover.motor_power,
+        "figure_of_merit": figure_of_merit(airframe.record, hover, density),
+        "motor_lag_ms": 1e3 * motor_lag(airframe.record, hover, density),
         "hover_battery_current_a": hover.battery_current,
         "endurance_min": result.endurance / 60.0,
         "top_speed_m_s": result.top_speed if airframe.rotor_model.limits_speed else None,
@@ -95,7 +99,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         **({"python_files": code_of(airframe)} if code_of(airframe) else {}),
         "derived_figures": derived_figures(airframe),
         "px4_parameters": parameters,
-        "warnings": airframe_warnings(airframe, result),
+        "warnings": airframe_warnings(airframe, result, density),
     }
 
 
@@ -117,9 +121,15 @@ def hover_thrust_fact(airframe: Airframe, parameters: Parameters) -> str:
     return f"{text}: thrust T = f c² + (1-f) c of the hover throttle c, f = THR_MDL_FAC {factor:g}"
 
 
-def airframe_warnings(airframe: Airframe, result: Performance) -> list[str]:
-    """Suspicious figures that are allowed."""
+def airframe_warnings(airframe: Airframe, result: Performance, density: float) -> list[str]:
+    """Suspicious figures that are allowed; density in kg/m^3."""
     found = []
+    merit = figure_of_merit(airframe.record, result.hover, density)
+    if not FIGURES_OF_MERIT[0] <= merit <= FIGURES_OF_MERIT[1]:
+        found.append(
+            f"rotor_model: the figure of merit is {merit:.2f}; real propellers have"
+            f" {FIGURES_OF_MERIT[0]:g} to {FIGURES_OF_MERIT[1]:g}: check radius, thrust and torque"
+        )
     if not airframe.inertia.of_a_body():
         found.append("inertia: one principal moment exceeds the sum of the other two, which no body allows")
     if result.thrust_to_weight < LITTLE_THRUST:

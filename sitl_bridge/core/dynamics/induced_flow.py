@@ -33,6 +33,9 @@ FLOW_IMPLICIT = 1.0 - math.sqrt(0.5)
 STALL_ANGLE = 0.24
 """rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
 # Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
+_RING_EDGE = 0.25
+"""Width, as a share of v_h^2, over which the fit takes over from momentum theory: away from the axis the two are
+up to 5 % of the thrust apart where they meet."""
 _RING_DESCENT, _RING_ACROSS, _RING_OFFSET = 0.373, 0.598, 1.991
 
 
@@ -63,9 +66,10 @@ def momentum_flux(induced: float, along: float, square: float) -> tuple[float, f
     per_room = 1.0 / room
     hover2 = max(-along, 0.0) * (_RING_DESCENT * along * along + _RING_ACROSS * square) * per_room
     middle = 2.0 * along + 3.0 * math.sqrt(hover2)
-    ring = (square + middle * middle < hover2) & (room > 1e-12)
-    steady = max(flow + induced * through / flow, 0.0)
-    return hover2 if ring else induced * flow, hover2 * per_room if ring else steady
+    inside = (hover2 - square - middle * middle) / (_RING_EDGE * hover2 + 1e-12)
+    share = min(max(inside, 0.0), 1.0) if room > 1e-12 else 0.0
+    steady, flux = max(flow + induced * through / flow, 0.0), induced * flow
+    return flux + share * (hover2 - flux), steady + share * (hover2 * per_room - steady)
 
 
 @compiled
@@ -74,7 +78,7 @@ def momentum_thrust(disc: float, induced: float, along: float, across: float) ->
 
     T = 2 rho A v_i sqrt(V_x^2 + (V_z + v_i)^2) (Glauert).  Where that theory has no flow to describe, in the
     vortex ring state V_x^2 + (2 V_z + 3 v_h)^2 < v_h^2, Johnson's fit to measurements, v_i = V_z (0.373 V_z^2
-    + 0.598 V_x^2)/v_h^2 - 1.991 V_z, which meets it at the region's boundary.
+    + 0.598 V_x^2)/v_h^2 - 1.991 V_z, with a continuous change from one to the other inside its boundary.
 
     Args:
         disc: kg/m, 2 rho A.

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.battery import open_circuit_voltage
-from sitl_bridge.core.dynamics.motor import dc_current, first_order_target
+from sitl_bridge.core.dynamics.motor import dc_current, first_order_target, limited_supply
 from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
 
@@ -66,6 +66,68 @@ class Hover:
     def throttle(self) -> float:
         """Mean motor command."""
         return float(self.command.mean())
+
+
+def figure_of_merit(vehicle: Packed, trim: Hover, density: float) -> float:
+    """Return the power of ideal rotors, T sqrt(T/(2 rho A)) each, over the shaft power of a hover.
+
+    Args:
+        vehicle: () VEHICLE record.
+        trim: the hover.
+        density: kg/m^3 of the air.
+    """
+    area = math.pi * vehicle["rotor_radius"][: _rotors(vehicle)] ** 2
+    ideal = np.sum(trim.rotor_thrust * np.sqrt(np.maximum(trim.rotor_thrust, 0.0) / (2.0 * density * area)))
+    return float(ideal / np.sum(trim.rotor_torque * trim.rotor_speed))
+
+
+def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -> float:
+    """Return the s in which the rotors gain 63 % of the speed that a higher command gives them in a hover.
+
+    Current limits and the sag of a full battery are part of it; the thrust and torque are those of still air.
+
+    Args:
+        vehicle: () VEHICLE record.
+        trim: the hover.
+        density: kg/m^3 of the air.
+        rise: of the commands, over those of the hover.
+    """
+    n, direct = _rotors(vehicle), vehicle["motor_kind"] == MOTOR_DC
+    command = np.minimum(trim.command * (1.0 + rise), 1.0)
+    limit = float(vehicle["esc_current_limit"]) or math.inf
+    charge = float(vehicle["battery_capacity"])
+    tau, inertia = float(vehicle["motor_tau_up"]), np.maximum(vehicle["rotor_inertia"][:n], 1e-9)
+    speeds, torques, seconds, found = trim.rotor_speed.copy(), trim.rotor_torque, 5e-4, [trim.rotor_speed.mean()]
+
+    def gains(voltage: float) -> tuple[Floats, float]:
+        """Return the accelerations in rad/s^2 and the battery's current in A."""
+        if direct:
+            supplies = command * voltage
+            if math.isfinite(limit):
+                supplies = np.array(
+                    [limited_supply(vehicle, w, u) for w, u in zip(speeds, supplies, strict=True)]
+                )
+            currents = np.array([dc_current(vehicle, u, w) for u, w in zip(supplies, speeds, strict=True)])
+            gained = (float(vehicle["dc_flux"]) * currents - torques) / float(vehicle["dc_inertia"])
+            return gained, float(np.sum(currents * supplies) / voltage)
+        targets = np.array([first_order_target(vehicle, c, voltage) for c in command])
+        power = float(vehicle["motor_efficiency"]) * voltage * limit
+        gained = np.minimum((targets - speeds) / tau, (power / speeds - torques) / inertia)
+        shaft = (torques + inertia * gained) * speeds
+        return gained, float(np.sum(shaft)) / (float(vehicle["motor_efficiency"]) * voltage)
+
+    for _ in range(400):
+        idle = float(vehicle["battery_idle_current"])
+        voltage = _balanced_voltage(vehicle, charge, lambda v: idle + gains(v)[1])
+        if math.isnan(voltage):
+            voltage = 0.5 * float(open_circuit_voltage(vehicle, charge))
+        speeds = speeds + seconds * gains(voltage)[0]
+        torques = np.array(
+            [thrust_and_torque(vehicle, k, float(w), 0.0, density)[1] for k, w in enumerate(speeds)]
+        )
+        found.append(speeds.mean())
+    wanted = found[0] + (1.0 - math.exp(-1.0)) * (found[-1] - found[0])
+    return float(np.interp(wanted, found, seconds * np.arange(len(found))))
 
 
 @dataclass(frozen=True)
