@@ -53,13 +53,14 @@ STEP = 0.004
 """s between PX4's inertial samples, the step of the simulation."""
 UNITS = {
     "rad_s": "rad/s", "kg_m2": "kg m²", "m_s2": "m/s²", "kg_m3": "kg/m³", "m_s": "m/s", "kg": "kg",
-    "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "a": "A", "k": "K", "m": "m", "s": "s",
+    "ms": "ms", "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "a": "A", "k": "K", "m": "m",
+    "s": "s",
 }  # fmt: skip
 """Units by the ends of the facts' names; the longer ends come first."""
 SHORT_FLIGHT = 300.0
 """Endurance in s of hover that is too short for an ordinary mission."""
 FIGURES_OF_MERIT = 0.25, 0.8
-"""Of real propellers: the 158 static tests of the UIUC propeller data base have 0.29 to 0.71 (propellers.csv)."""
+"""Of real propellers: the 158 static tests of the UIUC data base in propellers.csv have 0.29 to 0.71."""
 MOST_NAMES = 12
 """Names of objects of a scene that are listed."""
 

@@ -327,3 +327,10 @@ def test_uneven_inflow_raises_the_nose_by_pitt_and_peters_gains() -> None:
 def test_uneven_inflow_without_induced_flow_is_refused() -> None:
     with pytest.raises(ValueError, match="uneven_inflow needs inflow: momentum"):
         iris(inflow="none", uneven_inflow=True)
+
+
+@pytest.mark.parametrize("across", [0.0, 4.0, 9.0, 10.0])
+def test_thrust_does_not_jump_at_the_edge_of_the_vortex_ring_state(across: float) -> None:
+    record = load_airframe("x500").record
+    thrusts = [rotor_loads(record, 0, 770.0, -0.01 * k, across, DENSITY)[0] for k in range(2000)]
+    assert np.abs(np.diff(thrusts)).max() < 0.03

@@ -33,10 +33,10 @@ FLOW_IMPLICIT = 1.0 - math.sqrt(0.5)
 STALL_ANGLE = 0.24
 """rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
 # Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
-_RING_EDGE = 0.25
-"""Width, as a share of v_h^2, over which the fit takes over from momentum theory: away from the axis the two are
-up to 5 % of the thrust apart where they meet."""
 _RING_DESCENT, _RING_ACROSS, _RING_OFFSET = 0.373, 0.598, 1.991
+_RING_EDGE = 0.25
+"""Width, as a share of v_h^2, over which the fit takes over from momentum theory: away from the axis the two
+are up to 5 % of the thrust apart where they meet."""
 
 
 @compiled

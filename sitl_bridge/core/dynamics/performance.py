@@ -97,7 +97,8 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
     limit = float(vehicle["esc_current_limit"]) or math.inf
     charge = float(vehicle["battery_capacity"])
     tau, inertia = float(vehicle["motor_tau_up"]), np.maximum(vehicle["rotor_inertia"][:n], 1e-9)
-    speeds, torques, seconds, found = trim.rotor_speed.copy(), trim.rotor_torque, 5e-4, [trim.rotor_speed.mean()]
+    speeds, torques, seconds = trim.rotor_speed, trim.rotor_torque, 5e-4
+    idle, found = float(vehicle["battery_idle_current"]), [speeds.mean()]
 
     def gains(voltage: float) -> tuple[Floats, float]:
         """Return the accelerations in rad/s^2 and the battery's current in A."""
@@ -117,7 +118,6 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
         return gained, float(np.sum(shaft)) / (float(vehicle["motor_efficiency"]) * voltage)
 
     for _ in range(400):
-        idle = float(vehicle["battery_idle_current"])
         voltage = _balanced_voltage(vehicle, charge, lambda v: idle + gains(v)[1])
         if math.isnan(voltage):
             voltage = 0.5 * float(open_circuit_voltage(vehicle, charge))
