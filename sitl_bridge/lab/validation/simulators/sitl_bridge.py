@@ -73,6 +73,7 @@ class Simulator(Predictor):
             velocity=start.velocity[:, 0],
             attitude=start.attitude[:, 0],
             angular_velocity=start.rates[:, 0],
+            rotor_speed=trim * speeds[:, 0],
         )
         kept = []
         for k in range(1, round((LEAD + HORIZONS[-1]) / STEP) + 1):
