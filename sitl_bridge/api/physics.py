@@ -65,9 +65,13 @@ class Simulation(VehicleArrays):
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         self.airframes, self.names = tuple(found), tuple(called)
         self._numbers = list(range(len(found)))
-        packed = {id(a): (a.vehicle(), a.sensor_records()[: None if sensors else 0]) for a in found}
+        kinds = {id(a): a for a in found}
+        packed = {
+            key: (a.vehicle(), a.sensor_records()[: None if sensors else 0], a.loaded())
+            for key, a in kinds.items()
+        }
         setups = [
-            VehicleSetup(*packed[id(a)], (p[0], p[1], p[2]), float(h), name, a.loaded())
+            VehicleSetup(*packed[id(a)][:2], (p[0], p[1], p[2]), float(h), name, packed[id(a)][2])
             for a, p, h, name in zip(found, places, headings, called, strict=True)
         ]
         period = round(step * 1e6)

@@ -22,7 +22,7 @@ DEFAULT = "inertia,thrust,drag,lag,wind"
 
 
 def identify(
-    flight: Annotated[Path, typer.Argument(help="run directory or ULog (.ulg)")],
+    flight: Annotated[Path, typer.Argument(help="run directory, ULog (.ulg) or table of a data set (.csv)")],
     airframe: Annotated[
         str | None,
         typer.Option(help="name or file of the airframe to start from (default: the run's)"),
@@ -32,7 +32,7 @@ def identify(
         typer.Option(help="what is fitted: the airframe, or collision avoidance's attitude model"),
     ] = "airframe",
     fit: Annotated[
-        str, typer.Option(help="parameters: mass, inertia, thrust, torque, drag, body_drag, lag, wind")
+        str, typer.Option(help="parameters: mass, inertia, thrust, torque, drag, hub, body_drag, lag, wind")
     ] = DEFAULT,
     fix: Annotated[
         list[str] | None, typer.Option(help="FIELD=VALUE that is known, e.g. mass=1.52; repeatable")

@@ -141,6 +141,7 @@ class Simulation:
         self.time = start
         self.names = distinct_names(setup.name for setup in vehicles)
         self.vehicles = np.array([setup.vehicle.reshape(()) for setup in vehicles])
+        self._resistances = self.vehicles["battery_resistance"].copy()
         self.states = zero_states(n)
         self.controls = np.zeros((n, CONTROLS))
         self.armed = np.zeros(n, np.int64)
@@ -318,8 +319,7 @@ class Simulation:
                 pack's resistance.  nan: it does not.
         """
         vehicles, states, known = self.vehicles, self.states, np.isfinite(voltage)
-        resistance = np.array([float(setup.vehicle["battery_resistance"]) for setup in self._setups])
-        resistance = np.where(np.isfinite(current), resistance, 0.0)
+        resistance = np.where(np.isfinite(current), self._resistances, 0.0)
         voltage = np.where(known, voltage, vehicles["battery_nominal_voltage"])
         source = voltage + resistance * np.nan_to_num(current)
         vehicles["battery_resistance"], vehicles["battery_slow_resistance"] = resistance, 0.0

@@ -62,6 +62,25 @@ class Parameter:
         return changed
 
 
+class HubHeight(Parameter):
+    """Height of all rotors over the centre of gravity, which gives their drag a moment."""
+
+    def value(self, airframe: Airframe) -> float | None:
+        """Mean height of the hubs."""
+        return -sum(rotor.position[2] for rotor in airframe.rotors) / len(airframe.rotors)
+
+    def applied(self, airframe: Airframe, value: float) -> Airframe:
+        """The airframe with all hubs raised by the same length."""
+        raised = value - (self.value(airframe) or 0.0)
+        rotors = tuple(
+            rotor.model_copy(update={"position": (*rotor.position[:2], rotor.position[2] - raised)})
+            for rotor in airframe.rotors
+        )
+        changed = airframe.model_copy(update={"rotors": rotors})
+        changed.__dict__.pop("record", None)
+        return changed
+
+
 def _steps(path: str) -> list[str | int]:
     """Names and indices of a path: drag.force[0]."""
     return [int(part) if part.isdigit() else part for part in re.findall(r"\w+", path)]
@@ -132,6 +151,14 @@ PARAMETERS = (
         1e-4,
         False,
         "forward flight at several speeds and in several directions (a square)",
+    ),
+    HubHeight(
+        "rotors.position[2]",
+        "hub",
+        "m",
+        0.01,
+        True,
+        "forward flight with accelerations, in roll and in pitch, with fast motor commands",
     ),
     Parameter(
         "drag.force[0]",

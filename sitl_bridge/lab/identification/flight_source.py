@@ -1,4 +1,4 @@
-"""Reads the flight of an identification: a ULog, or a run directory with its recorder's full-rate samples."""
+"""Reads the flight of an identification: a ULog, a data set's table, or a run with its full-rate samples."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.lab.identification.data_sets import read_table
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.record.run_reader import RecordedRun, vehicle_logs
 from sitl_bridge.record.run_recorder import FRAMES, TRUTH
@@ -58,13 +59,18 @@ def read_identification_flight(flight: Path, motors: int, vehicle: str | None = 
     and inertial samples are those that the recorder wrote at every step; ground truth is not read.
 
     Args:
-        flight: ULog or run directory.
+        flight: ULog, table of a data set (.csv) or run directory.
         motors: of the airframe.
         vehicle: name; None for the only one.
 
     Raises:
         UserError: if it cannot be read, is damaged, or lacks something.
     """
+    if flight.suffix == ".csv":
+        log = read_table(flight)
+        if log.commands.values.shape[1] != motors:
+            raise UserError(f"{flight}: has {log.commands.values.shape[1]} motors, the airframe {motors}")
+        return log
     recorded = flight.is_dir() and all((flight / name).is_file() for name in (TRUTH, FRAMES))
     run = RecordedRun(flight) if recorded else None
     index = vehicle_number(run, vehicle) if run is not None else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from sitl_bridge.api.airframe_choice import Airframe
@@ -61,6 +63,10 @@ class Simulator(Predictor):
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
         """The motion at HORIZONS."""
+        return self._predicted(windows, trim, np.zeros((len(windows), 2, 3)))
+
+    def _predicted(self, windows: Windows, trim: Floats, missing: Floats) -> Motion:
+        """The motion with what force over mass (NED, m/s^2) and moment over inertia (rad/s^2) lack."""
         simulation = self._simulation(len(windows), windows.altitude)
         speeds, slope = self._speeds(windows)
         commands = np.where(
@@ -75,13 +81,18 @@ class Simulator(Predictor):
             angular_velocity=start.rates[:, 0],
             rotor_speed=trim * speeds[:, 0],
         )
+        simulation.push(self.airframe.mass * missing[:, 0], missing[:, 1] @ self.airframe.inertia.matrix())
         kept = []
-        for k in range(1, round((LEAD + HORIZONS[-1]) / STEP) + 1):
-            time = (k - 1) * STEP
-            row = max(int((time - self.delay) / GRID + 1e-6), 0)
-            simulation.supply(voltage[:, int(time / GRID + 1e-6)])
-            simulation.step(commands[:, row], hold=k * STEP <= LEAD + 1e-9)
-            if round(k * STEP - LEAD, 6) in HORIZONS:
+        late, cell = round(self.delay / STEP), round(GRID / STEP)
+        steps, lead = round((LEAD + HORIZONS[-1]) / STEP), round(LEAD / STEP)
+        # Commands and voltages change at multiples of GRID, the former later.
+        marks = sorted({*range(0, steps + 1, cell), *range(late % cell, steps, cell)})
+        for first, last in pairwise(marks):
+            if first % cell == 0:
+                simulation.supply(voltage[:, first // cell])
+            row = max((first - late) // cell, 0)
+            simulation.step(commands[:, row], last - first, hold=last <= lead)
+            if round((last - lead) * STEP, 6) in HORIZONS:
                 kept.append(
                     (
                         simulation.position + np.array([0.0, 0.0, HIGH]),

@@ -1,0 +1,86 @@
+"""What changes between flights and within them: forces and moments that no figure of an airframe describes.
+
+Batteries and propellers are replaced between flights, so each flight has a trim of its own; thrust falls as it
+goes on; slow moments come and go.  Both are estimated while a flight goes on, from what the predictions before
+lacked: a constant of the flight plus a first-order Gauss-Markov process, behind the noise of measured states,
+in each axis by a Kalman filter (Gelb, Applied Optimal Estimation, 1974, chapter 4).  Only what was measured
+before a prediction's start is used.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.rotations import matrix_from_quaternion
+from sitl_bridge.lab.validation.windows import HORIZONS, Motion, Windows
+
+SMOOTHING = 0.07
+"""s by which a measured state, a derivative over as much to either side, comes late."""
+CONSTANTS, SLOW, TIMES = (0.3, 1.0, 3.0, 10.0), (0.1, 0.3, 1.0, 3.0), (0.15, 0.3, 0.6, 1.2, 2.4)
+"""Deviations of the constant and of the process, over that of the noise; s of the process: what is tried."""
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Filters for six axes.
+
+    Attributes:
+        constant, slow: (6,) deviations over that of the noise.
+        time: (6,) s, of the process.
+    """
+
+    constant: Floats
+    slow: Floats
+    time: Floats
+
+    @classmethod
+    def fitted(cls, predicted: Motion, windows: Windows) -> Observer:
+        """The filters that foresee best what predictions of the flights for fitting lack."""
+        lacking = missing(predicted, windows)
+        tried, found = np.array(list(itertools.product(CONSTANTS, SLOW, TIMES))), []
+        for figures in tried:
+            error = lacking - cls(*np.repeat(figures[:, None], 6, axis=1)).estimates(lacking, windows)
+            found.append((error**2).mean(axis=0))
+        return cls(*tried[np.argmin(found, axis=0)].T)
+
+    def estimates(self, lacking: Floats, windows: Windows) -> Floats:
+        """(w, 6) what each prediction will lack, from those of its flight that had ended before its start."""
+        made = np.zeros_like(lacking)
+        for i in np.unique(windows.flight):
+            rows = np.flatnonzero(windows.flight == i)
+            begins, used = windows.begins[rows], 0
+            state, spread = np.zeros((6, 2)), np.zeros((6, 2, 2))
+            spread[:, 0, 0], spread[:, 1, 1] = self.constant**2, self.slow**2
+            now = begins[0]
+            for row, begin in zip(rows, begins, strict=True):
+                while used < len(rows) and begins[used] + HORIZONS[0] + SMOOTHING <= begin + 1e-9:
+                    state, spread = self._after(state, spread, begins[used] - now)
+                    now = begins[used]
+                    gain = spread.sum(axis=2) / (spread.sum(axis=(1, 2)) + 1.0)[:, None]
+                    state = state + gain * (lacking[rows[used]] - state.sum(axis=1))[:, None]
+                    spread = spread - gain[:, :, None] * spread.sum(axis=1)[:, None, :]
+                    used += 1
+                made[row] = self._after(state, spread, begin - now)[0].sum(axis=1)
+        return made
+
+    def _after(self, state: Floats, spread: Floats, seconds: float) -> tuple[Floats, Floats]:
+        """State and covariance after a time without measurements."""
+        keep = np.stack([np.ones(6), np.exp(-seconds / self.time)], axis=1)
+        later = spread * keep[:, :, None] * keep[:, None, :]
+        later[:, 1, 1] += self.slow**2 * (1.0 - keep[:, 1] ** 2)
+        return state * keep, later
+
+
+def missing(predicted: Motion, windows: Windows) -> Floats:
+    """(w, 6) force over mass in m/s^2 and moment over inertia in rad/s^2 that predictions lack, body axes.
+
+    They are means over the first horizon: the errors of velocity and rates over its length.
+    """
+    velocity = (windows.truth.velocity - predicted.velocity)[:, 0]
+    body = np.einsum("wji,wj->wi", matrix_from_quaternion(windows.start.attitude[:, 0]), velocity)
+    rates = (windows.truth.rates - predicted.rates)[:, 0]
+    return np.concatenate([body, rates], axis=1) / HORIZONS[0]
