@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sitl_bridge.lab.validation.windows import Predictor
 
 SHIPPED = ("constant", "textbook", "rotorpy", "crazyflow")
+DEFAULT = ("constant", "textbook", "crazyflie_published", "crazyflie", "crazyflie:observed")
 PEERS = ("rotorpy", "crazyflow")
 """Packages that are no dependencies."""
 
@@ -28,8 +29,8 @@ def validate(
     simulator: Annotated[
         list[str] | None,
         typer.Option(
-            help="constant, textbook, rotorpy, crazyflow, an airframe, or FILE.py with a class Simulator;"
-            " repeatable (default: constant, textbook, crazyflie_published, and the others installed)"
+            help="constant, textbook, rotorpy, crazyflow, an airframe, AIRFRAME:observed, or FILE.py with a"
+            " class Simulator; repeatable (default: all shipped ones of a Crazyflie)"
         ),
     ] = None,
     every: Annotated[float, typer.Option(min=0.01, help="s between the starts of predictions")] = 0.1,
@@ -45,15 +46,13 @@ def validate(
     Flights are tables of known data sets (.csv) or ULogs (.ulg).
     """
     if simulator is None or "crazyflow" in simulator:
-        os.environ.setdefault(
-            "SCIPY_ARRAY_API", "1"
-        )  # which crazyflow asks for before anything imports scipy
+        os.environ.setdefault("SCIPY_ARRAY_API", "1")  # crazyflow needs it before anything imports scipy
     from sitl_bridge.base.output_file import write_whole
     from sitl_bridge.lab.validation.benchmark import compare, lines, updated
     from sitl_bridge.lab.validation.windows import Windows
 
     terminal = Terminal(quiet=quiet, verbose=verbose)
-    names = simulator or ["constant", "textbook", "crazyflie_published", *(p for p in PEERS if find_spec(p))]
+    names = simulator or [*DEFAULT, *(peer for peer in PEERS if find_spec(peer))]
     predictors = [_predictor(name) for name in names]
     with terminal.step("reading flights"):
         fitting, testing = (Windows.of(_flights(place, terminal), every) for place in (fit, flights))
@@ -105,5 +104,8 @@ def _predictor(name: str) -> Predictor:
         made: Predictor = import_module(f"sitl_bridge.lab.validation.simulators.{name}").Simulator()
         return made
     if not name.endswith(".py"):
-        return sitl_bridge.Simulator(name)
+        airframe, _, observed = name.partition(":")
+        if observed not in ("", "observed"):
+            raise UserError(f"--simulator {name}: after the airframe, only :observed may stand")
+        return sitl_bridge.Simulator(airframe, observed=bool(observed))
     return load_class(Path(name), "Simulator", Predictor, "simulator")()

@@ -9,7 +9,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.rotations import matrix_from_quaternion
+from sitl_bridge.lab.validation.disturbances import missing
 from sitl_bridge.lab.validation.windows import HORIZONS, Motion, Predictor, Windows, errors, flight_errors
 
 TRIMMED = 8.0
@@ -93,14 +93,8 @@ def _score(predictor: Predictor, windows: Windows, trims: Floats, *, own_trim: b
 
 
 def residuals(predicted: Motion, windows: Windows) -> Floats:
-    """(2, 3) RMS of the specific force and the moment over inertia that a prediction lacks, body axes.
-
-    They are the mean over the first horizon: the errors of velocity and rates over its length.
-    """
-    velocity = (windows.truth.velocity - predicted.velocity)[:, 0]
-    body = np.einsum("wji,wj->wi", matrix_from_quaternion(windows.start.attitude[:, 0]), velocity)
-    rates = (windows.truth.rates - predicted.rates)[:, 0]
-    return np.asarray(np.sqrt(np.mean(np.stack([body, rates]) ** 2, axis=1)) / HORIZONS[0])
+    """(2, 3) RMS of the specific force and the moment over inertia that predictions lack, body axes."""
+    return np.asarray(np.sqrt(np.mean(missing(predicted, windows) ** 2, axis=0)).reshape(2, 3))
 
 
 def lines(scores: Sequence[Score]) -> Iterator[str]:

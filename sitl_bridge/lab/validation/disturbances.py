@@ -1,7 +1,7 @@
 """What changes between flights and within them: forces and moments that no figure of an airframe describes.
 
-Batteries and propellers are replaced between flights, so each flight has a trim of its own; thrust falls as it
-goes on; slow moments come and go.  Both are estimated while a flight goes on, from what the predictions before
+Batteries and propellers are replaced between flights, so each has a trim of its own; thrust falls as it goes
+on; slow moments come and go.  Both are estimated while a flight goes on, from what the predictions before
 lacked: a constant of the flight plus a first-order Gauss-Markov process, behind the noise of measured states,
 in each axis by a Kalman filter (Gelb, Applied Optimal Estimation, 1974, chapter 4).  Only what was measured
 before a prediction's start is used.
@@ -20,7 +20,7 @@ from sitl_bridge.lab.validation.windows import HORIZONS, Motion, Windows
 
 SMOOTHING = 0.07
 """s by which a measured state, a derivative over as much to either side, comes late."""
-CONSTANTS, SLOW, TIMES = (0.3, 1.0, 3.0, 10.0), (0.1, 0.3, 1.0, 3.0), (0.15, 0.3, 0.6, 1.2, 2.4)
+CONSTANTS, SLOW, TIMES = (1.0, 3.0), (0.1, 0.3, 1.0), (0.3, 0.6, 1.2, 2.4)
 """Deviations of the constant and of the process, over that of the noise; s of the process: what is tried."""
 
 

@@ -11,14 +11,26 @@ from sitl_bridge.api.physics import Simulation
 from sitl_bridge.api.world_choice import World
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.dynamics.motor import FirstOrderMotor
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.lab.validation.disturbances import Observer, missing
 from sitl_bridge.lab.validation.simulators import trim_of
-from sitl_bridge.lab.validation.windows import GRID, HORIZONS, LEAD, Motion, Predictor, Windows
+from sitl_bridge.lab.validation.windows import (
+    GRID,
+    HORIZONS,
+    LEAD,
+    Motion,
+    Predictor,
+    Windows,
+    fit_residuals,
+)
 
 STEP = 0.0025
 """s"""
+DELAYS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06)
+"""s, delays that are tried."""
 HIGH = 200.0
 """m above the ground at which flights are simulated, in the air of their true height."""
 
@@ -28,12 +40,28 @@ class Simulator(Predictor):
 
     Args:
         airframe: its name or file.
-        delay: s after which a logged command acts.
+        observed: whether a flight's own forces and moments are estimated as it goes on, see disturbances.py.
     """
 
-    def __init__(self, airframe: str, delay: float = 0.0) -> None:
-        self.airframe, self.delay = Airframe.load(airframe), delay
-        self.name = f"sitl-bridge {self.airframe.name}"
+    def __init__(self, airframe: str, *, observed: bool = False) -> None:
+        self.airframe, self.delay, self._observed = Airframe.load(airframe), 0.0, observed
+        self.name = f"sitl-bridge {self.airframe.name}" + observed * ", with what it lacked before"
+        self._observer: Observer | None = None
+
+    def fit(self, windows: Windows) -> None:
+        """Find the delay after which logged commands act, with that of the log itself; and the observer."""
+        trim = np.ones((len(windows), windows.commands.shape[2]))
+        for i in np.unique(windows.flight):
+            trim[windows.flight == i] = self.trim(windows.part(windows.flight == i))
+        some = np.arange(len(windows)) % 4 == 0
+        costs = []
+        for self.delay in DELAYS:
+            error = fit_residuals(self.predict(windows.part(some), trim[some]), windows.part(some))
+            costs.append(np.mean(np.sqrt(1.0 + error**2)))
+        self.delay = DELAYS[int(np.argmin(costs))]
+        if self._observed:
+            mean = np.tile(trim.mean(axis=0), (len(windows), 1))
+            self._observer = Observer.fitted(self.predict(windows, mean), windows)
 
     def _speeds(self, windows: Windows) -> tuple[Floats, Floats]:
         """(w, k, m) steady rotor speeds in rad/s, and (w, k, 1) their change with a command."""
@@ -63,9 +91,14 @@ class Simulator(Predictor):
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
         """The motion at HORIZONS."""
-        return self._predicted(windows, trim, np.zeros((len(windows), 2, 3)))
+        made = self._predicted(windows, trim, np.zeros((len(windows), 2, 3)))
+        if self._observer is None:
+            return made
+        body = self._observer.estimates(missing(made, windows), windows)
+        force = np.einsum("wij,wj->wi", matrix_from_quaternion(windows.start.attitude[:, 0]), body[:, :3])
+        return self._predicted(windows, trim, np.stack([force, body[:, 3:]], axis=1))
 
-    def _predicted(self, windows: Windows, trim: Floats, missing: Floats) -> Motion:
+    def _predicted(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
         """The motion with what force over mass (NED, m/s^2) and moment over inertia (rad/s^2) lack."""
         simulation = self._simulation(len(windows), windows.altitude)
         speeds, slope = self._speeds(windows)
@@ -81,7 +114,7 @@ class Simulator(Predictor):
             angular_velocity=start.rates[:, 0],
             rotor_speed=trim * speeds[:, 0],
         )
-        simulation.push(self.airframe.mass * missing[:, 0], missing[:, 1] @ self.airframe.inertia.matrix())
+        simulation.push(self.airframe.mass * lacking[:, 0], lacking[:, 1] @ self.airframe.inertia.matrix())
         kept = []
         late, cell = round(self.delay / STEP), round(GRID / STEP)
         steps, lead = round((LEAD + HORIZONS[-1]) / STEP), round(LEAD / STEP)
