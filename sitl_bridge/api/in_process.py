@@ -31,11 +31,7 @@ from sitl_bridge.api.truth_table import Recording, TruthTable
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import (
     ACCEPTED,
-    DENIED,
-    FAILED,
     NAN3,
-    TEMPORARILY_REJECTED,
-    UNSUPPORTED,
     WARNING,
     OffboardTarget,
 )
@@ -56,6 +52,7 @@ from sitl_bridge.core.simulation.events import (
 )
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.world import World
+from sitl_bridge.link.px4.vehicle_status import RESULTS
 from sitl_bridge.live.bus.run_source import FleetRun
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items
@@ -68,12 +65,6 @@ from sitl_bridge.session.stacks import READY_LIMIT, ROUND, Message, MissionProgr
 
 KEPT = 4
 """Fleets that are kept to be reset for the next flight of the same vehicles in the same world."""
-RESULTS = {
-    TEMPORARILY_REJECTED: "temporarily rejected",
-    DENIED: "denied",
-    UNSUPPORTED: "unsupported",
-    FAILED: "failed",
-}
 
 
 class FleetPool:

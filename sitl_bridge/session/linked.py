@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, parameter_bytes
-from sitl_bridge.link.px4.vehicle_status import VehicleMessage
+from sitl_bridge.link.px4.vehicle_status import RESULTS, VehicleMessage
 from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import (
@@ -49,14 +49,6 @@ REASONS = 5 * CHUNK
 """Steps in which the reasons of a refusal arrive after the answer."""
 SETPOINTS_BEFORE = 10 * CHUNK
 """Steps with set-points before the switch to Offboard; PX4 demands that they come at 2 Hz already."""
-RESULTS = {
-    1: "temporarily rejected",
-    2: "denied",
-    3: "unsupported",
-    4: "failed",
-    6: "cancelled",
-}
-"""MAV_RESULT."""
 IGNORE_POSITION, IGNORE_VELOCITY, IGNORE_ACCELERATION = 0b111, 0b111 << 3, 0b111 << 6
 IGNORE_YAW, IGNORE_YAW_RATE = 1 << 10, 1 << 11
 """POSITION_TARGET_TYPEMASK."""

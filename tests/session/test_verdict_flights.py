@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ from support.paths import MISSIONS
 from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED
 from sitl_bridge.analysis.report.report_page import PAGE
 from sitl_bridge.analysis.report.report_text import VERDICTS
+from sitl_bridge.api.in_process import FleetPool
 from sitl_bridge.cli.report import report as command
-from sitl_bridge.lab.campaign.plan_flight import PlanFlights
+from sitl_bridge.lab.campaign.flight_job import fly_here
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
 
@@ -39,9 +39,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-@cache
-def flights() -> PlanFlights:
-    return PlanFlights()
+FLEETS = FleetPool()
 
 
 def fly(number: int, directory: Path) -> tuple[Path, str]:
@@ -61,7 +59,7 @@ def fly(number: int, directory: Path) -> tuple[Path, str]:
     file.write_text(json.dumps(scenario), encoding="utf-8")
     settings = scenario_settings(file, FlightOptions(speed=math.inf, runs=directory / "runs"))
     plans = [plan for _, plan in settings.check() if plan is not None]
-    run, verdict = flights().fly(settings, plans)
+    run, verdict = fly_here(settings, plans, FLEETS)
     return run.path, verdict.word
 
 

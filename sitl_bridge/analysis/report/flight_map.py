@@ -22,9 +22,8 @@ from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_geometry import GeometryLoader
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.world import Origin
+from sitl_bridge.plan.plan_upload import RELATIVE_FRAMES
 
-RELATIVE_FRAMES = (3, 6)
-"""MAV_FRAME with heights above home."""
 AROUND = np.linspace(0.0, 2.0 * np.pi, 49)
 
 

@@ -6,7 +6,7 @@ import errno
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,12 +15,15 @@ from typing import Any
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import Verdict
+from sitl_bridge.api.in_process import FleetPool, InProcessStacks
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation.events import StackEvent
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import Keep, Stage
-from sitl_bridge.lab.campaign.plan_flight import PlanFlights, flies_here
 from sitl_bridge.lab.campaign.space import CampaignSpace
+from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.instances import claim_instance
+from sitl_bridge.session.plan_flight import fly_plans
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
@@ -122,8 +125,8 @@ def _space(file: Path, _changed: float) -> CampaignSpace:
 
 
 @cache
-def _plan_flights() -> PlanFlights:
-    return PlanFlights()
+def _fleets() -> FleetPool:
+    return FleetPool()
 
 
 def fly_job(job: Job) -> RunRow:
@@ -174,17 +177,55 @@ def _flown(space: CampaignSpace, job: Job) -> RunRow:
         limits=space.limits,
     )
     settings = space.settings(job.values, job.seed, options)[1]
-    if job.stage == "built_in" and flies_here(settings):
+    if job.stage == "built_in" and _flies_here(settings):
         plans = [plan for _, plan in settings.check() if plan is not None]
         if job.keep != "all":
-            row = _row(space, job, *_plan_flights().fly(settings, plans, files=False), begun)
+            row = _row(space, job, *fly_here(settings, plans, _fleets(), files=False), begun)
             if row.succeeded or job.keep == "none":
                 return row
         # The same flight once more, to the bit, with its files.
-        run, verdict = _plan_flights().fly(settings, plans)
+        run, verdict = fly_here(settings, plans, _fleets())
     else:
         run, verdict = _fly_processes(space, job, options)
     return _row(space, job, run, verdict, begun, run.path)
+
+
+def _flies_here(settings: FlightSettings) -> bool:
+    """Whether each vehicle has a plan and no event concerns the process of a flight stack."""
+    return (
+        settings.mission is None
+        and all(v.mission is not None and v.mission.suffix == ".plan" for v in settings.vehicles)
+        and not any(isinstance(event, StackEvent) for event in settings.events)
+    )
+
+
+def fly_here(
+    settings: FlightSettings, plans: Sequence[Plan], fleets: FleetPool, *, files: bool = True
+) -> tuple[RunRecord, Verdict]:
+    """Fly plans with the built-in stack in this process, from the ground to the ground.
+
+    Args:
+        settings: of the flight, checked.
+        plans: of the vehicles.
+        fleets: that are reset for the next flight of the same vehicles.
+        files: whether to write the files of ``sitl-bridge fly``; else the run has what measures need.
+
+    Returns:
+        the run as read back, and the verdict.
+
+    Raises:
+        UserError: for vehicles that cannot be built, and when a file cannot be written.
+    """
+    stacks = InProcessStacks(settings, pool=fleets, files=files)
+    reason = ""
+    try:
+        stacks.settle()
+        left = settings.time_limit - (stacks.now - stacks.simulation.start) * 1e-6
+        fly_plans(stacks, dict(enumerate(plans)), limit=left)
+    except UserError as error:  # a refusal, a motion that diverges, the user's own code that fails
+        reason = str(error)
+    flown = stacks.finish(reason)
+    return flown.run, flown.verdict
 
 
 def _fly_processes(space: CampaignSpace, job: Job, options: FlightOptions) -> tuple[RunRecord, Verdict]:

@@ -54,6 +54,18 @@ ESTIMATES = {
 }
 
 
+RESULTS = {
+    1: "temporarily rejected",
+    2: "denied",
+    3: "unsupported",
+    4: "failed",
+    6: "cancelled",
+    7: "to be sent as COMMAND_LONG",
+    8: "to be sent as COMMAND_INT",
+    9: "in a frame that it does not support",
+}
+"""MAV_RESULT of a refusal; 0 is accepted, 5 in progress."""
+
 TEXT_CHUNK = 50
 """Characters per STATUSTEXT; a longer text is split."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mavsdk.plugins.mavlink_direct import MavlinkMessage
 
+from sitl_bridge.link.px4.vehicle_status import RESULTS
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
 
 AUTOPILOT = 1
@@ -23,17 +24,6 @@ GLOBAL_INT = 5
 """MAV_FRAME_GLOBAL_INT: height above mean sea level."""
 DO_ORBIT, DO_REPOSITION = 34, 192
 """MAV_CMD."""
-RESULTS = {
-    1: "temporarily rejected",
-    2: "denied",
-    3: "unsupported",
-    4: "failed",
-    6: "cancelled",
-    7: "to be sent as COMMAND_LONG",
-    8: "to be sent as COMMAND_INT",
-    9: "in a frame that it does not support",
-}
-"""MAV_RESULT; 0 is accepted, 5 in progress."""
 
 Fields = Mapping[str, Any]
 
