@@ -30,7 +30,8 @@ def test_an_airframe_can_fly(name: str) -> None:
     assert result.hover is not None
     assert result.thrust_to_weight > 1.5
     assert 0.2 < float(np.mean(result.hover.command)) < 0.8
-    assert result.endurance > 8 * 60
+    minutes = 6 if name.startswith("crazyflie") else 8  # Bitcraze's data sheet: 7 minutes
+    assert result.endurance > minutes * 60
 
 
 @pytest.mark.parametrize("name", NAMES)
