@@ -14,7 +14,6 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
 from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive
-from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.dynamics.vibration import vibration
 from sitl_bridge.core.sensors.axes import to_sensor
@@ -146,9 +145,9 @@ def sample_imu(
         r += passed * out[5]
     qw, qx, qy, qz = state.attitude
     north, down = environment.earth_rate
-    p += rotated_north(qw, -qx, -qy, -qz, north, 0.0, down)
-    q += rotated_east(qw, -qx, -qy, -qz, north, 0.0, down)
-    r += rotated_down(qw, -qx, -qy, -qz, north, 0.0, down)
+    p += north * (1.0 - 2.0 * (qy * qy + qz * qz)) + down * 2.0 * (qx * qz - qw * qy)
+    q += north * 2.0 * (qx * qy - qw * qz) + down * 2.0 * (qy * qz + qw * qx)
+    r += north * 2.0 * (qx * qz + qw * qy) + down * (1.0 - 2.0 * (qx * qx + qy * qy))
     ax, ay, az = to_sensor(sensor, fx, fy, fz)
     gx, gy, gz = to_sensor(sensor, p, q, r)
     if sensor.parameter[MISALIGNMENT] > 0.0:
