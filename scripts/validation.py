@@ -22,7 +22,7 @@ from sitl_bridge.core.dynamics.records import VEHICLE
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor
 from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads, thrust_and_torque
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.atmosphere import air_at_height
+from sitl_bridge.core.world.atmosphere import EARTH_RADIUS, air_at_height
 from sitl_bridge.core.world.earth import gravity, magnetic_field
 from sitl_bridge.core.world.turbulence import dryden_scales
 from sitl_bridge.swarm.formation.patterns import pattern
@@ -72,7 +72,8 @@ def atmosphere() -> Iterator[Figure]:
         (11000, "216.650", "22632.04", "0.363918"),
         (15000, "216.650", "12044.57", "0.193673"),
     ):
-        found = air_at_height(float(height), 288.15, 101325.0)
+        # The standard's heights are geopotential ones.
+        found = air_at_height(height * EARTH_RADIUS / (EARTH_RADIUS - height), 288.15, 101325.0)
         for name, unit, text, value in zip(
             ("temperature", "pressure", "density"), ("K", "Pa", "kg/m³"), published, found, strict=True
         ):

@@ -58,15 +58,16 @@ class Iris(RotorLaw):
 
 def bare_iris() -> Airframe:
     """The iris whose thrust falls to nothing at 25 m/s of inflow, as Gazebo's."""
-    iris = load_airframe("iris")
+    iris = load_airframe("iris_gazebo")
     # Without blades that drag while the rotors stand.
     fields = iris.rotor_model.model_dump() | {"inflow": "none", "inflow_loss_speed": 25.0, "chord": 1e-12}
+    fields["rolling_moment_released"] = False
     return iris.model_copy(update={"rotor_model": CoefficientRotor(**fields)})
 
 
 def with_law(law: type[RotorLaw], **options: Any) -> Airframe:
     """The iris with a rotor law of a class."""
-    iris = load_airframe("iris")
+    iris = load_airframe("iris_gazebo")
     model = CustomRotor.of(law, iris.rotor_model.radius, iris.rotor_model.inertia, **options)
     return iris.model_copy(update={"rotor_model": model})
 
@@ -76,7 +77,7 @@ def based(path: Path, law: str = LAW, extra: str = "") -> Path:
     (path / "mine.py").write_text(law, encoding="utf-8")
     file = path / "mine.yaml"
     file.write_text(
-        "base: iris\nname: mine\ndescription: own rotors\n"
+        "base: iris_gazebo\nname: mine\ndescription: own rotors\n"
         "rotor_model: {kind: custom, file: mine.py, class: Mine, radius: 0.128,"
         f" inertia: 2.73e-5{extra}}}\n",
         encoding="utf-8",
@@ -129,7 +130,7 @@ def test_every_law_has_its_number() -> None:
 
 def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:
     weak = load_airframe(based(tmp_path, extra=", options: {factor: 4.0e-6}"))
-    iris = load_airframe("iris")
+    iris = load_airframe("iris_gazebo")
     thrusts = [performance(a.record, DENSITY, 9.81).full_thrust for a in (weak, iris)]
     assert thrusts[0] / thrusts[1] == pytest.approx(4.0 / 5.84, rel=0.05)
     hovers = [float(parameters_for(a)["MPC_THR_HOVER"]) for a in (weak, iris)]

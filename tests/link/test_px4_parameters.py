@@ -204,13 +204,13 @@ def test_rate_loops_cross_over_where_the_reference_does_or_keep_their_margin(nam
 
 def test_iris_gets_back_the_gains_of_px4() -> None:
     # With PX4's own thrust curve (none) the derivation must return PX4's defaults, a factor of 1.
-    plant = answer("iris", geometry(load_airframe("iris")), 0.0)
+    plant = answer("iris_gazebo", geometry(load_airframe("iris_gazebo")), 0.0)
     for axis in range(3):
         assert gain_for(axis, plant, reference_loop(axis)).factor == pytest.approx(1.0, abs=1e-6)
 
 
 def test_the_reference_response_is_that_of_the_iris() -> None:
-    plant = answer("iris", geometry(load_airframe("iris")), 0.0)
+    plant = answer("iris_gazebo", geometry(load_airframe("iris_gazebo")), 0.0)
     assert plant.authority == pytest.approx(IRIS.authority, rel=1e-9)
     assert plant.motor_lag == pytest.approx(IRIS.motor_lag)
     assert plant.yaw_lead == pytest.approx(IRIS.yaw_lead, rel=1e-9)
@@ -254,9 +254,9 @@ def test_rotors_stand_where_the_airframe_has_them_in_metres(name: str) -> None:
         share = airframe.mass * 9.80665 / len(airframe.rotors)
         real = torque_slope(record, i, share, airframe.rotor_model.reference_density)
         factor = abs(given[f"CA_ROTOR{i}_KM"]) / real
-        # Larger than the real one only where PX4's arithmetic needs it: three hexarotors and one with a
+        # Larger than the real one only where PX4's arithmetic needs it: four hexarotors and one with a
         # rotor near its centre of gravity.
-        scaled = name in ("firefly", "ar100_x6", "ar200", "asymmetric_quadrotor")
+        scaled = name in ("firefly", "ar100_x6", "ar200", "typhoon_h480", "asymmetric_quadrotor")
         assert factor == pytest.approx(2.0 ** round(math.log2(factor)), rel=1e-3)
         assert (factor > 1.5) == scaled
 

@@ -32,13 +32,13 @@ PHASE_MARGIN = math.radians(45.0)
 """Phase margin if the reference's own margin is not reached: the usual design range is 30 to 60 deg (e.g.
 Franklin, Powell and Emami-Naeini, Feedback Control of Dynamic Systems, ch. 6)."""
 IRIS = Response(
-    authority=np.array([116.86776079989619, 105.04468090357265, 31.641356239144436]),
+    authority=np.array([116.86797044722488, 105.04486934165509, 31.641413000100343]),
     motor_lag=0.01875,
-    yaw_lead=0.04944287864636073,
+    yaw_lead=0.049442788751548256,
     delay=0.002,
 )
-"""Response of the iris, for which PX4's default gains are tuned, at sea level with THR_MDL_FAC 0; computed
-from airframes/iris.yaml."""
+"""Response of Gazebo's iris, for which PX4's default gains are tuned, at sea level with THR_MDL_FAC 0;
+computed from airframes/iris_gazebo.yaml."""
 _FREQUENCIES = np.geomspace(0.5, 200.0, 400)
 
 
