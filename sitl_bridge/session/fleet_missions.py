@@ -17,7 +17,7 @@ from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions.environment import FLEET_VARIABLE, PAUSE_VARIABLE, SUCCEEDED
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
 from sitl_bridge.session.running_session import PlanMission
-from sitl_bridge.session.settings import ORDERS, RUN_DIRECTORY, FlightSettings
+from sitl_bridge.session.settings import ORDERS, RUN_DIRECTORY, FlightSettings, OutletSettings
 from sitl_bridge.session.vehicle_run import VehicleRun
 
 if TYPE_CHECKING:
@@ -109,7 +109,10 @@ class FleetMissions:
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
             if not vehicle.lost and plan is not None and plan.suffix == ".plan":
-                vehicle.mission = PlanMission(vehicle, self._server, load_plan(plan), vehicle.say)
+                shown = self._settings.outlets != OutletSettings()
+                vehicle.mission = PlanMission(
+                    vehicle, self._server, load_plan(plan), vehicle.say, shown=shown
+                )
             elif not vehicle.lost:
                 vehicle.start_mission({PAUSE_VARIABLE: str(self._pause_flag)}, self._server, self.turn)
         if self._settings.mission is not None:

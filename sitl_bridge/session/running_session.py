@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -23,6 +24,8 @@ LOOK = 0.1
 """s of wall time between looks whether the session ends."""
 LONG_LOOK = 50
 """Steps between looks at a plan's flight: 0.2 s, the interval of PX4's reports of its state."""
+LAST_LOOK = 0.5
+"""s of wall time in which page and bus, which ask for the state by themselves, see the end of a flight."""
 FIRST = 1_000_000
 """us of simulated time at which a plan begins to look at its vehicle."""
 SILENCE = 5_000_000
@@ -130,16 +133,23 @@ class PlanMission:
         server: of the session.
         plan: that it flies.
         say: receives lines for the user.
+        shown: whether something shows the flight, and is to see its end.
     """
 
     gate: MissionGate | None = None
 
     def __init__(
-        self, vehicle: VehicleRun, server: LockstepServer, plan: Plan, say: Callable[[str], None]
+        self,
+        vehicle: VehicleRun,
+        server: LockstepServer,
+        plan: Plan,
+        say: Callable[[str], None],
+        *,
+        shown: bool,
     ) -> None:
         self._vehicle, self._limit = vehicle, server.limit_time()
         self._stacks = SessionVehicles([vehicle], server)
-        self._plan, self._say = plan, say
+        self._plan, self._say, self._shown = plan, say, shown
         self._reason = "the mission was interrupted"
         self._status: int | None = None
         begun = self._stacks.begin_later(FIRST)
@@ -179,6 +189,8 @@ class PlanMission:
             if self._vehicle.monitor.prompt:  # where flights repeat to the bit
                 self._limit.run_until(self._stacks.now)
             self._stacks.close()
+            if self._shown:
+                time.sleep(LAST_LOOK)
             self._status = status
 
     def _fly(self) -> None:
