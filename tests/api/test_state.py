@@ -32,11 +32,12 @@ def test_a_vehicle_starts_from_any_state_with_its_rotors_turning_and_their_flow_
         np.testing.assert_allclose(getattr(flying, name), value)
     other = simulation(2)
     other.set_state(**state, rotor_speed=flying.rotor_speed[:, :4])
-    # The flow of the held vehicle has settled in the course of time, that of the other at once.
+    # The flow of the held vehicle has settled in the course of time, at the mean motion of a step, that of the
+    # other at once.
     for one in (flying, other):
         one.step(hover)
-    np.testing.assert_allclose(other.velocity, flying.velocity, atol=1e-5)
-    np.testing.assert_allclose(other.angular_velocity, flying.angular_velocity, atol=1e-5)
+    np.testing.assert_allclose(other.velocity, flying.velocity, atol=2e-4)
+    np.testing.assert_allclose(other.angular_velocity, flying.angular_velocity, atol=2e-4)
 
 
 def test_a_masked_state_leaves_the_others_alone() -> None:
