@@ -32,7 +32,7 @@ def test_a_vehicle_starts_from_any_state_with_its_rotors_turning_and_their_flow_
         np.testing.assert_allclose(getattr(flying, name), value)
     other = simulation(2)
     other.set_state(**state, rotor_speed=flying.rotor_speed[:, :4])
-    # The held vehicle's flow settles in the course of time, at the mean motion of a step; the other's at once.
+    # The held vehicle's flow settles in time, at the mean motion of a step; the other's at once.
     for one in (flying, other):
         one.step(hover)
     np.testing.assert_allclose(other.velocity, flying.velocity, atol=2e-4)
