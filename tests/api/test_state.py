@@ -34,8 +34,8 @@ def test_a_vehicle_starts_from_any_state_with_its_rotors_turning_and_their_flow_
     other = simulation(2)
     other.supply(11.1)
     other.set_state(**state, rotor_speed=flying.rotor_speed[:, :4])
-    # The flow of the held vehicle has settled in the course of time, to the motion within its steps (a thousandth
-    # beside that at their begin), that of the other at once.
+    # The flow of the held vehicle has settled in the course of time, to the motion within its steps, that of
+    # the other at once, to the motion at their begin: a thousandth apart.
     for one in (flying, other):
         one.step(hover)
     np.testing.assert_allclose(other.velocity, flying.velocity, atol=2e-5)
