@@ -17,7 +17,7 @@ from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import Array, VehicleArrays
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.rotations import quaternion_from_euler
+from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler, wrap_angle
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import TeleportEvent
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -41,6 +41,10 @@ SLOW = 0.5
 CENTRED = (0.0, 0.0, 0.5, 0.0)
 """Sticks that nobody holds."""
 UNSET = math.nan
+FACING = math.radians(12.0)
+"""Heading error at which a vehicle faces where it is to: PX4's MIS_YAW_ERR."""
+STILL, STILL_FOR = 0.05, 2.0
+"""rad/s and s of a vehicle that turns no more: its own idea of its heading may be off by more than FACING."""
 
 
 class Vehicles(VehicleArrays, Statements):
@@ -332,7 +336,8 @@ class Vehicles(VehicleArrays, Statements):
             within: m of the place, by the vehicles' own estimates, where they have arrived.
             limit: s of simulated time for that.
             fly_by: whether to return as soon as each vehicle has been there, whatever its speed; otherwise
-                each has also slowed down to less than 0.5 m/s there.
+                each has also slowed down to less than 0.5 m/s there, and faces ``yaw`` within 12 degrees or
+                has not turned for 2 s.
             wait: whether to wait for that at all.
 
         Raises:
@@ -354,12 +359,25 @@ class Vehicles(VehicleArrays, Statements):
         if not wait:
             return
         target = dict(zip(self._numbers, places, strict=True))
+        facing_to = np.broadcast_to(np.nan if yaw is None else yaw, len(self._numbers))
+        headings = dict(zip(self._numbers, facing_to.tolist(), strict=True))
+        turned = dict.fromkeys(self._numbers, self.time)
         arrived: set[int] = set()
 
+        def faces(i: int) -> bool:
+            state = self._core.states[i]
+            if math.isnan(headings[i]):
+                return True
+            if abs(state["angular_velocity"][2]) > STILL:
+                turned[i] = self.time
+            error = wrap_angle(euler_angles(*state["attitude"].tolist())[2] - headings[i])
+            return abs(error) < FACING or self.time - turned[i] > STILL_FOR
+
         def there(i: int) -> bool:
+            facing = fly_by or faces(i)
             if self._away(i, target[i]) <= within:
                 speed = float(np.linalg.norm(self._core.states[i]["velocity"]))
-                if fly_by or speed < SLOW:
+                if fly_by or (speed < SLOW and facing):
                     arrived.add(i)
             return i in arrived
 

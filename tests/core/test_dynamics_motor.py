@@ -90,7 +90,8 @@ def test_a_propeller_that_turns_backwards_gives_a_share_of_its_thrust(inflow: st
     vehicles, environments = bench(reversible_iris(0.4, inflow)), environment(gravity=0.0)
     forward = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, 0.5)
     backward = fly(vehicles, start(vehicles, environments, 10.0), environments, 1.0, -0.5)
-    assert backward["rotor_speed"][:4] == pytest.approx(-forward["rotor_speed"][:4], rel=1e-3)
+    # It takes less power, so the pack sags less.
+    assert backward["rotor_speed"][:4] == pytest.approx(-forward["rotor_speed"][:4], rel=5e-3)
     assert backward["rotor_thrust"][:4] == pytest.approx(-0.4 * forward["rotor_thrust"][:4], rel=0.02)
     # The profile power of its sections stays, the induced one falls as T^(3/2) (momentum theory).
     disc = 2.0 * SEA_LEVEL_DENSITY * math.pi * 0.128**2

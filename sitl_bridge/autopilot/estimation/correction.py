@@ -34,6 +34,8 @@ from sitl_bridge.base.kernels.compiled import compiled
 REJECTION_TIMEOUT = 7.0
 """Time after which the state is reset to a source that is rejected throughout, s (PX4 EKF2,
 reset_timeout_max)."""
+TINY = 1e-30
+"""Least variance that is divided by."""
 UNKNOWN_POSITION = 1e6
 """Variance of an unknown position, m^2."""
 REJECTED, ACCEPTED, RESET = 0, 1, 2
@@ -77,19 +79,24 @@ def predict_variance(estimator: Estimator) -> float:
             if VELOCITY <= index[k] < GYROSCOPE:
                 axis = index[k] % 3
                 jump = estimator.past_jump[axis]
+                added = since + jump[0], since * 0.5 * age + jump[1], since * age * age / 3.0 + jump[2]
+                # What was fused since, as rest on the ground is, has taken a part of it away already.
+                v, p = VELOCITY + axis, POSITION + axis
+                left = min(added[0], estimator.covariance[v, v]) / max(added[0], TINY)
+                left = min(left, min(added[2], estimator.covariance[p, p]) / max(added[2], TINY))
                 if index[k] < POSITION:
-                    gain[VELOCITY + axis] -= value[k] * (since + jump[0])
-                    gain[POSITION + axis] -= value[k] * (since * 0.5 * age + jump[1])
+                    gain[v] -= value[k] * left * added[0]
+                    gain[p] -= value[k] * left * added[1]
                 else:
-                    gain[VELOCITY + axis] -= value[k] * (since * 0.5 * age + jump[1])
-                    gain[POSITION + axis] -= value[k] * (since * age * age / 3.0 + jump[2])
+                    gain[v] -= value[k] * left * added[1]
+                    gain[p] -= value[k] * left * added[2]
     variance = 0.0
     if estimator.odometry_known == 1:
         variance = _predict_offset(estimator)
     for k in range(estimator.term_count):
         if index[k] < STATES:
             variance += value[k] * gain[index[k]]
-    return variance
+    return max(variance, 0.0)
 
 
 @compiled
