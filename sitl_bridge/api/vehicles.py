@@ -359,8 +359,7 @@ class Vehicles(VehicleArrays, Statements):
         if not wait:
             return
         target = dict(zip(self._numbers, places, strict=True))
-        facing_to = np.broadcast_to(np.nan if yaw is None else yaw, len(self._numbers))
-        headings = dict(zip(self._numbers, facing_to.tolist(), strict=True))
+        headings = dict(zip(self._numbers, self._headings(yaw, "go_to"), strict=True))
         turned = dict.fromkeys(self._numbers, self.time)
         arrived: set[int] = set()
 
@@ -382,6 +381,12 @@ class Vehicles(VehicleArrays, Statements):
             return i in arrived
 
         self._wait(there, limit, f"{'' if fly_by else 'slow and '}within {within:g} m of the place")
+
+    def _headings(self, yaw: ArrayLike | None, what: str) -> list[float]:
+        if yaw is None:
+            return [UNSET] * len(self)
+        headings: list[float] = self._rows(np.reshape(yaw, (-1, 1)), 1, f"{what}: yaw")[:, 0].tolist()
+        return headings
 
     def _away(self, i: int, place: Array) -> float:
         return float(np.linalg.norm(self._stacks.estimates[i] - place))
@@ -442,10 +447,7 @@ class Vehicles(VehicleArrays, Statements):
             for name, values in given.items()
             if values is not None
         }
-        headings = [UNSET] * len(self)
-        if yaw is not None:
-            headings = self._rows(np.reshape(yaw, (-1, 1)), 1, f"{what}: yaw")[:, 0].tolist()
-        targets = [Target(yaw=heading, body=body) for heading in headings]
+        targets = [Target(yaw=heading, body=body) for heading in self._headings(yaw, what)]
         for name, values in rows.items():
             for target, row in zip(targets, values, strict=True):
                 setattr(target, name, tuple(row))
