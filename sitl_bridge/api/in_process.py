@@ -40,6 +40,7 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
@@ -267,6 +268,8 @@ class InProcessStacks(Stacks):
         """Let time pass, with the targets in force."""
         self.refuse_ended()
         while steps > 0:
+            if self.steering is not None:
+                self.steering()
             for i in range(len(self.names)):
                 self._steer(i)
             count = min(steps, self._fleet.steps_to_update)
@@ -337,6 +340,17 @@ class InProcessStacks(Stacks):
         """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
         found: NDArray[np.float64] = self._fleet.stacks.estimates["position"] + self.origins
         return found
+
+    @property
+    def velocities(self) -> NDArray[np.float64]:
+        """(n, 3) m/s NED."""
+        found: NDArray[np.float64] = self._fleet.stacks.estimates["velocity"].copy()
+        return found
+
+    @property
+    def attitudes(self) -> NDArray[np.float64]:
+        """(n, 3) rad roll, pitch, yaw."""
+        return euler_arrays(self._fleet.stacks.estimates["attitude"])
 
     @property
     def batteries(self) -> NDArray[np.float64]:

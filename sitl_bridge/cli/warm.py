@@ -73,7 +73,7 @@ def _prepare_stack() -> None:
     from sitl_bridge.autopilot.process import Configuration
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.core.world.world import WorldSpecification
-    from sitl_bridge.session.linked import STEP
+    from sitl_bridge.session.stacks import STEP
 
     configuration = Configuration(
         airframe=load_airframe("iris"), world=WorldSpecification(), instance=0, step=STEP

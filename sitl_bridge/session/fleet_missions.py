@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sitl_bridge.base.error_log import ErrorLog
-from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.mission_file import takes_turns
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions.environment import FLEET_VARIABLE, PAUSE_VARIABLE, SUCCEEDED
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
-from sitl_bridge.session.running_session import PlanMission
-from sitl_bridge.session.settings import ORDERS, RUN_DIRECTORY, FlightSettings, OutletSettings
-from sitl_bridge.session.vehicle_run import VehicleRun
-
-if TYPE_CHECKING:
-    from sitl_bridge.session.missions.orders_pipe import OrdersPipe
-
-TICK = 0.05
-"""s of wall time between checks of a mission that is loading and compiling."""
+from sitl_bridge.session.plan_flight import Say
+from sitl_bridge.session.running_session import FlownMission, SessionVehicles, fly_plan
+from sitl_bridge.session.settings import FlightSettings, OutletSettings
+from sitl_bridge.session.vehicle_run import Mission, VehicleRun
+from sitl_bridge.swarm.avoidance.flight_conditions import lasting_deviation
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
+from sitl_bridge.swarm.formation.specification import FormationPlan
 
 
 class FleetMissions:
@@ -41,8 +40,8 @@ class FleetMissions:
 
     Attributes:
         turn: us of simulated time between two turns of the missions; 0 if they take none.
-        common: the program that flies all vehicles; None before it starts, and if there is none.
-        orders: the pipe of live orders to it; None without a bus.
+        common: the mission that flies all vehicles; None before it starts, and if there is none.
+        orders: live ones to a formation.
     """
 
     def __init__(
@@ -62,11 +61,11 @@ class FleetMissions:
         self.members = members
         self._report = report
         self._errors = errors
-        self.common: MissionProcess | None = None
+        self.common: Mission | None = None
         # Scripts that are started by hand have no gate of their own.
         self._limit = None if settings.has_mission else server.limit_time()
         self._pause_flag = directory.resolve() / "paused"
-        self.orders: OrdersPipe | None = None
+        self.orders = Orders()
         self.turn = self._turn()
 
     def _turn(self) -> int:
@@ -79,8 +78,6 @@ class FleetMissions:
             return 0
         missions = [(v.settings.mission, v.settings.python) for v in self._vehicles if v.settings.mission]
         if settings.mission is not None:
-            if not settings.mission[0].endswith(".py"):
-                return 0  # a formation or avoidance
             missions.append((Path(settings.mission[0]), settings.python))
         builtin = all(vehicle.autopilot.kind == "builtin" for vehicle in self._vehicles)
         if not missions or not builtin or not all(takes_turns(*mission) for mission in missions):
@@ -90,50 +87,53 @@ class FleetMissions:
         return STACK_TICK
 
     def prepare(self) -> None:
-        """Start a mission that loads and compiles first, and wait for it, before simulated time begins.
+        """Load and compile what avoidance needs, before simulated time begins."""
+        swarm = self._settings.swarm
+        if isinstance(swarm, AvoidanceSpecification):
+            from sitl_bridge.swarm.avoidance.swarm import rehearse
 
-        Raises:
-            UserError: if it ends instead.
-        """
-        if self._settings.mission is None or not self._settings.mission_prepares:
-            return
-        mission = self.common = self._start_common(self._settings.mission)
-        assert mission.gate is not None
-        while not mission.gate.ready.wait(TICK) and mission.poll() is None:
-            pass
-        if not mission.gate.ready.is_set():
-            raise UserError(mission.reason())
+            with announced(self._report):
+                rehearse(swarm, self._deviation(swarm))
+
+    def _deviation(self, scenario: AvoidanceSpecification) -> float:
+        return lasting_deviation(scenario, self._settings.vehicles[0].airframe)
 
     def start(self) -> None:
         """Start the missions of all vehicles whose flight stack is running."""
+        shown = self._settings.outlets != OutletSettings()
+        if self._settings.swarm is not None:
+            present = [vehicle for vehicle in self._vehicles if not vehicle.lost]
+            self.common = FlownMission(present, self._server, self._fly_swarm, self._report, shown=shown)
+            return
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
             if not vehicle.lost and plan is not None and plan.suffix == ".plan":
-                shown = self._settings.outlets != OutletSettings()
-                vehicle.mission = PlanMission(
-                    vehicle, self._server, load_plan(plan), vehicle.say, shown=shown
-                )
+                fly = partial(fly_plan, load_plan(plan))
+                vehicle.mission = FlownMission([vehicle], self._server, fly, vehicle.say, shown=shown)
             elif not vehicle.lost:
                 vehicle.start_mission({PAUSE_VARIABLE: str(self._pause_flag)}, self._server, self.turn)
         if self._settings.mission is not None:
-            if self.common is None:
-                self.common = self._start_common(self._settings.mission)
-            assert self.common.gate is not None
-            self.common.gate.go()
+            variables = {FLEET_VARIABLE: str(self.members), PAUSE_VARIABLE: str(self._pause_flag)}
+            gate = MissionGate(self._server.limit_time(), self.turn)
+            python = self._settings.python
+            self.common = MissionProcess(self._settings.mission, variables, self._report, gate, python)
 
-    def _start_common(self, template: tuple[str, ...]) -> MissionProcess:
-        """Start the program that flies all vehicles."""
-        values = {RUN_DIRECTORY: str(self._directory)}
-        inherited = [] if self.orders is None else [self.orders.other.fileno()]
-        if inherited:
-            values[ORDERS] = str(inherited[0])
-        command = [values.get(argument, argument) for argument in template]
-        variables = {FLEET_VARIABLE: str(self.members), PAUSE_VARIABLE: str(self._pause_flag)}
-        gate = MissionGate(self._server.limit_time(), self.turn)
-        mission = MissionProcess(command, variables, self._report, inherited, gate, self._settings.python)
-        if self.orders is not None:
-            self.orders.begin()
-        return mission
+    def _fly_swarm(self, stacks: SessionVehicles, say: Say) -> None:
+        """Fly the formation or avoidance."""
+        swarm = self._settings.swarm
+        if isinstance(swarm, FormationPlan):
+            from sitl_bridge.session import formation_flight as formation
+
+            headings = formation.FLOWN_HEADINGS if swarm.specification.leader.flown else formation.HEADINGS
+            stacks.want_states(formation.POSITIONS, headings)
+            formation.fly_formation(swarm, stacks, say, self._directory / "formation", self.orders)
+        elif swarm is not None:
+            from sitl_bridge.session import avoidance_flight as avoidance
+
+            stacks.want_states(avoidance.RATE, avoidance.RATE)
+            avoidance.fly_avoidance(
+                swarm, stacks, self._deviation(swarm), self._settings.seed, say, self._directory / "avoidance"
+            )
 
     def mark_pause(self, paused: bool) -> None:
         """Set or remove the pause flag, so that missions do not take a pause for a lost vehicle."""

@@ -9,7 +9,7 @@ import math
 import struct
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -30,13 +30,11 @@ from sitl_bridge.plan.plan_upload import (
     mission_items,
     rally_items,
 )
-from sitl_bridge.session.monitor import Monitor
-from sitl_bridge.session.stacks import CHUNK, FlightStacks, Message, MissionProgress, Target
+from sitl_bridge.session.monitor import Monitor, deliver_all
+from sitl_bridge.session.stacks import CHUNK, STEP, FlightStacks, Message, MissionProgress, Target
 
 T = TypeVar("T")
 
-STEP = 4000
-"""us between inertial samples, PX4's 250 Hz."""
 ANSWER_LIMIT = 5.0
 """s of simulated time for the answer to a command."""
 ATTEMPTS = 3
@@ -54,6 +52,8 @@ IGNORE_YAW, IGNORE_YAW_RATE = 1 << 10, 1 << 11
 """POSITION_TARGET_TYPEMASK."""
 ATTITUDE_ONLY, RATES_ONLY = 0b0000_0111, 0b1000_0000
 """ATTITUDE_TARGET_TYPEMASK, both with thrust."""
+LONGEST_EXTRAPOLATION = 0.3
+"""s over which a position is extrapolated with its velocity."""
 HEARTBEATS = 1_000_000
 """us of simulated time between heartbeats."""
 GROUND_STATION = mavlink.MAVLink_heartbeat_message(
@@ -114,7 +114,9 @@ class LinkedVehicles(FlightStacks):
         """Let time pass, with the targets in force, and read what the vehicles report."""
         self.refuse_ended()
         while steps > 0:
-            steered = False
+            if self.steering is not None:
+                self.steering()
+            sent: dict[int, list[Any]] = {}
             for i, (target, sticks) in enumerate(zip(self.targets, self.sticks, strict=True)):
                 messages = [] if target is None else [self._setpoint(i, target)]
                 if sticks is not None:
@@ -124,9 +126,9 @@ class LinkedVehicles(FlightStacks):
                         mavlink.MAVLink_manual_control_message(system, forward, right, throttle, turn, 0)
                     )
                 if messages:
-                    self._deliver(i, *messages)
-                    steered = True
-            count = min(steps, CHUNK) if steered else steps
+                    sent[i] = messages
+            self._deliver_all(sent)
+            count = min(steps, self.chunk) if sent or self.steering is not None else steps
             self.pass_time(count)
             steps -= count
             for link in self._links:
@@ -143,8 +145,7 @@ class LinkedVehicles(FlightStacks):
         """Be a ground station to the flight stacks, without which some refuse to arm."""
         if self.now - self._greeted >= HEARTBEATS:
             self._greeted = self.now
-            for i in range(len(self.names)):
-                self._deliver(i, GROUND_STATION)
+            self._deliver_all({i: [GROUND_STATION] for i in range(len(self.names))})
 
     def _wait(self, answer: Callable[[], T | None], limit: float = WALL_LIMIT) -> T | None:
         """What PX4 answers within ``limit`` s of wall time, while simulated time passes step by step."""
@@ -157,7 +158,11 @@ class LinkedVehicles(FlightStacks):
     # ------------------------------------------------------------------ what they report
 
     def _deliver(self, vehicle: int, *messages: Any) -> None:
-        self._links[vehicle].monitor.deliver(messages)
+        self._deliver_all({vehicle: messages})
+
+    def _deliver_all(self, messages: Mapping[int, Sequence[Any]]) -> None:
+        """Send messages to vehicles by their numbers; those that do not report get none."""
+        deliver_all([(self._links[i].monitor, sent) for i, sent in messages.items() if self.reports(i)])
 
     def _address(self, vehicle: int) -> tuple[int, int]:
         return self._links[vehicle].monitor.system_id, AUTOPILOT
@@ -179,10 +184,23 @@ class LinkedVehicles(FlightStacks):
 
     @property
     def estimates(self) -> NDArray[np.float64]:
-        """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
-        own = np.array([link.monitor.status().position for link in self._links])
-        places: NDArray[np.float64] = self.origins + own
+        """(n, 3) m NED from the world's origin, by the vehicles' own estimates, extrapolated to now."""
+        reports = [link.monitor.status() for link in self._links]
+        age = np.array([self.now * 1e-6 - report.position_time for report in reports])
+        own = np.array([report.position for report in reports])
+        moved = np.clip(age, 0.0, LONGEST_EXTRAPOLATION)[:, None] * self.velocities
+        places: NDArray[np.float64] = self.origins + own + moved
         return places
+
+    @property
+    def velocities(self) -> NDArray[np.float64]:
+        """(n, 3) m/s NED."""
+        return np.array([link.monitor.status().velocity for link in self._links])
+
+    @property
+    def attitudes(self) -> NDArray[np.float64]:
+        """(n, 3) rad roll, pitch, yaw; nan before ``want_states``."""
+        return np.array([link.monitor.status().attitude for link in self._links])
 
     def problems(self, vehicle: int) -> Sequence[str]:
         """Why a vehicle cannot arm; empty if it can."""

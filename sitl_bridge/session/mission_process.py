@@ -33,7 +33,6 @@ class MissionProcess:
         command: arguments of the Python interpreter: a script and its arguments, or ``-m`` and a module.
         environment: variables added to this process's environment.
         say: receives each line that the mission prints, from a thread.
-        inherited: file descriptors that the mission inherits.
         gate: through which the mission limits simulated time; None for none.
         python: interpreter; None for this program's.
     """
@@ -43,7 +42,6 @@ class MissionProcess:
         command: Sequence[str],
         environment: Mapping[str, str],
         say: Callable[[str], None],
-        inherited: Sequence[int] = (),
         gate: MissionGate | None = None,
         python: Path | None = None,
     ) -> None:
@@ -51,7 +49,7 @@ class MissionProcess:
         self._last = ""
         self._error = UncaughtError(command[0])
         self.gate = gate
-        inherited = (*inherited, *(() if gate is None else (gate.mission_end,)))
+        inherited = () if gate is None else (gate.mission_end,)
         gate_variables = {} if gate is None else {VARIABLE: str(gate.mission_end)}
         if gate is not None and gate.turn:
             gate_variables[TURN_VARIABLE] = str(gate.turn)

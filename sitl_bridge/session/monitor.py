@@ -262,7 +262,7 @@ class Monitor:
         warning is printed, and messages are sent without waiting until it answers again.
         """
         if messages:
-            self._exchange(messages)
+            deliver_all([(self, messages)])
 
     def post(self, messages: Sequence[Any]) -> None:
         """Send messages of a companion computer, and wait only for a stack that answers at any time.
@@ -274,12 +274,8 @@ class Monitor:
         else:
             self.send_as(self._companion, messages)
 
-    def synchronise(self) -> None:
-        """Read all that a stack which answers a PING at any time has sent until now; nothing with others."""
-        if self.prompt:
-            self._exchange(())
-
-    def _exchange(self, messages: Sequence[Any]) -> None:
+    def send_with_ping(self, messages: Sequence[Any]) -> None:
+        """Send messages and a PING; see ``deliver_all``."""
         with self._lock:
             if self._peer is None:
                 self._poll()
@@ -289,7 +285,11 @@ class Monitor:
             ping = mavlink.MAVLink_ping_message(0, self._ping, 0, 0)
             for message in (*messages, ping):
                 self._send(message, self._companion)
-            if not self._prompt:
+
+    def wait_for_answer(self, what: str) -> None:
+        """Wait for the answer to the last PING, where one is to be expected; ``what`` was sent with it."""
+        with self._lock:
+            if self._socket is None or self._peer is None or not self._prompt:
                 return
             end = time.monotonic() + CONFIRMATION
             while self._pong < self._ping and (left := end - time.monotonic()) > 0.0:
@@ -299,7 +299,6 @@ class Monitor:
                 self._poll()
             if self._pong < self._ping:
                 self._prompt = False
-                what = messages[0].get_type() if messages else "PING"
                 self._add_message(
                     mavlink.MAV_SEVERITY_WARNING,
                     f"PX4 has not confirmed {what} within {CONFIRMATION:g} s on UDP port"
@@ -318,6 +317,14 @@ class Monitor:
         """Keep the last message of these ids for :meth:`take` from now on."""
         self._kept.update(numbers)
         self._unwanted = self._unwanted - self._kept
+
+    def want(self, rates: dict[int, float]) -> None:
+        """Request messages at rates in Hz of PX4's clock, instead of those at which the monitor has them."""
+        with self._lock:
+            self._rates = self._rates | rates
+            self._unwanted = self._unwanted - rates.keys()
+            self._asked = -math.inf
+            self._set_rates(unwanted=True)
 
     def take(self, number: int, *, forget: bool = True) -> Any:
         """The last message of an id that :meth:`keep` names; None if there is none since it was forgotten."""
@@ -538,6 +545,17 @@ class Monitor:
             return
         self._battery_time = sample.time
         self._send(battery_message(sample))
+
+
+def deliver_all(links: Sequence[tuple[Monitor, Sequence[Any]]]) -> None:
+    """Send messages of companion computers, and wait until all have read theirs; see ``Monitor.deliver``.
+
+    Without messages for a stack that answers a PING at any time, read all that it has sent until now.
+    """
+    for monitor, messages in links:
+        monitor.send_with_ping(messages)
+    for monitor, messages in links:
+        monitor.wait_for_answer(messages[0].get_type() if messages else "PING")
 
 
 class PayloadLink:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.link.hil.link_status import ServerStatus
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan.plan import Plan
-from sitl_bridge.session.linked import STEP, LinkedVehicles
+from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.missions.environment import FAILED, SUCCEEDED
 from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import MissionGate
-from sitl_bridge.session.plan_flight import fly_plans
-from sitl_bridge.session.stacks import READY_LIMIT, ROUND
+from sitl_bridge.session.monitor import POLL, deliver_all
+from sitl_bridge.session.plan_flight import Say, fly_plans
+from sitl_bridge.session.stacks import READY_LIMIT, ROUND, STEP
 from sitl_bridge.session.vehicle_run import VehicleRun
 
 LOOK = 0.1
@@ -31,6 +39,17 @@ FIRST = 1_000_000
 SILENCE = 5_000_000
 """us of simulated time for which a flight stack may send nothing, in addition to the wall time after which it
 counts as silent."""
+LOST_AFTER, LOST_AFTER_WALL = 1.0, 0.5
+"""s of simulated time without a position, and of wall time in which simulated time waits for it, after both
+of which a vehicle counts as lost: a busy machine is no reason."""
+FIXES, FIX_RATE, FIX_LIMIT = 10, 5.0, 10.0
+"""Global positions over which that of a vehicle's origin is averaged, their rate in Hz, and s of simulated
+time in which they arrive."""
+SELDOM = 1.0
+"""Hz of messages that are not read any more."""
+GLOBAL_POSITION: int = mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT
+LOCAL_POSITION: int = mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED
+ATTITUDE: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
 
 
 class SessionVehicles(LinkedVehicles):
@@ -55,6 +74,9 @@ class SessionVehicles(LinkedVehicles):
         self._vehicles, self._server = vehicles, server
         self._closed, self._go = threading.Event(), threading.Event()
         self._heard = 0
+        self._seen: ServerStatus | None = None
+        self._reporting = [True] * len(vehicles)
+        self._rated = False
 
     def begin(self, at: int | None = None) -> None:
         """Let time stand still as soon as possible, or when ``at`` us have passed since the start."""
@@ -88,25 +110,90 @@ class SessionVehicles(LinkedVehicles):
                 if self._closed.is_set() or not self._server.running:
                     go.set()
                     raise UserError("the simulation stopped")
-            for vehicle in self._vehicles:
-                vehicle.monitor.synchronise()
+            self._look()
 
         return wait
+
+    def _look(self) -> None:
+        """Read what the vehicles report, where time stands still."""
+        status = self._seen = self._server.status()
+        links = [status.links[vehicle.number] for vehicle in self._vehicles]
+        found = [link.connected and not link.stalled for link in links]
+        here = [vehicle.monitor for vehicle, there in zip(self._vehicles, found, strict=True) if there]
+        deliver_all([(monitor, ()) for monitor in here if monitor.prompt])
+        if self._rated:
+            found = [there and self._fresh(i) for i, there in enumerate(found)]
+        self._reporting = found
+
+    def _fresh(self, vehicle: int) -> bool:
+        """Whether the last position is no older than LOST_AFTER; a late one is waited for."""
+        monitor, end = self._vehicles[vehicle].monitor, time.monotonic() + LOST_AFTER_WALL
+        while self.now * 1e-6 - monitor.status().position_time > LOST_AFTER:
+            if time.monotonic() > end or not self._reporting[vehicle]:
+                return False
+            time.sleep(POLL)
+            monitor.poll()
+        return True
 
     @property
     def now(self) -> int:
         """us of simulated time."""
-        return round(self._server.status().time * 1e6)
+        return round(self._present.time * 1e6)
+
+    @property
+    def _present(self) -> ServerStatus:
+        """The state where time stands still."""
+        return self._server.status() if self._seen is None else self._seen
 
     def pass_time(self, steps: int) -> None:
         """Let time pass."""
         self.greet()
         self._meet(self.now + steps * STEP)()
         monitors = [vehicle.monitor for vehicle in self._vehicles]
-        if not any(monitor.status().silent for monitor in monitors):
+        if not all(monitor.status().silent for monitor in monitors):
             self._heard = self.now
         elif self.now - self._heard > SILENCE:
-            raise UserError("the flight stack has sent no telemetry for 5 s")
+            stacks = "flight stack has" if len(monitors) == 1 else "flight stacks have"
+            raise UserError(f"the {stacks} sent no telemetry for 5 s")
+
+    def reports(self, vehicle: int) -> bool:
+        """Whether its flight stack is connected, answers, and sends its positions."""
+        return self._reporting[vehicle]
+
+    def want_states(self, rate: float, attitudes: float) -> None:
+        """Request positions and attitudes at rates in Hz, from vehicles that stand, and find their origins.
+
+        Each has its own local origin, the place of its first fix, which is found from its global positions.
+        Messages round these to 1e-7 deg and 1 mm; the error of the receivers remains.
+
+        Raises:
+            UserError: for a vehicle that sends no positions.
+        """
+        origin = self._server.simulation.world.specification.origin
+        projection = Projection(
+            math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude
+        )
+        for vehicle in self._vehicles:
+            vehicle.monitor.keep(GLOBAL_POSITION)
+            vehicle.monitor.want({LOCAL_POSITION: rate, ATTITUDE: attitudes, GLOBAL_POSITION: FIX_RATE})
+        everybody = range(len(self._vehicles))
+        fixes: list[list[NDArray[np.float64]]] = [[] for _ in everybody]
+
+        def fixed(i: int) -> bool:
+            monitor = self._vehicles[i].monitor
+            fix = monitor.take(GLOBAL_POSITION)
+            if fix is not None and np.isfinite(monitor.status().attitude[0]):
+                place = projection.position((fix.lat * 1e-7, fix.lon * 1e-7, fix.alt * 1e-3))
+                fixes[i].append(np.array(place) - monitor.status().position)
+            return len(fixes[i]) >= FIXES
+
+        silent = self.wait(everybody, fixed, FIX_LIMIT)
+        if silent:
+            raise UserError(f"{self.title(silent[0])} sends no positions")
+        self.origins = np.array([np.mean(found, axis=0) for found in fixes])
+        for vehicle in self._vehicles:
+            vehicle.monitor.want({GLOBAL_POSITION: SELDOM})
+        self._rated = True
 
     @property
     def place(self) -> tuple[float, float]:
@@ -116,22 +203,22 @@ class SessionVehicles(LinkedVehicles):
 
     def is_armed(self, vehicle: int) -> bool:
         """Whether a vehicle's motors may turn."""
-        return self._server.status().links[self._vehicles[vehicle].number].armed
+        return self._present.links[self._vehicles[vehicle].number].armed
 
     def on_ground(self, vehicle: int) -> bool:
         """Whether a vehicle stands on something."""
         return bool(self._server.simulation.states[self._vehicles[vehicle].number]["in_contact"])
 
 
-class PlanMission:
-    """A plan that one vehicle of a session flies, on a thread of its own.
+class FlownMission:
+    """A mission that this program flies itself, on a thread of its own.
 
     With the built-in stack time stands still after it.
 
     Args:
-        vehicle: that flies it.
+        vehicles: that it flies.
         server: of the session.
-        plan: that it flies.
+        fly: flies it, and says lines for the user.
         say: receives lines for the user.
         shown: whether something shows the flight, and is to see its end.
     """
@@ -140,20 +227,21 @@ class PlanMission:
 
     def __init__(
         self,
-        vehicle: VehicleRun,
+        vehicles: Sequence[VehicleRun],
         server: LockstepServer,
-        plan: Plan,
-        say: Callable[[str], None],
+        fly: Callable[[SessionVehicles, Say], None],
+        say: Say,
         *,
         shown: bool,
     ) -> None:
-        self._vehicle, self._limit = vehicle, server.limit_time()
-        self._stacks = SessionVehicles([vehicle], server)
-        self._plan, self._say, self._shown = plan, say, shown
+        self._limit = server.limit_time()
+        self._repeats = all(vehicle.monitor.prompt for vehicle in vehicles)
+        self._stacks = SessionVehicles(vehicles, server)
+        self._fly, self._say, self._shown = fly, say, shown
         self._reason = "the mission was interrupted"
         self._status: int | None = None
         begun = self._stacks.begin_later(FIRST)
-        self._thread = threading.Thread(target=self._run, args=(begun,), name="plan", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(begun,), name="mission", daemon=True)
         self._thread.start()
 
     def poll(self) -> int | None:
@@ -174,35 +262,45 @@ class PlanMission:
         self._thread.join(timeout=5.0)
 
     def _run(self, begun: Callable[[], None]) -> None:
-        status = FAILED
+        stacks, status = self._stacks, FAILED
         try:
             begun()
-            self._fly()
+            everybody = range(len(stacks.names))
+            late = stacks.wait(everybody, lambda i: not stacks.problems(i), READY_LIMIT)
+            if late:
+                raise stacks.not_ready(late, READY_LIMIT)
+            stacks.advance(-(stacks.now % -ROUND) // STEP)  # so that one seed repeats closely
+            self._fly(stacks, self._tell)
+            self._tell("mission succeeded")
             status = SUCCEEDED
         except UserError as error:
             self._reason = str(error)
             self._tell(f"mission failed: {error}")
-            with contextlib.suppress(UserError):
-                if self._stacks.is_armed(0) and not self._stacks.on_ground(0):
-                    self._stacks.set_mode(0, "Hold")
         finally:
-            if self._vehicle.monitor.prompt:  # where flights repeat to the bit
-                self._limit.run_until(self._stacks.now)
-            self._stacks.close()
+            if self._repeats:
+                self._limit.run_until(stacks.now)
+            stacks.close()
             if self._shown:
                 time.sleep(LAST_LOOK)
             self._status = status
 
-    def _fly(self) -> None:
-        stacks = self._stacks
-        if stacks.wait([0], lambda i: not stacks.problems(i), READY_LIMIT):
-            raise stacks.not_ready([0], READY_LIMIT)
-        stacks.advance(-(stacks.now % -ROUND) // STEP)  # so that one seed repeats closely
-        fly_plans(stacks, {0: self._plan}, say=self._tell)
-        self._tell("mission succeeded")
-
     def _tell(self, line: str) -> None:
         self._say(f"{stamp(self._stacks.now * 1e-6)} {line}")
+
+
+def fly_plan(plan: Plan, stacks: SessionVehicles, say: Say) -> None:
+    """Fly the plan of one vehicle; it holds its place when that fails.
+
+    Raises:
+        UserError: as ``fly_plans``.
+    """
+    try:
+        fly_plans(stacks, {0: plan}, say=say)
+    except UserError:
+        with contextlib.suppress(UserError):
+            if stacks.is_armed(0) and not stacks.on_ground(0):
+                stacks.set_mode(0, "Hold")
+        raise
 
 
 class FlightCommands:
@@ -215,7 +313,7 @@ class FlightCommands:
 
     def __init__(self, vehicles: Sequence[VehicleRun], server: LockstepServer) -> None:
         self._vehicles, self._server = vehicles, server
-        self._present: SessionVehicles | None = None
+        self._asked: SessionVehicles | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="flight-commands")
 
     def ask(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
@@ -233,12 +331,12 @@ class FlightCommands:
     def close(self) -> None:
         """Drop commands that wait; safe to call twice."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-        if self._present is not None:
-            self._present.close()
+        if self._asked is not None:
+            self._asked.close()
         self._executor.shutdown(wait=True)
 
     def _execute(self, kind: str, data: Mapping[str, Any], vehicle: int) -> None:
-        stacks = self._present = SessionVehicles([self._vehicles[vehicle]], self._server)
+        stacks = self._asked = SessionVehicles([self._vehicles[vehicle]], self._server)
         try:
             stacks.begin()
             if kind == "arm":

@@ -12,11 +12,11 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.plan.plan import Plan
-from sitl_bridge.session.linked import STEP, LinkedVehicles
+from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.monitor import Monitor
 from sitl_bridge.session.plan_flight import fly_plans
-from sitl_bridge.session.stacks import READY_LIMIT
+from sitl_bridge.session.stacks import READY_LIMIT, STEP
 
 CONNECT_LIMIT = 30.0
 """s of wall time in which the flight stack must be heard."""

@@ -11,11 +11,10 @@ from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.session.event_support import refuse_events
+from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.mission_file import check_mission, mission_of_scenario
 from sitl_bridge.session.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
 from sitl_bridge.session.settings import (
-    ORDERS,
-    RUN_DIRECTORY,
     FlightOptions,
     FlightSettings,
     VehicleSettings,
@@ -23,6 +22,7 @@ from sitl_bridge.session.settings import (
     controller_faults,
 )
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 
 
 def scenario_settings(file: Path, options: FlightOptions) -> FlightSettings:
@@ -49,7 +49,6 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         _refuse_python(file, options)
     if swarm and options.arguments:
         raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(options.arguments)}"])
-    command = _swarm_command(scenario, file, options, vehicles) if swarm else _script(scenario, file, options)
     apart: dict[str, float | None] = {}
     if scenario.avoidance is not None:
         _check_avoidance(scenario)
@@ -60,8 +59,8 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         scenario.name,
         world=scenario.world,
         seed=scenario.seed,
-        mission=command,
-        mission_prepares=scenario.avoidance is not None,
+        mission=None if swarm else _script(scenario, file, options),
+        swarm=scenario.formation or _avoidance(scenario, options, vehicles),
         python=None if specification.mission is None else _python(specification.python, file, options),
         time_limit=math.inf if specification.time_limit is None else specification.time_limit,
         on_stall=specification.on_stall,
@@ -177,23 +176,15 @@ def _python(name: str | None, file: Path, options: FlightOptions) -> Path | None
         raise ConfigurationError(str(file), [f"python: {fault}"]) from error
 
 
-def _swarm_command(
-    scenario: LoadedScenario, file: Path, options: FlightOptions, vehicles: tuple[VehicleSettings, ...]
-) -> tuple[str, ...]:
-    """Arguments of the interpreter for the program that flies a formation or avoidance."""
-    kind = "formation" if scenario.formation is not None else "avoidance"
-    origin = scenario.world.origin
-    command = ["-m", f"sitl_bridge.session.missions.{kind}_runner", str(file), "--output", RUN_DIRECTORY]
-    command += [f"--origin={origin.latitude},{origin.longitude},{origin.altitude}"]
-    for vehicle in vehicles:
-        command += ["--url", vehicle.url, "--system", str(vehicle.instance + 1)]
-    command += ["--seed", str(scenario.seed)]
-    if kind == "avoidance":
-        builtin = all(choose_autopilot(vehicle.autopilot, options.px4).px4 is None for vehicle in vehicles)
-        command += ["--stack", "builtin" if builtin else "px4"]
-    elif options.outlets.bus is not None:
-        command += ["--orders", ORDERS]
-    return tuple(command)
+def _avoidance(
+    scenario: LoadedScenario, options: FlightOptions, vehicles: tuple[VehicleSettings, ...]
+) -> AvoidanceSpecification | None:
+    """The avoidance of a scenario, with the attitude model that is identified for its flight stack."""
+    if scenario.avoidance is None:
+        return None
+    builtin = all(choose_autopilot(vehicle.autopilot, options.px4).px4 is None for vehicle in vehicles)
+    known = identified_model(scenario.vehicles[0].airframe_name, "builtin" if builtin else "px4")
+    return scenario.avoidance if known is None else scenario.avoidance.with_model(known.model)
 
 
 def _script(scenario: LoadedScenario, file: Path, options: FlightOptions) -> tuple[str, ...] | None:

@@ -9,7 +9,8 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,16 +37,16 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.fleet_missions import FleetMissions, mission_failed
-from sitl_bridge.session.linked import STEP
 from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
 from sitl_bridge.session.outlets import RunContext, start_outlets
 from sitl_bridge.session.running_session import FlightCommands
-from sitl_bridge.session.settings import ORDERS, AutopilotChoice, FlightSettings, VehicleSettings
+from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
+from sitl_bridge.session.stacks import STEP
 from sitl_bridge.session.vehicle_run import VehicleRun, require_free_udp, sensor_hosts
+from sitl_bridge.swarm.formation.specification import FormationPlan
 
 if TYPE_CHECKING:
     from sitl_bridge.analysis.evaluation.summary import Outcome
-    from sitl_bridge.session.missions.orders_pipe import OrdersPipe
     from sitl_bridge.session.outcome import FlightOutcome
 
 STANDSTILL = 60.0
@@ -100,7 +101,6 @@ class Session:
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self.missions: FleetMissions | None = None
-        self._orders: OrdersPipe | None = None
         self._begun = time.monotonic()
         self._stopped = False
         self._final: Progress | None = None
@@ -236,12 +236,7 @@ class Session:
 
     def _start_outlets(self) -> None:
         settings = self.settings
-        if settings.outlets.bus is not None and settings.mission is not None and ORDERS in settings.mission:
-            from sitl_bridge.session.missions.orders_pipe import OrdersPipe
-
-            assert self.missions is not None
-            self._orders = self.missions.orders = OrdersPipe()
-            self._stack.callback(self._orders.close)
+        formation = isinstance(settings.swarm, FormationPlan) and self.missions is not None
         monitored = [vehicle for vehicle in self.vehicles if vehicle.monitored]
         commands = FlightCommands(monitored, self.server)
         self._stack.callback(commands.close)
@@ -253,11 +248,22 @@ class Session:
             self.say,
             tuple(settings.instances),
             self.server.hosts,
-            None if self._orders is None else self._orders.ask,
+            self._order_formation if formation else None,
             commands.ask if monitored else None,
             lambda: [vehicle.report() for vehicle in monitored],
         )
         start_outlets(shown, settings.outlets, lambda outlet: self._stack.callback(outlet.close))
+
+    def _order_formation(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+        """Hand an order of page or bus to the formation.
+
+        Raises:
+            UserError: before its start and after its end, and while time stands still.
+        """
+        assert self.missions is not None
+        if self.server.status().paused:
+            raise UserError(f"{kind}: simulated time stands still, and the formation with it; resume it")
+        return self.missions.orders.ask(kind, data, vehicle)
 
     def _vehicle_run(self, number: int, vehicle: VehicleSettings, autopilot: AutopilotChoice) -> VehicleRun:
         alone = len(self.settings.vehicles) == 1

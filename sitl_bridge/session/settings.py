@@ -29,12 +29,8 @@ from sitl_bridge.link.px4.find import Px4Build, find_px4
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.mission_file import check_mission
-
-RUN_DIRECTORY = "{run}"
-"""Placeholder for the run directory in a mission's command."""
-
-ORDERS = "{orders}"
-"""Placeholder for the file descriptor from which a mission reads live orders."""
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
+from sitl_bridge.swarm.formation.specification import FormationPlan
 
 BUILTIN = "the built-in flight stack"
 
@@ -316,10 +312,8 @@ class FlightSettings:
         runs: parent of the run directories.
         mission: arguments of the interpreter for a program that flies all vehicles, in addition to their own
             missions; None for none.  The file that $SITL_BRIDGE_FLEET names describes the vehicles.
-            RUN_DIRECTORY and ORDERS are replaced.
         python: interpreter of that command; None for this program's.
-        mission_prepares: whether the mission reports through its time gate that it has loaded and compiled
-            what it needs; the flight stacks start after that.
+        swarm: formation or avoidance that this program flies with all vehicles; None for none.
         time_limit: s of simulated time after which the flight fails; inf for none.
         on_stall: reaction of the link to a flight stack that stops answering.
         proximity: collisions and downwash between vehicles.
@@ -339,7 +333,7 @@ class FlightSettings:
     runs: Path = Path("runs")
     mission: tuple[str, ...] | None = None
     python: Path | None = None
-    mission_prepares: bool = False
+    swarm: FormationPlan | AvoidanceSpecification | None = None
     time_limit: float = math.inf
     on_stall: OnStall = "leave"
     proximity: Proximity | None = None
@@ -411,7 +405,8 @@ class FlightSettings:
     @property
     def has_mission(self) -> bool:
         """Whether a mission flies any of the vehicles; without one, the flight lasts until it is ended."""
-        return self.mission is not None or any(v.mission is not None for v in self.vehicles)
+        flown = self.mission is not None or self.swarm is not None
+        return flown or any(v.mission is not None for v in self.vehicles)
 
     @property
     def instances(self) -> list[int]:

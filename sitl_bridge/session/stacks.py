@@ -20,6 +20,8 @@ from sitl_bridge.link.px4.vehicle_status import MODE_NUMBERS
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.missions.log_stamp import stamp_since
 
+STEP = 4000
+"""us between inertial samples, PX4's 250 Hz."""
 CHUNK = 12
 """Steps between looks at what the vehicles do: 48 ms, about PX4's 20 Hz of set-points."""
 ROUND = 5_000_000
@@ -107,7 +109,9 @@ class FlightStacks(ABC):
         origins: (n, 3) m NED from the world's origin of the points where they stand.
 
     Attributes:
-        targets: what each vehicle is to follow, sent again every CHUNK steps; None for nothing.
+        targets: what each vehicle is to follow, sent again every ``chunk`` steps; None for nothing.
+        chunk: steps.
+        steering: called before targets are sent, to change them; None for targets that are set by hand.
         sticks: of each vehicle's remote control, sent likewise: forward, right, throttle, clockwise, each
             -1..1 but the throttle, 0..1; None until there is one.
     """
@@ -118,6 +122,8 @@ class FlightStacks(ABC):
         self.names, self._kinds = tuple(names), tuple(kinds)
         self.origins = np.array(origins, dtype=np.float64)
         self.targets: list[Target | None] = [None] * len(self.names)
+        self.chunk = CHUNK
+        self.steering: Callable[[], None] | None = None
         self.sticks: list[tuple[float, float, float, float] | None] = [None] * len(self.names)
 
     def title(self, vehicle: int) -> str:
@@ -142,7 +148,7 @@ class FlightStacks(ABC):
     @property
     def steps_to_look(self) -> int:
         """Steps to the next change of what the flight stacks do."""
-        return CHUNK
+        return self.chunk
 
     def wait(self, vehicles: Sequence[int], done: Callable[[int], bool], limit: float) -> list[int]:
         """Let time pass until all are done, at most ``limit`` s; returns those that are not."""
@@ -181,6 +187,21 @@ class FlightStacks(ABC):
     @abstractmethod
     def estimates(self) -> NDArray[np.float64]:
         """(n, 3) m NED from the world's origin, positions by the vehicles' own estimates."""
+
+    @property
+    @abstractmethod
+    def velocities(self) -> NDArray[np.float64]:
+        """(n, 3) m/s NED likewise."""
+
+    @property
+    @abstractmethod
+    def attitudes(self) -> NDArray[np.float64]:
+        """(n, 3) rad roll, pitch, yaw likewise."""
+
+    def reports(self, vehicle: int) -> bool:
+        """Whether a vehicle reports its state, and takes commands."""
+        del vehicle
+        return True
 
     @abstractmethod
     def problems(self, vehicle: int) -> Sequence[str]:

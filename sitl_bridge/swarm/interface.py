@@ -1,7 +1,7 @@
 """The interface between formations and vehicles: states in, setpoints out, as arrays over the fleet.
 
-The quick simulator, a fleet in this process and PX4 behind MAVSDK each implement it in a few lines.  The
-formation code is the same for all and uses the fleet's time, never wall time.
+The formation code is the same for the quick simulator and for flight stacks, and uses simulated time, never
+wall time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Steered(Protocol):
 
 
 class FleetInterface(Protocol):
-    """Vehicles whose time this program advances: the quick simulator, a fleet in this process."""
+    """Vehicles whose time this program advances."""
 
     def states(self) -> States:
         """Return the present states."""
@@ -91,18 +91,6 @@ class FleetInterface(Protocol):
 
     def advance(self, time: int) -> None:
         """Advance the fleet's time to ``time`` us."""
-        ...
-
-
-class AsyncFleetInterface(Protocol):
-    """Vehicles with their own clock: PX4 behind MAVSDK, real ones."""
-
-    async def next_states(self) -> States:
-        """Wait for the next tick of the vehicles' clock; return their states."""
-        ...
-
-    async def command(self, setpoints: Setpoints) -> None:
-        """Send setpoints to the vehicles."""
         ...
 
 
@@ -121,20 +109,3 @@ def fly(steered: Steered, fleet: FleetInterface, until: int, period: int, watch:
             return
         fleet.command(setpoints)
         fleet.advance(min(states.time + period, until))
-
-
-async def fly_async(
-    steered: Steered, fleet: AsyncFleetInterface, until: int | Callable[[], int], watch: Watch | None = None
-) -> None:
-    """Fly a fleet with its own clock to ``until`` us of its time, with one update per tick.
-
-    An end given as a function is read every tick.
-    """
-    while True:
-        states = await fleet.next_states()
-        setpoints = steered.tick(states)
-        if watch is not None:
-            watch(states, setpoints)
-        if states.time >= (until() if callable(until) else until):
-            return
-        await fleet.command(setpoints)

@@ -158,7 +158,7 @@ def test_one_of_several_vehicles_sends_less_on_the_same_links(further: str, tmp_
     assert said[:3] == [
         "start -x -u gcs -r 4000000 -f",
         "start -x -u api -r 4000000 -f -m onboard -o 15555",
-        "start -x -u load -r 1000 -m custom -o 14045",
+        "start -x -u load -r 3000 -m custom -o 14045",
     ]
     assert "stream -r 1 -s ODOMETRY -u api" in said
     assert "stream -r 5 -s LOCAL_POSITION_NED -u load" in said

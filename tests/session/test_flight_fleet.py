@@ -6,7 +6,6 @@ import json
 import math
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,12 @@ import pytest
 from support.paths import MISSIONS
 
 from sitl_bridge.analysis.evaluation.vehicle_distances import closest_distance
-from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.missions.fleet_script import read_members
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import Progress, Session
-from sitl_bridge.session.settings import FlightOptions, FlightSettings
+from sitl_bridge.session.settings import FlightOptions
 
 INSTANCE = 70
 
@@ -106,46 +104,6 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     assert stopped[1] - stopped[0] - 0.1 < duration < stopped[1] - stopped[0] + 5.0
     kept = json.loads((session.directory.path / "summary.json").read_text())
     assert kept["verdict"]["word"] == "failed"
-
-
-PREPARING = """
-import asyncio
-from sitl_bridge.session.missions.time_gate import time_gate
-asyncio.run(time_gate().ready())
-"""
-
-
-def preparing(directory: Path, program: str) -> FlightSettings:
-    """One vehicle, flown by a program that first prepares itself."""
-    settings = scenario_settings(scenario(directory, "[]", count=1), choices(directory))
-    return replace(settings, mission=("-c", program), mission_prepares=True)
-
-
-def test_time_begins_when_the_mission_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = []
-    start = LockstepServer.start
-    session = Session(preparing(tmp_path, PREPARING))
-
-    def noted(server: LockstepServer) -> None:
-        assert session.missions is not None
-        mission = session.missions.common
-        assert mission is not None
-        assert mission.gate is not None
-        prepared.append((mission.gate.ready.is_set(), mission.poll()))
-        start(server)
-
-    monkeypatch.setattr(LockstepServer, "start", noted)
-    with session:
-        assert session.fly(), session._reason
-    assert prepared == [(True, None)]
-
-
-def test_a_mission_that_cannot_prepare_itself_ends_the_flight_before_time_begins(tmp_path: Path) -> None:
-    failing = "print('mission failed: no solver'); raise SystemExit(1)"
-    session = Session(preparing(tmp_path, failing))
-    with pytest.raises(UserError, match="no solver"), session:
-        pass
-    assert session.server.status().steps == 0
 
 
 def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe, Payload
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
+from sitl_bridge.swarm.formation.specification import FormationPlan
 
 
 def write(directory: Path, text: str) -> Path:
@@ -103,16 +104,16 @@ mission: fly.py
         assert words in text
 
 
-def test_the_shipped_formation_stands_where_its_start_has_it_and_is_flown_by_one_process() -> None:
+def test_the_shipped_formation_stands_where_its_start_has_it_and_is_flown_by_this_program() -> None:
     made = scenario_settings(MISSIONS / "formation_cube.yaml", FlightOptions(instance=20))
     places = np.array([vehicle.position for vehicle in made.vehicles])
     assert places.shape == (9, 3)
     assert np.all(places[:, 2] == 0.0)
     apart = np.linalg.norm(places[:, None] - places[None], axis=2)
     assert apart[~np.eye(9, dtype=bool)].min() == pytest.approx(3.0)
-    assert made.mission is not None
-    assert made.mission.count("--url") == 9
-    assert "udpin://127.0.0.1:15560" in made.mission
+    assert made.mission is None
+    assert isinstance(made.swarm, FormationPlan)
+    assert made.swarm.choreography.count == 9
 
 
 # ------------------------------------------------------------------ events, in the simulation

@@ -188,7 +188,6 @@ def test_a_mission_that_does_not_use_the_gate_is_slow_until_its_vehicles_are_arm
     silent.start()
     assert silent.ended.wait(10.0)
     silent.limit_speed(armed=False)
-    assert not silent.ready.is_set()
     assert limits.calls[-1] == RELEASE, "nor is one that has ended"
 
 
@@ -216,24 +215,6 @@ def test_a_vehicle_that_has_fallen_silent_is_not_waited_for(pair: Pair) -> None:
     ]
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_a_mission_that_is_ready_waits_until_its_vehicles_may_be_flown(pair: Pair, early: bool) -> None:
-    async def mission() -> None:
-        if early:
-            pair.simulation.go()
-        flying = asyncio.create_task(pair.mission.ready())
-        assert await asyncio.to_thread(pair.simulation.ready.wait, 10.0)
-        if not early:
-            assert not flying.done()
-            pair.simulation.go()
-        await flying
-        async with pair.mission.request():
-            assert pair.limits.calls[-1] == ("speed", REQUEST_SPEED)
-
-    assert not pair.simulation.ready.is_set()
-    asyncio.run(mission())
-
-
 def test_an_answer_to_a_cancelled_request_is_not_taken_for_another(pair: Pair) -> None:
     async def mission() -> None:
         task = asyncio.create_task(pair.mission._set_speed())
@@ -254,7 +235,6 @@ def test_without_a_simulation_the_gate_does_nothing(number: str) -> None:
 
     async def mission() -> None:
         gate.allow("vehicle", 1000)
-        await gate.ready()
         async with gate.request():
             pass
 

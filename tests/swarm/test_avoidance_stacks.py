@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from pathlib import Path
@@ -11,17 +10,16 @@ import numpy as np
 import pytest
 from support.paths import MISSIONS
 
-from sitl_bridge.api.formation_flight import SteeredStacks
 from sitl_bridge.api.in_process import InProcessStacks
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.session.avoidance_flight import GRACE, EndCondition, summary, write
 from sitl_bridge.session.identified_models import identified_model
-from sitl_bridge.session.missions.avoidance_runner import GRACE, EndCondition, fly_scenario, summary, write
-from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings, VehicleSettings
+from sitl_bridge.session.swarm_vehicles import SwarmVehicles
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
@@ -33,7 +31,7 @@ from sitl_bridge.swarm.avoidance.specification import (
 from sitl_bridge.swarm.avoidance.specification import goal as goal_of
 from sitl_bridge.swarm.avoidance.swarm import Swarm, commanded_acceleration, rehearse
 from sitl_bridge.swarm.formation.patterns import closest_pair
-from sitl_bridge.swarm.interface import States, fly
+from sitl_bridge.swarm.interface import States
 
 DEVIATION = 0.03
 TICK = 48_000
@@ -57,8 +55,8 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
         VehicleSettings(airframe, p.name, (g[0], g[1], 0.0)) for p, g in zip(plans, ground, strict=True)
     )
     stacks = InProcessStacks(FlightSettings(vehicles, "avoidance", seed=seed), record=False)
-    interface = SteeredStacks(stacks)
-    interface.take_off(places, np.array([plan.heading for plan in plans]))
+    fleet = SwarmVehicles(stacks, lambda _line: None, TICK)
+    fleet.take_off(places, np.array([plan.heading for plan in plans]))
     swarm = Swarm(scenario, stacks.now + 1_000_000, DEVIATION, seed)
     true = stacks.simulation.states["position"]
     least = [math.inf]
@@ -66,7 +64,8 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
     def watch(_states: States, _told: object) -> None:
         least[0] = min(least[0], closest_pair(true)[0])
 
-    fly(swarm, interface, swarm.start + round(1e6 * scenario.duration), TICK, watch)
+    end = swarm.start + round(1e6 * scenario.duration)
+    fleet.fly(swarm, lambda: end, watch)
     goals = np.array([goal_of(plan) for plan in plans])
     away = float(np.linalg.norm(true - goals, axis=1).max())
     stacks.close()
@@ -195,15 +194,10 @@ def test_the_shipped_scenarios_become_fleets_that_stand_below_their_first_points
         settings = scenario_settings(MISSIONS / f"{name}.yaml", FlightOptions(autopilot="builtin", seed=5))
         assert len(settings.vehicles) == count
         assert settings.limits["separation"] == 0.9
-        assert settings.mission is not None
-        assert settings.mission[-4:] == ("--seed", "5", "--stack", "builtin")
+        assert settings.swarm == planned(name)
+        assert settings.seed == 5
         starts = [plan.start() for plan in load_avoidance(MISSIONS / f"{name}.yaml").plans()]
         assert [v.position for v in settings.vehicles] == [(n, e, 0.0) for n, e, _ in starts]
-
-
-def test_a_number_of_vehicles_that_is_not_the_scenarios_is_refused() -> None:
-    with pytest.raises(MissionFailedError, match="scenario has 2 vehicles, but 1 are given"):
-        asyncio.run(fly_scenario(planned("crossing_pair"), ["udpin://127.0.0.1:14541"], DEVIATION))
 
 
 def test_a_flight_is_kept_as_summary_and_tracks(tmp_path: Path) -> None:
@@ -226,7 +220,7 @@ def test_a_flight_is_kept_as_summary_and_tracks(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_pair_crosses_over_mavsdk_on_two_built_in_stacks(tmp_path: Path) -> None:
+def test_a_pair_crosses_on_two_built_in_stacks_over_their_links(tmp_path: Path) -> None:
     choices = FlightOptions(autopilot="builtin", speed=2.0, instance=72, runs=tmp_path, seed=1)
     least = fly_fleet(MISSIONS / "crossing_pair.yaml", choices)
     assert least > 1.2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.session.missions.mavsdk_fleet import offboard_target
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
@@ -28,7 +26,7 @@ from sitl_bridge.swarm.formation.roles import (
     reference,
 )
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
-from sitl_bridge.swarm.interface import Setpoints, States, fly, fly_async
+from sitl_bridge.swarm.interface import Setpoints, States, fly
 from sitl_bridge.swarm.neighbour_graph import Topology, hops
 from sitl_bridge.swarm.point_mass import PointMass, PointMassFleet
 from sitl_bridge.swarm.radio import Radio
@@ -170,31 +168,6 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
 
     assert tracks(1) == tracks(1)
     assert tracks(1) != tracks(2)
-
-
-class Telling:
-    """A fleet that keeps its own time, as vehicles behind a link do."""
-
-    def __init__(self, fleet: PointMassFleet) -> None:
-        self.fleet = fleet
-        self.begun = False
-
-    async def next_states(self) -> States:
-        if self.begun:
-            self.fleet.advance(self.fleet.time + TICK)
-        self.begun = True
-        await asyncio.sleep(0)
-        return self.fleet.states()
-
-    async def command(self, setpoints: Setpoints) -> None:
-        self.fleet.command(setpoints)
-
-
-def test_vehicles_that_keep_their_own_time_fly_the_same_tracks() -> None:
-    by_hand = flight(delay=0.1, loss=0.3).fly(12.0)
-    by_itself = flight(delay=0.1, loss=0.3)
-    asyncio.run(fly_async(by_itself.formation, Telling(by_itself.fleet), 12_000_000, by_itself._watch))
-    assert [s.position.tobytes() for s in by_itself.states] == [s.position.tobytes() for s in by_hand.states]
 
 
 def test_a_formation_turns_with_its_leader() -> None:
@@ -525,21 +498,3 @@ def test_yaw_turns_the_short_way_at_its_rate() -> None:
     assert math.degrees(fleet.yaw[0]) == pytest.approx(174.5)
     fleet.advance(2_000_000)
     assert math.degrees(fleet.yaw[0]) == pytest.approx(190.0)
-
-
-# ---------------------------------------------------------------- towards MAVSDK
-
-
-def test_setpoints_become_mavsdks_in_the_vehicles_own_frame_and_in_degrees() -> None:
-    told = Setpoints.none(2)
-    origin = np.array([10.0, 0.0, 0.0])
-    assert offboard_target(told, 1, origin) is None
-    told.velocity[1], told.yaw[1] = (1.0, 2.0, -3.0), math.pi / 2
-    alone = offboard_target(told, 1, origin)
-    assert (alone.east_m_s, alone.yaw_deg) == (2.0, pytest.approx(90.0))
-    told.position[1] = (12.0, 3.0, -5.0)
-    position, velocity = offboard_target(told, 1, origin)
-    assert (position.north_m, position.east_m, position.down_m) == (2.0, 3.0, -5.0)
-    assert velocity.down_m_s == -3.0
-    told.acceleration[1] = (0.1, 0.2, 0.3)
-    assert offboard_target(told, 1, origin)[2].down_m_s2 == pytest.approx(0.3)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.messages import FormationTarget
-from sitl_bridge.session.missions import orders_pipe
+from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.formation.specification import (
@@ -154,74 +150,34 @@ def test_an_order_says_one_thing(values: dict[str, object]) -> None:
         target(**values)
 
 
-class Heard:
-    """The other end of a line, on a thread with a loop of its own."""
+def test_orders_are_carried_out_or_refused_between_two_ticks_of_the_formation() -> None:
+    orders = Orders()
+    with pytest.raises(UserError, match="not started"):
+        orders.ask("land", {}, None)
+    taken: list[tuple[str, Mapping[str, Any], int | None]] = []
 
-    def __init__(self, line: orders_pipe.OrdersPipe) -> None:
-        self.orders: list[tuple[str, Mapping[str, Any], int | None]] = []
-        self._other = os.dup(line.other.fileno())
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._hear()))
-        self._thread.start()
-
-    async def _hear(self) -> None:
-        await orders_pipe.receive_orders(self._other, self._take)
-
-    def _take(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
+    def execute(kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
         if kind == "land":
             raise UserError("not now")
-        self.orders.append((kind, data, vehicle))
+        taken.append((kind, data, vehicle))
 
-    def close(self) -> None:
-        self._thread.join()
-
-
-@pytest.fixture
-def line() -> Iterator[orders_pipe.OrdersPipe]:
-    made = orders_pipe.OrdersPipe()
-    yield made
-    made.close()
-    made.close()
-
-
-def test_orders_are_answered_and_refused_over_the_line(line: orders_pipe.OrdersPipe) -> None:
-    with pytest.raises(UserError, match="not started"):
-        line.ask("land", {}, None)
-    heard = Heard(line)
-    line.begin()
+    orders.open(execute)
     away = {"version": 1, "request_id": "a", "action": "return"}
-    line.ask("abort", away, 7).result(timeout=30.0)
-    assert heard.orders == [("abort", away, 7)]
+    answers = [orders.ask("abort", away, 7), orders.ask("land", {}, None)]
+    assert not any(answer.done() for answer in answers)
+    orders.serve()
+    assert answers[0].result(0.0) is None
+    assert taken == [("abort", away, 7)]
     with pytest.raises(UserError, match="not now"):
-        line.ask("land", {}, None).result(timeout=30.0)
-    line.close()
-    heard.close()
+        answers[1].result(0.0)
 
 
-def test_an_order_that_is_taken_too_late_is_not_carried_out(
-    line: orders_pipe.OrdersPipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(orders_pipe, "ORDER_LIMIT", -1.0)
-    heard = Heard(line)
-    line.begin()
-    with pytest.raises(UserError, match="did not read the order"):
-        line.ask("formation", {"pattern": "cube"}, None).result(timeout=30.0)
-    assert not heard.orders
-    line.close()
-    heard.close()
-
-
-def test_orders_to_a_formation_that_ends_are_refused(
-    line: orders_pipe.OrdersPipe, wait_for: Callable[..., None]
-) -> None:
-    line.begin()  # nobody has the other end
-    answers: list[Future[None]] = []
-
-    def ended() -> bool:
-        try:
-            answers.append(line.ask("formation", {"pattern": "cube"}, None))
-        except UserError as refusal:
-            return "has ended" in str(refusal)
-        return False
-
-    wait_for(ended, "the end to be told")
-    assert all(isinstance(answer.exception(timeout=30.0), UserError) for answer in answers)
+def test_orders_to_a_formation_that_ends_are_refused_also_those_that_wait() -> None:
+    orders = Orders()
+    orders.open(lambda _kind, _data, _vehicle: None)
+    waits = orders.ask("formation", {"pattern": "cube"}, None)
+    orders.close("the formation lands")
+    with pytest.raises(UserError, match="lands"):
+        waits.result(0.0)
+    with pytest.raises(UserError, match="lands"):
+        orders.ask("formation", {"pattern": "cube"}, None)

@@ -69,12 +69,12 @@ SHARED_PORT = Substitution(
 )
 
 LEANER = (
-    # Only the monitor uses it and sets its own rates; 1000 B/s makes the link wake every 10 ms, PX4's longest
-    # interval (mavlink_main.h).
+    # Only the monitor uses it and sets its own rates; 3000 B/s carry the positions and attitudes of a
+    # formation, and make the link wake every 3.3 ms (mavlink_main.h).
     Substitution(
         "the link to a camera",
         re.compile(r"^(mavlink start .*\$udp_onboard_payload_port_local) .*(-o \S+.*)$", re.MULTILINE),
-        r"\1 -r 1000 -m custom \2",
+        r"\1 -r 3000 -m custom \2",
     ),
     Substitution(
         "the link to a gimbal",

@@ -121,6 +121,8 @@ class VehicleStatus:
         landed: e.g. ``on ground``.
         position: m north, east, down.
         velocity: m/s north, east, down.
+        position_time: s on PX4's clock of these two.
+        attitude: rad roll, pitch, yaw.
         battery_voltage, battery_current, battery_remaining: V, A, share 0..1, as reported by PX4.
         satellites: number used by the first GPS receiver, -1 if unknown.
         unhealthy: enabled sensors that PX4 reports as unhealthy.
@@ -137,6 +139,8 @@ class VehicleStatus:
     landed: str = ""
     position: tuple[float, float, float] = (math.nan, math.nan, math.nan)
     velocity: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    position_time: float = math.nan
+    attitude: tuple[float, float, float] = (math.nan, math.nan, math.nan)
     battery_voltage: float = math.nan
     battery_current: float = math.nan
     battery_remaining: float = math.nan
@@ -159,7 +163,17 @@ def _heartbeat(m: Any) -> dict[str, Any]:
 
 
 def _local_position(m: Any) -> dict[str, Any]:
-    return {"time": m.time_boot_ms * 1e-3, "position": (m.x, m.y, m.z), "velocity": (m.vx, m.vy, m.vz)}
+    time = m.time_boot_ms * 1e-3
+    return {
+        "time": time,
+        "position_time": time,
+        "position": (m.x, m.y, m.z),
+        "velocity": (m.vx, m.vy, m.vz),
+    }
+
+
+def _attitude(m: Any) -> dict[str, Any]:
+    return {"attitude": (m.roll, m.pitch, m.yaw)}
 
 
 def _system_time(m: Any) -> dict[str, Any]:
@@ -201,6 +215,7 @@ READERS: dict[int, Callable[[Any], dict[str, Any]]] = {
     mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: _system_time,
     mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: _gps,
     mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: _local_position,
+    mavlink.MAVLINK_MSG_ID_ATTITUDE: _attitude,
     mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: _battery,
     mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: _estimator,
     mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: _landed,

@@ -34,9 +34,8 @@ from typing import Any, Protocol, TypeVar, cast
 VARIABLE = "SITL_BRIDGE_TIME_GATE"
 """Environment variable of a mission: number of the file descriptor of its end, a SOCK_SEQPACKET.
 
-Messages to the simulation are ``hello``; ``ready``, which is answered with ``go`` once the vehicles may be
-flown; ``until US`` (on the vehicles' clock), ``until`` for no limit; and ``speed FACTOR NUMBER``, which is
-answered with the number once the speed is in effect."""
+Messages to the simulation are ``hello``; ``until US`` (on the vehicles' clock), ``until`` for no limit; and
+``speed FACTOR NUMBER``, which is answered with the number once the speed is in effect."""
 
 TURN_VARIABLE = "SITL_BRIDGE_TURN"
 """Environment variable of a mission: us of simulated time between two turns; not set without turns."""
@@ -100,12 +99,6 @@ class TimeGate:
     def open(self) -> bool:
         """Whether there is a simulation at the other end."""
         return self._socket is not None
-
-    async def ready(self) -> None:
-        """Report that everything is loaded and compiled, which starts the flight stacks; returns when they
-        may be flown.  Call it before any other method."""
-        if self._socket is not None:
-            await self._ask(b"ready", b"go".__eq__)
 
     def allow(self, user: object, until: int | None) -> None:
         """Set the limit of simulated time of one user; the least limit of all users is in effect.
@@ -331,7 +324,6 @@ class MissionGate:
 
     Attributes:
         mission_end: file descriptor that the mission inherits.
-        ready: set once the mission has loaded and compiled everything.
         ended: set once the mission has closed its end.
     """
 
@@ -340,10 +332,8 @@ class MissionGate:
         self.turn = turn
         self._here, self._there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.mission_end = self._there.fileno()
-        self.ready = threading.Event()
         self._announced = False
         self.ended = threading.Event()
-        self._may_fly = False
         self._patience = PATIENCE_IN_TURNS if turn else PATIENCE
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._listen, name="time gate", daemon=True)
@@ -355,13 +345,6 @@ class MissionGate:
         """Close this process's copy of the mission's end, and read until the mission closes its own."""
         self._there.close()
         self._thread.start()
-
-    def go(self) -> None:
-        """Let the mission fly as soon as it is ready."""
-        with self._lock:
-            self._may_fly = True
-            if self.ready.is_set():
-                self._answer(b"go")
 
     def _answer(self, message: bytes) -> None:
         with contextlib.suppress(OSError):  # the mission has ended, which the reading thread detects
@@ -400,11 +383,6 @@ class MissionGate:
                 with self._lock:
                     self._announced = True
                     self._limits.at_most(math.inf)
-            case ["ready"]:
-                with self._lock:
-                    self.ready.set()
-                    if self._may_fly:
-                        self._answer(b"go")
             case ["until"]:
                 self._limits.run_until(None, self._patience)
             case ["until", until]:

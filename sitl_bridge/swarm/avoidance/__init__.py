@@ -2,6 +2,6 @@
 
 After Kamel, Alonso-Mora, Siegwart and Nieto, "Nonlinear Model Predictive Control for Multi-Micro Aerial
 Vehicle Robust Collision Avoidance" (2017).  No sockets and no flight stacks:
-session/missions/avoidance_runner.py
+session/avoidance_flight.py
 flies it over MAVSDK.
 """

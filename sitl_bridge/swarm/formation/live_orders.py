@@ -1,6 +1,6 @@
 """Orders to a formation in flight, checked against the limits of the show before execution.
 
-session/missions/orders_pipe.py receives them from another process.
+session/live_orders.py brings them from page and bus.
 """
 
 from __future__ import annotations

@@ -1,0 +1,195 @@
+"""Formations flown by flight stacks, PX4 or the built-in one, from the ground to the ground."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sitl_bridge.analysis.evaluation.formation import write_result
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
+from sitl_bridge.session.live_orders import Orders
+from sitl_bridge.session.stacks import FlightStacks
+from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
+from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action
+from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
+from sitl_bridge.swarm.formation.patterns import pattern
+from sitl_bridge.swarm.formation.specification import FormationPlan
+from sitl_bridge.swarm.interface import Setpoints, States
+from sitl_bridge.swarm.quick_simulation import SETTLING_TIME, FormationRecording, FormationResult
+
+LANDING_SPACING = 3.0
+"""m between vehicles that land side by side."""
+INTERVAL = 20_000
+"""us between set-points over a link; the built-in stack reads them every BUILTIN_INTERVAL."""
+BUILTIN_INTERVAL = 48_000
+"""us likewise within this process."""
+POSITIONS, HEADINGS, FLOWN_HEADINGS = 25.0, 5.0, 25.0
+"""Hz of positions and attitudes over a link; of attitudes only the heading of a leader that another program
+flies matters."""
+
+
+class FormationFlight:
+    """A formation flight, from the starting places to landing places side by side.
+
+    Args:
+        plan: of ``load_formation``; orders change a copy.
+        vehicles: stand below its starting places.
+        orders: live ones.
+
+    Attributes:
+        plan: the copy.
+        formation: in flight.
+    """
+
+    def __init__(self, plan: FormationPlan, vehicles: SwarmVehicles, orders: Orders | None = None) -> None:
+        self.plan = copy.deepcopy(plan)
+        self.vehicles, self._orders = vehicles, orders or Orders()
+        self.formation = self.plan.formation()
+        self.recording = FormationRecording(self.formation)
+        self._events = EventQueue(plan.events)
+        self._printed = 0
+        self._states: States | None = None
+        self._ordered_down = False
+        self._planned_end = 0
+
+    def fly(self, watch: Callable[[bool], None] = lambda _stored: None) -> FormationResult:
+        """Fly from the starting places to the end of the plan, or of what is ordered.
+
+        Args:
+            watch: called each tick; True with those that the recording has stored.
+
+        Raises:
+            UserError: when the simulation fails, or a vehicle refuses to leave.
+        """
+        vehicles, formation = self.vehicles, self.formation
+
+        def each(states: States, setpoints: Setpoints) -> None:
+            self._states = states
+            if not formation.started_at:
+                formation.start()
+                self._orders.open(self.execute)
+            stored = self.recording(states, setpoints)
+            for note in formation.events[self._printed :]:
+                name = "" if note.vehicle < 0 else f"vehicle {note.vehicle} "
+                vehicles.say(f"{name}{note.text}")
+            self._printed = len(formation.events)
+            watch(stored)
+
+        notice = formation.behaviour.notice
+        self._planned_end = vehicles.stacks.now + notice + round(1e6 * self.plan.duration)
+        try:
+            vehicles.fly(formation, self._end, each, self._between)
+        finally:
+            self._orders.close("the formation lands")
+        return self.recording.result(self.plan)
+
+    def _end(self) -> int:
+        """us: end of the plan, of an ordered change, or 0 if all are ordered to land."""
+        if self._ordered_down:
+            return 0
+        over = self.formation.choreography.moves[-1].over + round(1e6 * SETTLING_TIME)
+        return max(self._planned_end, self.formation.started_at + over)
+
+    def _between(self) -> None:
+        """Carry out events and orders that are due."""
+        vehicles, formation = self.vehicles, self.formation
+        now = vehicles.stacks.now
+        for vehicle, event in self._events.take_due((now - formation.started_at) / 1e6):
+            if not isinstance(event, LeaveEvent):
+                lasts = round(1e6 * event.lasts) if isinstance(event, StallEvent) else None
+                vehicles.mute(vehicle, None if lasts is None else now + lasts)
+            elif formation.present[vehicle]:
+                self._abort(vehicle, event.action)
+        vehicles.unmute()
+        self._orders.serve()
+
+    def execute(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
+        """Execute an order: the data of the bus command of that kind.
+
+        Raises:
+            UserError: if it is not possible or not safe.
+        """
+        assert self._states is not None
+        if self._ordered_down:
+            raise UserError("the formation lands")
+        known = RUN_COMMANDS if vehicle is None else VEHICLE_COMMANDS
+        try:
+            order = known[kind].model_validate_json(json.dumps(dict(data)))
+        except ValidationError as error:
+            raise UserError(str(error)) from error
+        match order:
+            case FormationTarget():
+                slots = SlotsOrder(order.pattern, order.spacing, order.scale, order.offsets)
+                redirect(slots, self.plan, self.formation)
+            case Abort() if vehicle is not None:
+                require_free_descent(vehicle, order.action, self._states)
+                self._abort(vehicle, order.action)
+            case Land():
+                self.vehicles.say("landing of all vehicles was ordered")
+                self._ordered_down = True
+            case _:
+                raise UserError(f"{kind} is not an order for a formation")
+
+    def _abort(self, vehicle: int, action: Action) -> None:
+        self.formation.abort(vehicle, action)
+        self.vehicles.leave(vehicle, action)
+
+    def spread(self) -> None:
+        """Move the vehicles apart, into a grid, if they are too close together for landing.
+
+        Raises:
+            UserError: when the simulation fails.
+        """
+        states = self.vehicles.states()
+        members = self.formation.members & states.alive
+        if not self.formation.leaders or clear_to_land(states.position[members]):
+            return
+        side_by_side = pattern("grid", int(members.sum()), LANDING_SPACING)
+        move = self.formation.redirect("grid", lambda *_: side_by_side)
+        over = self.formation.started_at + move.over + round(1e6 * SETTLING_TIME)
+        self.vehicles.fly(self.formation, lambda: over)
+
+
+def fly_formation(
+    plan: FormationPlan,
+    stacks: FlightStacks,
+    say: Callable[[str], None],
+    directory: Path,
+    orders: Orders | None = None,
+) -> FormationResult:
+    """Fly a formation with vehicles that stand at its starting places, land them, and write the result.
+
+    Args:
+        plan: of ``load_formation``.
+        stacks: of the vehicles, in the formation's order.
+        say: takes lines for the user.
+        directory: of the result; a vehicle that does not land, or a flight that has failed, is in it, too.
+        orders: live ones.
+
+    Raises:
+        UserError: if the vehicles cannot fly it, with the vehicle and the reason, or have not flown it well.
+    """
+    vehicles = SwarmVehicles(stacks, say, INTERVAL)
+    flight = FormationFlight(plan, vehicles, orders)
+    with vehicles.holding_on_failure():
+        vehicles.take_off(plan.places, float(plan.path.yaw[0]))
+        result = flight.fly()
+        say(verdict(result))
+        flight.spread()
+    vehicles.finish(lambda: write_result(result, directory), "" if result.succeeded else verdict(result))
+    return result
+
+
+def verdict(result: FormationResult) -> str:
+    """Result of a flight in one line."""
+    return (
+        f"worst slot error {result.worst_steady_error:.2f} m while the centre moved steadily, "
+        f"{result.worst_settled_error:.2f} m between moves; least separation {result.least_separation:.2f} m"
+    )

@@ -1,0 +1,69 @@
+"""Live orders of page and bus on their way to a formation in flight.
+
+swarm/formation/live_orders.py checks them.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeAlias
+
+from sitl_bridge.base.errors import UserError
+
+Execute: TypeAlias = Callable[[str, Mapping[str, Any], int | None], None]
+"""Executes an order, kind and data, for one vehicle or for all; raises UserError to refuse it."""
+
+
+class Orders:
+    """Live orders of page and bus to a formation; each is answered once it has been executed."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[tuple[Callable[[], None], Future[None]]] = queue.SimpleQueue()
+        self._execute: Execute | None = None
+        self._refusal = "the formation has not started yet"
+
+    def open(self, execute: Execute) -> None:
+        """Take orders from now on, which ``execute`` carries out."""
+        self._execute, self._refusal = execute, ""
+
+    def close(self, refusal: str) -> None:
+        """Refuse all orders from now on, and those that wait."""
+        self._refusal = refusal
+        self.serve()
+
+    def ask(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+        """Send an order; from any thread.
+
+        Args:
+            kind: of order, as in the topic of a command.
+            data: of the order, as in JSON.
+            vehicle: number of its vehicle; None for all.
+
+        Returns:
+            completed when the order has been executed, with a UserError if it is refused.
+
+        Raises:
+            UserError: while no formation takes orders.
+        """
+        if self._refusal or self._execute is None:
+            raise UserError(self._refusal)
+        answer: Future[None] = Future()
+        self._waiting.put((partial(self._execute, kind, data, vehicle), answer))
+        return answer
+
+    def serve(self) -> None:
+        """Execute the orders that wait."""
+        while not self._waiting.empty():
+            execute, answer = self._waiting.get()
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                if self._refusal:
+                    raise UserError(self._refusal)
+                execute()
+                answer.set_result(None)
+            except UserError as error:
+                answer.set_exception(error)

@@ -1,0 +1,226 @@
+"""Vehicles that a formation steers, on made-up flight stacks: take-off, set-points, who is lost, landing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.session.stacks import FlightStacks, Message, MissionProgress
+from sitl_bridge.session.swarm_vehicles import SwarmVehicles
+from sitl_bridge.swarm.interface import Setpoints, States
+
+INTERVAL = 40_000
+GROUND = [[0.0, 0.0, 0.0], [5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
+PLACES = np.array(GROUND) - (0.0, 0.0, 4.0)
+MODES = {(6.0, 0.0): "Offboard", (4.0, 3.0): "Hold"}
+
+
+class MadeUp(FlightStacks):
+    """Three vehicles that are where their targets are at once, and come down when they are told to land."""
+
+    def __init__(self) -> None:
+        super().__init__(["0", "1", "2"], ["iris"] * 3, GROUND)
+        self.time = 0
+        self.position = np.array(GROUND)
+        self.modes = ["Hold"] * 3
+        self.armed = [False] * 3
+        self.silent: set[int] = set()
+        self.refuses: set[tuple[int, str]] = set()
+        self.texts: list[Message] = []
+        self.sent: list[tuple[int, list[object]]] = []
+
+    place = (0.0, 0.0)
+
+    @property
+    def now(self) -> int:
+        return self.time
+
+    def advance(self, steps: int) -> None:
+        while steps > 0:
+            if self.steering is not None:
+                self.steering()
+            self.sent.append((self.time, list(self.targets)))
+            for i, target in enumerate(self.targets):
+                if target is not None and target.position is not None and self.armed[i]:
+                    self.position[i] = target.position
+                if self.modes[i] == "Land":
+                    self.position[i, 2] = 0.0
+                    self.armed[i] = False
+            count = min(steps, self.chunk)
+            self.time += 4000 * count
+            steps -= count
+
+    @property
+    def messages(self) -> list[Message]:
+        return self.texts
+
+    def is_armed(self, vehicle: int) -> bool:
+        return self.armed[vehicle]
+
+    def on_ground(self, vehicle: int) -> bool:
+        return bool(self.position[vehicle, 2] > -0.1)
+
+    def mode(self, vehicle: int) -> str:
+        return self.modes[vehicle]
+
+    def reports(self, vehicle: int) -> bool:
+        return vehicle not in self.silent
+
+    @property
+    def estimates(self) -> NDArray[np.float64]:
+        return self.position.copy()
+
+    @property
+    def velocities(self) -> NDArray[np.float64]:
+        return np.zeros((3, 3))
+
+    @property
+    def attitudes(self) -> NDArray[np.float64]:
+        return np.zeros((3, 3))
+
+    def problems(self, vehicle: int) -> Sequence[str]:
+        del vehicle
+        return ()
+
+    def mission(self, vehicle: int) -> MissionProgress:
+        del vehicle
+        return MissionProgress()
+
+    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
+        if (vehicle, what) in self.refuses:
+            raise UserError(f"{self.title(vehicle)} refuses to {what}: denied")
+        self.advance(self.chunk)
+        if number == mavlink.MAV_CMD_COMPONENT_ARM_DISARM:
+            self.armed[vehicle] = params[0] > 0.0
+        elif number == mavlink.MAV_CMD_NAV_LAND:
+            self.modes[vehicle] = "Land"
+        else:
+            self.modes[vehicle] = MODES[params[1], params[2]]
+
+    def parameter(self, vehicle: int, name: str) -> float:
+        raise NotImplementedError
+
+    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
+        raise NotImplementedError
+
+    def upload(self, vehicle: int, plan: Plan) -> None:
+        raise NotImplementedError
+
+
+class Eastward:
+    """Set-points that move east at 2 m/s from PLACES, but not of vehicles that are gone."""
+
+    def __init__(self, begun: int) -> None:
+        self.begun = begun
+
+    def tick(self, states: States) -> Setpoints:
+        told = Setpoints.none(3)
+        seconds = (states.time - self.begun) * 1e-6
+        for i in np.flatnonzero(states.alive).tolist():
+            told.position[i] = PLACES[i] + (0.0, 2.0 * seconds, 0.0)
+            told.velocity[i] = (0.0, 2.0, 0.0)
+        return told
+
+
+def fleet_in_the_air() -> tuple[SwarmVehicles, MadeUp, list[str]]:
+    stacks, said = MadeUp(), list[str]()
+    fleet = SwarmVehicles(stacks, said.append, INTERVAL)
+    fleet.take_off(PLACES, 0.0)
+    said.clear()
+    return fleet, stacks, said
+
+
+def fly(fleet: SwarmVehicles, seconds: float) -> None:
+    end = fleet.stacks.now + round(1e6 * seconds)
+    fleet.fly(Eastward(fleet.stacks.now), lambda: end)
+
+
+def test_vehicles_climb_to_their_places_and_fly_by_setpoints_at_equal_times() -> None:
+    fleet, stacks, said = fleet_in_the_air()
+    assert stacks.position == pytest.approx(PLACES, abs=0.01)
+    assert stacks.modes == ["Offboard"] * 3
+    stacks.sent.clear()
+    fly(fleet, 1.0)
+    assert np.diff([time for time, _ in stacks.sent]).tolist() == [INTERVAL] * (len(stacks.sent) - 1)
+    # A set-point holds for 40 ms, and is of their middle.
+    assert stacks.position[:, 1] - PLACES[:, 1] == pytest.approx(2.0 * (0.96 + 0.02))
+    assert not said
+
+
+def test_setpoints_go_on_while_a_vehicle_is_given_a_command() -> None:
+    fleet, stacks, said = fleet_in_the_air()
+    fly(fleet, 0.2)
+    stacks.sent.clear()
+    fleet.leave(1, "hold")
+    assert stacks.modes[1] == "Hold"
+    assert all(targets[0] is not None and targets[1] is None for _, targets in stacks.sent)
+    assert stacks.sent
+    assert said == ["vehicle 1 leaves the fleet: hold"]
+
+
+def test_a_vehicle_that_falls_silent_or_is_taken_over_is_lost_and_named_once() -> None:
+    fleet, stacks, said = fleet_in_the_air()
+    stacks.silent.add(1)
+    stacks.modes[2] = "Return"
+    fly(fleet, 0.5)
+    assert said == ["vehicle 1 sends no telemetry any more", "vehicle 2 changed to Return by itself"]
+    assert fleet.states().alive.tolist() == [True, False, False]
+    fleet.leave(1, "land")
+    assert said[-1] == "vehicle 1 cannot be commanded to land: it sends no telemetry"
+    stacks.silent.clear()
+    assert fleet.states().alive.tolist() == [True, True, False]
+
+
+def test_a_muted_vehicle_comes_back_to_its_setpoints() -> None:
+    fleet, stacks, said = fleet_in_the_air()
+    fleet.mute(2, stacks.now + 200_000)
+    stacks.modes[2] = "Hold"
+    fly(fleet, 0.1)
+    fleet.unmute()
+    assert not fleet.states().alive[2]
+    fly(fleet, 0.2)
+    fleet.unmute()
+    assert fleet.states().alive.all()
+    assert stacks.modes[2] == "Offboard"
+    assert not said
+
+
+def test_a_vehicle_that_leaves_offboard_mode_in_the_climb_ends_it() -> None:
+    stacks = MadeUp()
+
+    def fail(line: str) -> None:
+        if "climbing" in line:
+            stacks.modes[1] = "Land"
+
+    fleet = SwarmVehicles(stacks, fail, INTERVAL)
+    with pytest.raises(
+        UserError, match=r"vehicle 1 \(iris\) left offboard mode or disarmed during the climb"
+    ):
+        fleet.take_off(PLACES, 0.0)
+
+
+def test_vehicles_that_refuse_do_not_keep_the_others_from_landing_and_the_result_is_written() -> None:
+    fleet, stacks, said = fleet_in_the_air()
+    stacks.refuses.add((0, "land"))
+    written: list[str] = []
+    with pytest.raises(UserError, match=r"^0\.4 m apart; vehicle 0 \(iris\) refuses to land: denied$"):
+        fleet.finish(lambda: written.append("result"), "0.4 m apart")
+    assert written == ["result"]
+    assert said == ["landing", "vehicle 1: landed and disarmed", "vehicle 2: landed and disarmed"]
+    assert stacks.armed == [True, False, False]
+
+
+def test_vehicles_in_the_air_hold_when_the_flight_fails() -> None:
+    fleet, stacks, said = fleet_in_the_air()
+    stacks.refuses.add((0, "switch to Hold"))
+    with pytest.raises(UserError, match="lost"), fleet.holding_on_failure():
+        raise UserError("lost")
+    assert said == ["vehicles in the air hold their position"]
+    assert stacks.modes == ["Offboard", "Hold", "Hold"]
+    assert stacks.targets == [None] * 3
