@@ -87,10 +87,6 @@ def fly_references(
 ) -> Flight:
     """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived.
 
-    Args:
-        vehicles: in the air.
-        scenario, deviation, seed: as of ``fly_avoidance``.
-
     Raises:
         UserError: when the simulation fails.
     """

@@ -102,14 +102,14 @@ class FleetMissions:
         """Start the missions of all vehicles whose flight stack is running."""
         shown = self._settings.outlets != OutletSettings()
         if self._settings.swarm is not None:
-            present = [vehicle for vehicle in self._vehicles if not vehicle.lost]
-            self.common = FlownMission(present, self._server, self._fly_swarm, self._report, shown=shown)
-            return
+            fly = self._fly_swarm
+            self.common = FlownMission(self._vehicles, self._server, fly, self._report, shown=shown)
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
             if not vehicle.lost and plan is not None and plan.suffix == ".plan":
-                fly = partial(fly_plan, load_plan(plan))
-                vehicle.mission = FlownMission([vehicle], self._server, fly, vehicle.say, shown=shown)
+                vehicle.mission = FlownMission(
+                    [vehicle], self._server, partial(fly_plan, load_plan(plan)), vehicle.say, shown=shown
+                )
             elif not vehicle.lost:
                 vehicle.start_mission({PAUSE_VARIABLE: str(self._pause_flag)}, self._server, self.turn)
         if self._settings.mission is not None:

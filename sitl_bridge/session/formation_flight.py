@@ -16,13 +16,13 @@ from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort,
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.stacks import FlightStacks
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
-from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
+from sitl_bridge.swarm.formation.events import EventQueue
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States
-from sitl_bridge.swarm.quick_simulation import SETTLING_TIME, FormationRecording, FormationResult
+from sitl_bridge.swarm.quick_simulation import SETTLING_TIME, FormationRecording, FormationResult, play_due
 
 LANDING_SPACING = 3.0
 """m between vehicles that land side by side."""
@@ -38,14 +38,7 @@ flies matters."""
 class FormationFlight:
     """A formation flight, from the starting places to landing places side by side.
 
-    Args:
-        plan: of ``load_formation``; orders change a copy.
-        vehicles: stand below its starting places.
-        orders: live ones.
-
-    Attributes:
-        plan: the copy.
-        formation: in flight.
+    Live orders change a copy of the plan.
     """
 
     def __init__(self, plan: FormationPlan, vehicles: SwarmVehicles, orders: Orders | None = None) -> None:
@@ -99,14 +92,8 @@ class FormationFlight:
 
     def _between(self) -> None:
         """Carry out events and orders that are due."""
-        vehicles, formation = self.vehicles, self.formation
-        now = vehicles.stacks.now
-        for vehicle, event in self._events.take_due((now - formation.started_at) / 1e6):
-            if not isinstance(event, LeaveEvent):
-                lasts = round(1e6 * event.lasts) if isinstance(event, StallEvent) else None
-                vehicles.mute(vehicle, None if lasts is None else now + lasts)
-            elif formation.present[vehicle]:
-                self._abort(vehicle, event.action)
+        vehicles = self.vehicles
+        play_due(self._events, self.formation, vehicles.stacks.now, vehicles.mute, self._abort)
         vehicles.unmute()
         self._orders.serve()
 

@@ -21,7 +21,7 @@ class Orders:
     """Live orders of page and bus to a formation; each is answered once it has been executed."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[Callable[[], None], Future[None]]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[partial[None], Future[None]]] = queue.SimpleQueue()
         self._execute: Execute | None = None
         self._refusal = "the formation has not started yet"
 
@@ -35,15 +35,7 @@ class Orders:
         self.serve()
 
     def ask(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
-        """Send an order; from any thread.
-
-        Args:
-            kind: of order, as in the topic of a command.
-            data: of the order, as in JSON.
-            vehicle: number of its vehicle; None for all.
-
-        Returns:
-            completed when the order has been executed, with a UserError if it is refused.
+        """Send an order to one vehicle, or to all (None), from any thread; the future completes with its end.
 
         Raises:
             UserError: while no formation takes orders.
@@ -55,11 +47,9 @@ class Orders:
         return answer
 
     def serve(self) -> None:
-        """Execute the orders that wait."""
+        """Execute the orders that wait, or refuse them with a UserError."""
         while not self._waiting.empty():
             execute, answer = self._waiting.get()
-            if not answer.set_running_or_notify_cancel():
-                continue
             try:
                 if self._refusal:
                     raise UserError(self._refusal)

@@ -115,20 +115,19 @@ class _Received:
 
 
 class Monitor:
-    """Monitors one vehicle, in a thread of its own or by calls of :meth:`poll`.
+    """Monitors one vehicle, by calls of :meth:`poll`.
 
     Args:
         instance: of PX4; sets the port.
         catalogue: of the build's events; without it events are skipped and only status texts are reported.
         battery: returns the latest battery sample, or None before the first; without it none is sent.
-        on_message: called in the monitor's thread with each message, e.g. to log it.
+        on_message: called by :meth:`poll` with each message, e.g. to log it.
         host: address to listen on.
         prompt: whether the stack answers a PING at any time, as the built-in one does.
         port: to listen on; None for the payload link's.
 
     Attributes:
         messages: texts and events, oldest first.
-        failure: the exception that ended the thread; None if it did not fail.
         read_back: parameters to read back as soon as the vehicle is connected; set by the caller.
         acknowledged: last MAV_RESULT of each MAV_CMD that was delivered.
         prompt: whether the stack answers at any time.
@@ -184,26 +183,14 @@ class Monitor:
         self._decoder = Decoder()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self.failure: BaseException | None = None
         self.read_back: ReadBack | None = None
         self.acknowledged: dict[int, int] = {}
 
     # ---------------------------------------------------------------- for the session
 
-    def start(self) -> None:
-        """Open the port and listen in a thread of its own.
-
-        Raises:
-            UserError: when another program has the port.
-        """
-        self.open()
-        self._thread = threading.Thread(target=self._run, name=f"monitor-{self.port}", daemon=True)
-        self._thread.start()
-
     def open(self) -> None:
-        """Open the port without a thread; the caller then calls :meth:`poll` often.
+        """Open the port; the caller then calls :meth:`poll` often.
 
         Raises:
             UserError: when another program has the port.
@@ -223,10 +210,8 @@ class Monitor:
         self._socket = listener
 
     def stop(self) -> None:
-        """Stop the thread and close the port; does nothing before :meth:`open`."""
+        """Close the port; does nothing before :meth:`open`."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5.0)
         with self._lock:  # not while messages of a companion are under way
             if self._socket is not None:
                 self._socket.close()
@@ -237,15 +222,6 @@ class Monitor:
         status = self._status
         silent = status.heard and time.monotonic() - self._last_heard > SILENCE
         return replace(status, silent=silent) if silent else status
-
-    # ---------------------------------------------------------------- the thread
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.wait(POLL):
-                self.poll()
-        except Exception as error:  # noqa: BLE001 (kept for the session, which reports it)
-            self.failure = error
 
     def poll(self) -> None:
         """Read what has arrived, answer it, and send the battery if it is due; from any thread."""
@@ -377,7 +353,9 @@ class Monitor:
                 continue
             if number in self._kept:
                 self._last[number] = frame
-            if number in READERS:
+            if number in self._unwanted:
+                received.unwanted = True
+            elif number in READERS:
                 received.latest[number] = frame
             elif number in TEXTS:
                 received.texts.append(frame)
@@ -387,8 +365,6 @@ class Monitor:
                 self._take_pong(frame)
             elif number == COMMAND_ACK:
                 self._take_ack(frame)
-            elif number in self._unwanted:
-                received.unwanted = True
 
     def _take_companion(self, frame: bytes, component: int) -> None:
         """Note the heartbeat of a user's companion computer, which PX4 forwards from another link."""

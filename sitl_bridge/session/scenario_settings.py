@@ -45,8 +45,9 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
     specification = scenario.specification
     vehicles = _vehicles(scenario, file, options)
     swarm = scenario.formation is not None or scenario.avoidance is not None
-    if swarm:
-        _refuse_python(file, options)
+    if swarm and options.python is not None:
+        fault = "sitl-bridge itself flies formations and avoidance; leave out --python"
+        raise ConfigurationError(str(file), [fault])
     if swarm and options.arguments:
         raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(options.arguments)}"])
     apart: dict[str, float | None] = {}
@@ -144,14 +145,6 @@ def _law(vehicle: ScenarioVehicle, file: Path) -> str | None:
     """The controller of a vehicle; a file of the user's own is relative to the scenario."""
     law = vehicle.specification.controller
     return None if law is None else beside(law, file.parent.resolve())
-
-
-def _refuse_python(file: Path, options: FlightOptions) -> None:
-    """Refuse --python for a formation or avoidance, which this program's own interpreter flies."""
-    if options.python is not None:
-        raise ConfigurationError(
-            str(file), ["sitl-bridge itself flies formations and avoidance; leave out --python"]
-        )
 
 
 def _python_of(group: VehicleSpecification, file: Path, options: FlightOptions) -> Path | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.session.stacks import ARMING, READY_LIMIT, STEP, FlightStacks, Target
-from sitl_bridge.swarm.formation.leave_and_rejoin import Action
-from sitl_bridge.swarm.formation.trajectory import minimum_jerk, move_time
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs
 from sitl_bridge.swarm.interface import LANDING_SEPARATION, Setpoints, States, Steered, Watch
 
 ARRIVED, AT_REST = 0.5, 0.3
@@ -27,6 +25,8 @@ TAKE_OFF_LIMIT = 90.0
 """s of simulated time for the climb."""
 CLIMB_SPEED, CLIMB_ACCELERATION = 1.5, 0.5
 """m/s and m/s^2 of the climb to the starting places; the first is PX4's MPC_TKO_SPEED."""
+CLIMB_DELAY = 500_000
+"""us from arming to it, in which the motors start."""
 LANDING_TIME, SLOWEST_DESCENT = 60.0, 0.4
 """s of simulated time for a landing, beyond the present height at this speed in m/s, which is below PX4's
 slowest default (MPC_LAND_SPEED 0.7 m/s)."""
@@ -46,8 +46,6 @@ class SwarmVehicles:
         interval: us between set-points.
 
     Attributes:
-        stacks: as given.
-        say: as given.
         left: the action with which each vehicle has left, by its number.
     """
 
@@ -121,16 +119,10 @@ class SwarmVehicles:
         Each holds for an interval, and is extrapolated to its middle, so that on average it is not late.
         """
         setpoints = extrapolated(setpoints, 0.5e-6 * self._interval)
-        rows = zip(
-            setpoints.position.tolist(),
-            setpoints.velocity.tolist(),
-            setpoints.acceleration.tolist(),
-            setpoints.yaw.tolist(),
-            strict=True,
-        )
-        for i, (position, velocity, acceleration, yaw) in enumerate(rows):
+        columns = (setpoints.position, setpoints.velocity, setpoints.acceleration)
+        for i, row in enumerate(np.stack(columns, axis=1).tolist()):
             if i not in self._muted and i not in self.left:
-                self.stacks.targets[i] = target(position, velocity, acceleration, yaw)
+                self.stacks.targets[i] = target(*row, yaw=float(setpoints.yaw[i]))
 
     def _steer(self, steered: Steered, watch: Watch | None = None) -> None:
         """Send the set-points of ``steered`` from now on."""
@@ -157,13 +149,9 @@ class SwarmVehicles:
         watch: Watch | None = None,
         between: Callable[[], None] = lambda: None,
     ) -> None:
-        """Fly by the set-points of ``steered`` until us of simulated time.
+        """Fly by the set-points of ``steered`` until us of simulated time, read after each tick.
 
-        Args:
-            steered: the formation, or what else computes set-points.
-            until: is read after each tick.
-            watch: is called with the states and set-points of each tick.
-            between: is called after each tick; it may give commands.
+        ``watch`` is called in each tick; ``between`` after it, and may give commands.
 
         Raises:
             UserError: when the simulation fails, and that ``between`` raises.
@@ -178,11 +166,9 @@ class SwarmVehicles:
     # ------------------------------------------------------------------ take-off
 
     def take_off(self, places: Floats, yaw: float | Floats) -> None:
-        """Arm all vehicles, climb together in offboard mode to ``places``, and hold there.
+        """Arm all vehicles, climb in offboard mode to ``places`` (n, 3) m NED, and hold there.
 
-        Args:
-            places: (n, 3) m NED from the common origin.
-            yaw: rad, to which they turn during the climb; one for all or (n,).
+        They turn to ``yaw`` in rad on the way, one for all or (n,).
 
         Raises:
             UserError: if a vehicle cannot arm, leaves offboard mode or does not arrive, with the reason.
@@ -202,21 +188,22 @@ class SwarmVehicles:
         stacks.arm(everybody)
         self.say("all vehicles are armed; climbing")
         said = len(stacks.messages)
-        climb.start = stacks.now + 500_000
+        climb.start = stacks.now + CLIMB_DELAY
+
+        def away(i: int) -> float:
+            return float(np.linalg.norm(stacks.estimates[i] - places[i]))
 
         def arrived(i: int) -> bool:
             if not self._follows(i):
                 what = f"{stacks.title(i)} left offboard mode or disarmed during the climb"
                 raise self._failure(what, i, said)
-            away = float(np.linalg.norm(stacks.estimates[i] - places[i]))
             at_rest = float(np.linalg.norm(stacks.velocities[i])) < AT_REST
-            return stacks.now > climb.over and away < ARRIVED and at_rest
+            return stacks.now > climb.over and away(i) < ARRIVED and at_rest
 
         waiting = stacks.wait(everybody, arrived, TAKE_OFF_LIMIT)
         if waiting:
             i = waiting[0]
-            away = float(np.linalg.norm(stacks.estimates[i] - places[i]))
-            late = f"{away:.2f} m from its starting place after {TAKE_OFF_LIMIT:.0f} s"
+            late = f"{away(i):.2f} m from its starting place after {TAKE_OFF_LIMIT:.0f} s"
             raise self._failure(f"{stacks.title(i)} is {late}", i, said)
         self.say("all vehicles are at their starting positions")
         self._monitoring = True
@@ -305,12 +292,8 @@ class SwarmVehicles:
     def finish(self, write: Callable[[], None], failure: str) -> None:
         """Land all vehicles, and write the result of the flight also when some do not land.
 
-        Args:
-            write: writes the result.
-            failure: why the flight has failed; empty if it has not.
-
         Raises:
-            UserError: with ``failure``, and the vehicles that do not land.
+            UserError: with ``failure``, unless it is empty, and the vehicles that do not land.
         """
         failures = [failure] if failure else []
         try:
@@ -339,19 +322,14 @@ class SwarmVehicles:
             raise
 
 
-def target(
-    position: list[float], velocity: list[float], acceleration: list[float], yaw: float
-) -> Target | None:
-    """A vehicle's row of set-points as its target; None where nothing is controlled."""
-
-    def known(row: list[float]) -> tuple[float, float, float] | None:
-        north, east, down = row
-        return None if math.isnan(north) else (north, east, down)
-
-    place, speed = known(position), known(velocity)
+def target(position: Sequence[float], *derivatives: Sequence[float], yaw: float) -> Target | None:
+    """Position, velocity and acceleration, m NED, and yaw, rad, as a target; nan, or None, for no control."""
+    place, speed, acceleration = (
+        None if math.isnan(row[0]) else (row[0], row[1], row[2]) for row in (position, *derivatives)
+    )
     if place is None and speed is None:
         return None
-    return Target(place, speed or (0.0, 0.0, 0.0), known(acceleration), yaw)
+    return Target(place, speed or (0.0, 0.0, 0.0), acceleration, yaw)
 
 
 def extrapolated(setpoints: Setpoints, seconds: float) -> Setpoints:
@@ -372,42 +350,28 @@ def clear_to_land(position: Floats) -> bool:
     return bool(distance.min(initial=np.inf) >= LANDING_SEPARATION)
 
 
-@dataclass
 class Climb:
-    """Simultaneous climb from the ground to places in the air.
+    """Climbs from states on the ground to places (n, 3) m NED, with turns to yaw (n,) rad."""
 
-    Attributes:
-        begin: states on the ground.
-        places: (n, 3) m NED.
-        yaw: (n,) rad at the end.
-        start: us of simulated time at which it begins; inf holds the vehicles on the ground.
-    """
+    start = 1 << 62
+    """us of simulated time; before it the vehicles stay on the ground."""
 
-    begin: States
-    places: Floats
-    yaw: Floats
-    start: float = math.inf
+    def __init__(self, begin: States, places: Floats, yaw: Floats) -> None:
+        ways = np.stack([begin.position, places], axis=1)
+        self._legs = [Legs.within(0, way, (CLIMB_SPEED,), CLIMB_ACCELERATION) for way in ways]
+        self._yaw = begin.yaw
+        self._turn = np.remainder(yaw - begin.yaw + math.pi, 2.0 * math.pi) - math.pi
+        self._duration = max(legs.over for legs in self._legs)
 
     @property
-    def duration(self) -> float:
-        """s from start to end."""
-        longest = float(np.linalg.norm(self.places - self.begin.position, axis=1).max())
-        return move_time(longest, CLIMB_SPEED, CLIMB_ACCELERATION)
-
-    @property
-    def over(self) -> float:
+    def over(self) -> int:
         """us of simulated time at the end."""
-        return self.start + 1e6 * self.duration
+        return self.start + self._duration
 
     def tick(self, states: States) -> Setpoints:
         """Return the set-points at the time of ``states``."""
-        part = min(max((states.time - self.start) * 1e-6 / self.duration, 0.0), 1.0)
-        way, rate, change_of_rate = (float(x) for x in minimum_jerk(part))
-        change = self.places - self.begin.position
-        turn = np.remainder(self.yaw - self.begin.yaw + math.pi, 2.0 * math.pi) - math.pi
-        return Setpoints(
-            self.begin.position + way * change,
-            rate / self.duration * change,
-            change_of_rate / self.duration**2 * change,
-            self.begin.yaw + way * turn,
-        )
+        since = min(max(states.time - self.start, 0), self._duration)
+        ways = [legs.at(min(since, legs.over)) for legs in self._legs]
+        position, velocity, acceleration = (np.stack(parts) for parts in zip(*ways, strict=True))
+        yaw = self._yaw + since / self._duration * self._turn
+        return Setpoints(position, velocity, acceleration, yaw)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
 from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
+from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States, fly
@@ -193,20 +194,25 @@ def _who(event: FormationLogEntry) -> str:
 
 
 def play_due(
-    events: EventQueue, formation: Formation, now: int, stop: Callable[[int, int | None], None]
+    events: EventQueue,
+    formation: Formation,
+    now: int,
+    stop: Callable[[int, int | None], None],
+    abort: Callable[[int, Action], None],
 ) -> None:
-    """Execute the events that are due at ``now`` (us) in a simulation.
+    """Execute the events that are due at ``now`` (us).
 
     Args:
         events: future events.
         formation: the formation.
         now: us of the fleet's clock.
         stop: makes a vehicle silent and without setpoints until a time in us, None for ever.
+        abort: makes a vehicle leave.
     """
     for vehicle, event in events.take_due((now - formation.started_at) / 1e6):
         if isinstance(event, LeaveEvent):
             if formation.present[vehicle]:
-                formation.abort(vehicle, event.action)
+                abort(vehicle, event.action)
         else:
             stop(vehicle, now + round(1e6 * event.lasts) if isinstance(event, StallEvent) else None)
 
@@ -228,7 +234,7 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
     def watch(states: States, setpoints: Setpoints) -> None:
         if not formation.started_at:
             formation.start()
-        play_due(events, formation, states.time, fleet.stop)
+        play_due(events, formation, states.time, fleet.stop, formation.abort)
         recording(states, setpoints)
         if progress is not None and states.time % ROW_INTERVAL == 0:
             progress((states.time - formation.started_at) * 1e-6)

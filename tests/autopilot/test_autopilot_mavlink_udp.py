@@ -183,7 +183,7 @@ def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint)
     monitor = Monitor(INSTANCE, battery=lambda: BatterySample(5, 11.1, 12.0, 0.45, 100.0, 3))
     commander.arming_problems = ("Low battery",)
     commander.health_bits.enabled |= mavlink.MAV_SYS_STATUS_SENSOR_BATTERY
-    monitor.start()
+    monitor.open()
     try:
         for k in range(200):
             endpoint.poll(k * 50_000, k * 50_000)

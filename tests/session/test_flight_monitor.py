@@ -16,10 +16,11 @@ import pytest
 from pymavlink.dialects.v20 import common as mavlink
 from pymavlink.mavutil import x25crc
 
+from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.vehicle_status import BatterySample, battery_message, mode_name
-from sitl_bridge.session.monitor import CONFIRMATION, Monitor
+from sitl_bridge.session.monitor import CONFIRMATION, Monitor, MonitorThread
 
 INSTANCE = 97
 HOLD_MODE = 4 << 16 | 3 << 24
@@ -140,10 +141,14 @@ def catalogue(tmp_path: Path) -> EventCatalogue:
 def monitor(catalogue: EventCatalogue) -> Iterator[Monitor]:
     sample = BatterySample(5_000_000, 15.2, 12.34, 0.87, 360.0, 4)
     watching = Monitor(INSTANCE, catalogue=catalogue, battery=lambda: sample)
-    watching.start()
+    watching.open()
+    errors = ErrorLog(print)
+    thread = MonitorThread([watching], errors)
+    thread.start()
     yield watching
+    thread.stop()
     watching.stop()
-    assert watching.failure is None
+    assert not errors.lines
 
 
 @pytest.fixture
@@ -281,7 +286,7 @@ def test_streams_that_only_cost_time_are_switched_off(px4: FakePx4) -> None:
 
 def test_a_taken_port_is_named(monitor: Monitor) -> None:
     with pytest.raises(UserError, match=f"UDP port {monitor.port}.*--instance"):
-        Monitor(INSTANCE).start()
+        Monitor(INSTANCE).open()
 
 
 def test_modes_have_px4s_names() -> None:

@@ -93,8 +93,17 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
                 f"found no {which} on {url} within {limit:.0f} s: is it running, "
                 "and does its offboard link send there (14540 + instance in simulation)?"
             )
-        async with updated(Vehicle(mavsdk, system, await system.get_system_id(), url)) as vehicle:
+        vehicle = Vehicle(mavsdk, system, await system.get_system_id(), url)
+        watcher = asyncio.create_task(vehicle.watch())
+        try:
+            await _set_rates(vehicle)
             yield vehicle
+            if watcher.done():
+                watcher.result()
+        finally:
+            watcher.cancel()
+            await asyncio.wait([watcher])
+            vehicle.gate.allow(vehicle, None)
     finally:
         mavsdk_log.end()
         mavsdk.destroy()
@@ -111,23 +120,12 @@ async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:
     return None
 
 
-@asynccontextmanager
-async def updated(vehicle: Vehicle) -> AsyncIterator[Vehicle]:
-    """Keep a vehicle's attributes at their latest values within a ``with`` block."""
-    watcher = asyncio.create_task(vehicle.watch())
-    try:
-        # Sufficient for setpoints and checks; PX4's defaults of up to 100 Hz would take most of the time.
-        rates = in_real_time(vehicle.telemetry, vehicle.gate)
-        async with vehicle.gate.request():
-            # With turns, one message in each.
-            least = 2e6 / vehicle.gate.turn if vehicle.gate.turn else 0.0
-            await rates.set_rate_attitude_euler(max(vehicle.attitude_rate, least))
-            await rates.set_rate_position_velocity_ned(SETPOINT_RATE)
-            await rates.set_rate_position(5.0)
-        yield vehicle
-        if watcher.done():
-            watcher.result()
-    finally:
-        watcher.cancel()
-        await asyncio.wait([watcher])
-        vehicle.gate.allow(vehicle, None)
+async def _set_rates(vehicle: Vehicle) -> None:
+    """Request what setpoints and checks need; PX4's defaults of up to 100 Hz would take most of the time."""
+    rates = in_real_time(vehicle.telemetry, vehicle.gate)
+    async with vehicle.gate.request():
+        # With turns, one message in each.
+        least = 2e6 / vehicle.gate.turn if vehicle.gate.turn else 0.0
+        await rates.set_rate_attitude_euler(max(SETPOINT_RATE, least))
+        await rates.set_rate_position_velocity_ned(SETPOINT_RATE)
+        await rates.set_rate_position(5.0)

@@ -102,11 +102,8 @@ class Vehicle:
         failed_checks: texts of the checks that prevent arming: of PX4's report, else of the last refusal.
         messages: the last status texts, newest last.
         offboard_active: whether this program streams setpoints to it.
-        attitude_rate: Hz of its clock at which its attitude is requested.
         gate: limits simulated time, if there is a simulation.
     """
-
-    attitude_rate = SETPOINT_RATE
 
     def __init__(self, mavsdk: Mavsdk, system: Any, system_id: int, url: str) -> None:
         self.url = url
@@ -192,13 +189,9 @@ class Vehicle:
                 (telemetry.subscribe_status_text(), self._on_status_text),
                 (self.events.subscribe_health_and_arming_checks(), self._on_arming_report),
                 (telemetry.subscribe_position(), self._on_global_position),
-                *self._local_positions(),
+                (telemetry.subscribe_position_velocity_ned(), self._on_position),
             ):
                 group.create_task(self._each(stream, handle))
-
-    def _local_positions(self) -> list[tuple[AsyncGenerator[Any, None], Callable[[Any], None]]]:
-        """Source of local positions, with its handler."""
-        return [(self.telemetry.subscribe_position_velocity_ned(), self._on_position)]
 
     def _notify(self) -> None:
         self._update.set()
@@ -330,7 +323,7 @@ class Vehicle:
             self._turn_end = (round(1e6 * self.time) // length + 1) * length
             self.gate.allow(self, self._turn_end)
             return
-        until = self.time + max(MOST_LEAD, 2.0 / self.attitude_rate)
+        until = self.time + max(MOST_LEAD, 2.0 / SETPOINT_RATE)
         if not abs(until - self._allowed) < LEAD_STEP:
             self._allowed = until
             self.gate.allow(self, round(1e6 * until))

@@ -106,7 +106,7 @@ class TimeGate:
         With turns, it takes effect once the mission has nothing left to do, and the last one stays.
 
         Args:
-            user: a vehicle, or a controller of several; its limit expires after STALE.
+            user: a vehicle; its limit expires after STALE.
             until: us on the vehicles' clock; None removes the limit.
         """
         if self._socket is None:
