@@ -301,6 +301,8 @@ class Monitor:
             self._unwanted = self._unwanted - rates.keys()
             self._asked = -math.inf
             self._set_rates(unwanted=True)
+        if self.prompt:
+            deliver_all([(self, ())])
 
     def take(self, number: int, *, forget: bool = True) -> Any:
         """The last message of an id that :meth:`keep` names; None if there is none since it was forgotten."""

@@ -102,7 +102,7 @@ class SessionVehicles(LinkedVehicles):
         self._go = go
         if self._closed.is_set():
             go.set()
-        self._server.at(at * 1e-6, here)
+        self._server.at_answers(at * 1e-6, here)
         before.set()
 
         def wait() -> None:

@@ -1,4 +1,4 @@
-"""Formations over MAVSDK: what goes wrong and that the rest keep their slots; many in one process."""
+"""Formations of flight stacks: what goes wrong and that the rest keep their slots; many in one process."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def test_with_a_third_of_the_leaders_words_lost_and_the_rest_late_slots_are_kept
 
 
 def test_one_that_is_told_to_lands_and_the_rest_keep_their_slots(tmp_path: Path) -> None:
-    run = fly(tmp_path, "events: [{at: 8, abort: 3, action: land}]")
+    leaves = "\nevents: [{at: 8, kind: leave_formation, vehicles: [3], action: land}]"
+    run = fly(tmp_path, leaves)
     assert run.outcome.succeeded, run.outcome.reason
     assert "vehicle 3: aborts: land" in run.words
     assert run.worst([0, 1, 2], 10.0) < 0.5

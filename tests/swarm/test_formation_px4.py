@@ -1,4 +1,4 @@
-"""Real PX4s in formation: nine in one world, steered by one program over MAVSDK, as fast as it goes."""
+"""Real PX4s in formation: nine in one world, steered by one program, as fast as it goes."""
 
 from __future__ import annotations
 

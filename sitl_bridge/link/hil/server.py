@@ -187,7 +187,7 @@ class LockstepServer:
         self._begun = False
         self._paused = False
         self._step_until = 0
-        self._actions = TimedActions()
+        self._actions, self._after_answers = TimedActions(), TimedActions()
         self.limits = TimeLimits(
             lambda: int(self.loop["time"]), self._set_pace, self._time_limit_changed, self._say
         )
@@ -308,7 +308,14 @@ class LockstepServer:
 
     def at(self, seconds: float, action: Callable[[], None]) -> None:
         """Run ``action`` between two steps, ``seconds`` of simulated time after the start."""
-        self._actions.add(action, self.simulation.start + round(seconds * 1e6))
+        self._add(self._actions, seconds, action)
+
+    def at_answers(self, seconds: float, action: Callable[[], None]) -> None:
+        """As ``at``, when the flight stacks have answered the step before: what it sends them is next."""
+        self._add(self._after_answers, seconds, action)
+
+    def _add(self, actions: TimedActions, seconds: float, action: Callable[[], None]) -> None:
+        actions.add(action, self.simulation.start + round(seconds * 1e6))
         self._interrupt()
 
     def status(self) -> ServerStatus:
@@ -399,8 +406,8 @@ class LockstepServer:
         with self._lock:
             paused, until = self._paused, self._step_until
         limit = until if paused else self.limits.until(now)
-        event = self._actions.next_time()
-        due = [host.due for host in self.hosts] + ([] if event is None else [event])
+        events = (self._actions.next_time(), self._after_answers.next_time())
+        due = [host.due for host in self.hosts] + [event for event in events if event is not None]
         # Actions that are due now but must wait for an answer are executed before the next step, whenever
         # that answer arrives: simulated time decides, not the wall clock.
         last = max(min(due, default=1 << 62), now)
@@ -419,11 +426,15 @@ class LockstepServer:
     def _run_due_actions(self) -> None:
         """Run the actions that are due, and the sensors that run between steps."""
         now = int(self.loop["time"])
-        for action in self._actions.take_due(now):
-            with self.errors.guard("an action between two steps"):
-                action()
+        self._run(self._actions.take_due(now))
         if not self.loop["waiting"]:
             self._run_sensors(now)
+            self._run(self._after_answers.take_due(now))
+
+    def _run(self, actions: Sequence[Callable[[], None]]) -> None:
+        for action in actions:
+            with self.errors.guard("an action between two steps"):
+                action()
 
     def _run_sensors(self, now: int) -> None:
         """Run the sensors that are due between steps, and send their messages."""
