@@ -78,6 +78,11 @@ def _based(made: dict[str, Any]) -> dict[str, Any]:
         "anyOf": [{"type": "string", "description": "kind of controller"}, controller],
         "description": "controller of the built-in flight stack",
     }
+    sensors = made["properties"]["sensors"]
+    made["properties"]["sensors"] = {
+        "anyOf": [{"type": "string", "description": "suite of sensors, in airframes/sensors"}, sensors],
+        "description": "sensors, or the name of a suite",
+    }
     made["anyOf"] = [{"required": ["base"]}, {"required": needed}]
     return made
 

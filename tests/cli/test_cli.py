@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.airframe_texts import spelled_out
 from support.paths import AIRFRAMES, ROOT
 
 from sitl_bridge.base.kernels.kernel_cache import file_of
@@ -167,7 +168,7 @@ def test_a_faulty_airframe_is_refused_with_every_fault(tmp_path: Path) -> None:
 
 def test_a_sensor_mounted_turned_is_pointed_out(tmp_path: Path) -> None:
     path = tmp_path / "turned.yaml"
-    text = (AIRFRAMES / "iris.yaml").read_text(encoding="utf-8")
+    text = spelled_out("iris")
     path.write_text(text.replace("  - kind: imu", "  - kind: imu\n    rotation: [0, 0, 90]", 1))
     result = run("check", str(path), "--json")
     assert result.returncode == 0, result.stderr

@@ -222,3 +222,29 @@ def test_a_size_that_is_not_measured_is_refused_with_the_nearest(
 ) -> None:
     (fault,) = faults_of(based(tmp_path, f"rotor_model: {{propeller: '{size}'}}\n"))
     assert fault.startswith(f"line 4: rotor_model.propeller: {said}")
+
+
+def test_a_suite_gives_all_sensors_and_their_sources_and_replaces_those_of_the_base(tmp_path: Path) -> None:
+    suite = load_airframe(based(tmp_path, "sensors: pixhawk_6x"))
+    iris = load_airframe("iris")
+    assert [sensor.kind for sensor in suite.sensors] == [sensor.kind for sensor in iris.sensors]
+    assert "ICM-42688-P" in suite.source("sensors.imu.accelerometer.noise_density")
+    assert "Gazebo" not in suite.source("sensors.gps.velocity")
+    clean = load_airframe(based(tmp_path, "sensors: ideal", base="x500"))
+    assert clean.sensors == iris.sensors
+    taken = inheritance(based(tmp_path, "sensors: pixhawk_6x"))
+    assert taken is not None
+    assert not [path for path in taken.kept if path.startswith("sensors")]
+
+
+def test_a_suite_of_ones_own_stands_beside_the_file_and_its_faults_are_told(tmp_path: Path) -> None:
+    (tmp_path / "sensors").mkdir()
+    own = tmp_path / "sensors" / "mine.yaml"
+    text = (AIRFRAMES / "sensors" / "ideal.yaml").read_text(encoding="utf-8")
+    own.write_text(text.replace("satellites: 10", "satellites: 20"), encoding="utf-8")
+    assert load_airframe(based(tmp_path, "sensors: mine")).sensors[3].model_dump()["satellites"] == 20
+    own.write_text(text.replace("sensors:\n", "sensor:\n"), encoding="utf-8")
+    assert faults_of(based(tmp_path, "sensors: mine")) == ("a suite has description, sources and sensors",)
+    (fault,) = faults_of(based(tmp_path, "sensors: pixhawk"))
+    assert "no sensor suite is called 'pixhawk'" in fault
+    assert "pixhawk_6x" in fault

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.airframe_texts import spelled_out
 from support.paths import AIRFRAMES
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -29,7 +30,7 @@ def faults_of(path: Path) -> tuple[str, ...]:
 @pytest.fixture
 def altered(tmp_path: Path) -> Path:
     path = tmp_path / "altered.yaml"
-    path.write_text(IRIS.read_text(encoding="utf-8"), encoding="utf-8")
+    path.write_text(spelled_out("iris"), encoding="utf-8")
     return path
 
 

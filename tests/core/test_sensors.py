@@ -241,6 +241,18 @@ def test_a_perfect_receiver_tells_the_truth() -> None:
     assert tuple(fix[8:10]) == (3.0, 10.0)
 
 
+def test_what_a_receiver_reports_of_itself_moves_about_its_figures() -> None:
+    accuracy = {"bias_deviation": 0.03, "bias_correlation_time": 3.0}
+    visibility = {"bias_deviation": 0.6, "bias_correlation_time": 5.0}
+    fixes = Bench(gps(accuracy=accuracy, visibility=visibility, satellites=15)).run(250 * 2000)
+    np.testing.assert_allclose(fixes[:, 7] / fixes[:, 6], 2.0)
+    pieces = 2000.0 / (2.0 * np.array([3.0, 5.0]))
+    assert np.std(fixes[:, 6] / 0.9) == pytest.approx(0.03, rel=4.0 / math.sqrt(pieces[0]))
+    assert np.mean(fixes[:, 9]) == pytest.approx(15.0, abs=4.0 * 0.6 / math.sqrt(pieces[1]))
+    # Rounding to whole satellites adds 1/12 to the variance.
+    assert np.std(fixes[:, 9]) == pytest.approx(math.sqrt(0.36 + 1.0 / 12.0), rel=4.0 / math.sqrt(pieces[1]))
+
+
 def test_the_position_error_of_a_receiver_integrates_its_velocity_error() -> None:
     bench = Bench(gps(velocity={"noise_deviation": 0.1}, position_correlation_time=60.0))
     fixes = bench.run(250 * 2000)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pymavlink.dialects.v20 import common as mavlink
+from support.airframe_texts import spelled_out
 from support.paths import AIRFRAMES
 from support.peer import Peer
 
@@ -68,7 +69,7 @@ def equipped(tmp_path: Path) -> Callable[[str], Path]:
         (tmp_path / "sensors").mkdir()
         shutil.copy(AIRFRAMES / "sensors" / "wind_sensor.py", tmp_path / "sensors")
         (tmp_path / "sensors" / "speaker.py").write_text(SPEAKER)
-        text = (AIRFRAMES / "iris.yaml").read_text(encoding="utf-8")
+        text = spelled_out("iris")
         path = tmp_path / "equipped.yaml"
         path.write_text(text.replace("sensors:\n  - kind: imu", f"sensors:\n{line}  - kind: imu"))
         return path

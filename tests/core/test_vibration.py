@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.core.dynamics.vibration import Vibration, damage, vibration
 from sitl_bridge.core.sensors.records import IMU
@@ -24,15 +26,21 @@ IMBALANCE = 2.0e-6
 
 
 @compiled
-def _feel(vehicles: Any, states: Any, position: Any, out: Any) -> None:
-    vibration(vehicles[0], states[0], position, out)
-
-
-def felt(airframe: Airframe, state: NDArray[np.void], position: tuple[float, float, float]) -> Any:
-    """(6,) specific force and rate by vibration at a place of the body."""
+def _feel(vehicles: Any, states: Any, position: Any, bandwidth: float, random: Any, drawn: Any) -> Any:
     out = np.zeros(6)
-    _feel(airframe.vehicle().reshape(1), state.reshape(1), np.array(position), out)
+    vibration(vehicles[0], states[0], position, bandwidth, random, drawn, out)
     return out
+
+
+def felt(
+    airframe: Airframe,
+    state: NDArray[np.void],
+    position: tuple[float, float, float],
+    bandwidth: float = math.inf,
+) -> Any:
+    """(6,) specific force and rate by vibration at a place of the body."""
+    vehicles, states = airframe.vehicle().reshape(1), state.reshape(1)
+    return _feel(vehicles, states, np.array(position), bandwidth, stream(0, "test"), np.zeros(6))
 
 
 def shaking(ripple: float = 0.0, **changes: Any) -> Airframe:
@@ -100,6 +108,31 @@ def test_thrust_ripples_as_often_as_blades_pass() -> None:
     for phase, expected in ((0.0, -1.6), (math.pi / 2, 1.6), (math.pi, -1.6)):
         state["rotor_phase"][:4] = phase
         assert felt(airframe, state, (0.0, 0.0, 0.0))[2] * airframe.mass == pytest.approx(expected)
+
+
+def test_a_filter_of_second_order_passes_half_the_power_at_its_bandwidth() -> None:
+    airframe, state = shaking(ripple=0.1), np.zeros((), STATE)
+    state["rotor_speed"][0], state["rotor_thrust"][0] = 600.0, 4.0
+    turns = 600.0 / (2.0 * math.pi)
+    whole = felt(airframe, state, (0.0, 0.0, 0.0))
+    for bandwidth in (turns, 2.0 * turns):  # of the imbalance, and of the passing of two blades
+        passed = felt(airframe, state, (0.0, 0.0, 0.0), bandwidth)
+        for axis, frequency in ((0, turns), (2, 2.0 * turns)):
+            share = 1.0 / math.sqrt(1.0 + (frequency / bandwidth) ** 4)
+            assert passed[axis] == pytest.approx(share * whole[axis])
+
+
+def test_shaking_faster_than_the_samples_has_its_deviation_and_a_bounded_integral() -> None:
+    """v = n_k - n_(k-1): its deviation is sqrt(2) of the white noise's, its sum the first minus the last."""
+    airframe, state = shaking(), np.zeros((), STATE)
+    shake = Vibration(imbalance=0.0, shake=(3.0, 0.1))
+    vehicles = airframe.model_copy(update={"vibration": shake}).vehicle().reshape(1)
+    state["rotor_speed"][:4], state["rotor_thrust"][:4] = 600.0, airframe.mass * STANDARD_GRAVITY / 4.0
+    drawn, random = np.zeros(6), stream(0, "test")
+    rows = [_feel(vehicles, state.reshape(1), np.zeros(3), math.inf, random, drawn) for _ in range(4000)]
+    expected = math.sqrt(2.0) * np.repeat([3.0, 0.1], 3)
+    np.testing.assert_allclose(np.std(rows, axis=0), expected, rtol=0.06)
+    np.testing.assert_allclose(np.sum(rows, axis=0), drawn, atol=1e-9)
 
 
 def test_a_broken_blade_loses_lift_by_its_cube_and_unbalances_the_rotor() -> None:

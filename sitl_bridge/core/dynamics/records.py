@@ -114,6 +114,7 @@ class Vehicle(Record):
     rotor_imbalance: float  # kg m of each rotor
     blade_count: float
     thrust_ripple: float  # share of the thrust
+    shake: Annotated[Floats, 2]  # m/s^2 and rad/s, deviation of the noise that an inertial unit feels
     # --- airframe body: F = -diag(C) |v| v (hector eq. 2a), M = -diag(C) |w| w (eq. 2b)
     drag_force: Annotated[Floats, 3]  # N s^2/m^2
     drag_moment: Annotated[Floats, 3]  # N m s^2

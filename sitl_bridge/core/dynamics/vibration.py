@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import on_demand
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.random_streams import normal
+from sitl_bridge.base.kernels.record import Floats, Words
 from sitl_bridge.base.quantities import STRICT, NonNegative
 from sitl_bridge.core.dynamics.records import State, Vehicle
 
@@ -37,6 +39,11 @@ class Vibration(BaseModel):
         le=1.0,
         description="amplitude of the thrust at the passing of blades, share of the thrust",
     )
+    shake: tuple[NonNegative, NonNegative] = Field(
+        (0.0, 0.0),
+        description="m/s^2 and rad/s, of what vibrates faster than an inertial unit samples: deviation of the"
+        " white noise whose differences are added to its samples; in a hover, in proportion to the thrust",
+    )
 
     def pack(self, vehicle: NDArray[np.void]) -> None:
         """Write the vibration of a () VEHICLE record."""
@@ -44,6 +51,7 @@ class Vibration(BaseModel):
         vehicle["rotor_imbalance"] = self.imbalance
         vehicle["blade_count"] = self.blades
         vehicle["thrust_ripple"] = self.thrust_ripple
+        vehicle["shake"] = self.shake
 
 
 def damage(vehicle: NDArray[np.void], rotor: int, lost: float) -> tuple[float, float]:
@@ -79,24 +87,39 @@ def damage_propeller(vehicle: NDArray[np.void], state: NDArray[np.void], rotor: 
 
 
 @on_demand
-def vibration(vehicle: Vehicle, state: State, position: Floats, out: Floats) -> None:
+def vibration(
+    vehicle: Vehicle,
+    state: State,
+    position: Floats,
+    bandwidth: float,
+    random: Words,
+    shaken: Floats,
+    out: Floats,
+) -> None:
     """Add the rotors' vibration to an ideal unit's specific force and angular rate.
 
     A rotor whose centre of mass is off its axis, m e = U, pulls at its hub with U w^2, turning with it (ISO
     21940-11); a ripple of its thrust at n blades per turn acts along its axis.  The rigid body answers
-    with F/m and J^-1 (r x F), and the rate is the integral of the latter.
+    with F/m and J^-1 (r x F), and the rate is the integral of the latter.  ``shake`` is noise whose spectrum
+    rises to the half of the sampling rate, the difference of white noise: its integral stays bounded, as that
+    of vibration does.
 
     Args:
         vehicle: VEHICLE record.
         state: STATE record.
         position: (3,) m, of the sensor, body.
+        bandwidth: Hz, of the unit's second-order Butterworth filter; inf for none.  Its lag is left out.
+        random: (4,) random stream of the unit, advanced if the vehicle shakes.
+        shaken: (6,) numbers drawn for the last sample, rewritten.
         out: (6,) m/s^2 and rad/s, body.
     """
     fx, fy, fz, mx, my, mz, lx, ly, lz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    thrust = 0.0
     for k in range(vehicle.rotor_count):
         speed = abs(state.rotor_speed[k])
         if speed < 1.0:
             continue
+        thrust += state.rotor_thrust[k]
         ax, ay, az = vehicle.rotor_axis[k, 0], vehicle.rotor_axis[k, 1], vehicle.rotor_axis[k, 2]
         # e1 and e2 span the rotor's plane; the shafts of multirotors are far from the body's x axis.
         share = 1.0 / math.sqrt(1.0 - ax * ax)
@@ -108,6 +131,9 @@ def vibration(vehicle: Vehicle, state: State, position: Floats, out: Floats) -> 
         pull = (vehicle.rotor_imbalance + state.damage_imbalance[k]) * speed * speed
         ripple = vehicle.thrust_ripple * state.rotor_thrust[k]
         passing = vehicle.blade_count * phase
+        ratio = speed / (2.0 * math.pi * bandwidth)
+        pull /= math.sqrt(1.0 + ratio**4)
+        ripple /= math.sqrt(1.0 + (vehicle.blade_count * ratio) ** 4)
         push = ripple * math.cos(passing)
         # The force, and its integral over time.
         gx = pull * (cosine * e1x + sine * e2x) + push * ax
@@ -138,6 +164,12 @@ def vibration(vehicle: Vehicle, state: State, position: Floats, out: Floats) -> 
     out[3] += inverse[0, 0] * lx + inverse[0, 1] * ly + inverse[0, 2] * lz
     out[4] += inverse[1, 0] * lx + inverse[1, 1] * ly + inverse[1, 2] * lz
     out[5] += inverse[2, 0] * lx + inverse[2, 1] * ly + inverse[2, 2] * lz
+    if vehicle.shake[0] + vehicle.shake[1] > 0.0:
+        load = thrust / (vehicle.mass * STANDARD_GRAVITY)
+        for axis in range(6):
+            number = vehicle.shake[axis // 3] * normal(random)
+            out[axis] += load * (number - shaken[axis])
+            shaken[axis] = number
 
 
 @on_demand

@@ -34,6 +34,9 @@ CLEAR_FIX = 10
 """Index in ``parameter``; 0 decay of the position error per period, 1-2 eph and epv, 3 satellites, 4-6 and
 7-9 the position error's deviation and its slope over the velocity's bias."""
 
+LEAST_ACCURACY = 0.1
+"""Share of eph and epv below which a receiver reports none."""
+
 FIX_3D = 3.0
 FIX_2D = 2.0
 FIX_NONE = 1.0
@@ -57,6 +60,12 @@ class GpsSpecification(SensorSpecification):
     eph: Positive = Field(0.9, description="m, reported horizontal accuracy")
     epv: Positive = Field(1.8, description="m, reported vertical accuracy")
     satellites: int = Field(10, ge=0, le=254, description="number of satellites in the fix")
+    accuracy: ErrorSpecification | None = Field(
+        None, description="share of eph and epv by which the receiver reports more or less than these"
+    )
+    visibility: ErrorSpecification | None = Field(
+        None, description="satellites in the fix beside that number, as they come and go"
+    )
     fix: int = Field(3, ge=3, le=6, description="GPS_FIX_TYPE under a clear sky: 3 is 3-D, 6 RTK fixed")
 
     @model_validator(mode="after")
@@ -72,6 +81,10 @@ class GpsSpecification(SensorSpecification):
         sensor["axis_count"] = 6
         self.velocity.fill(sensor, (0, 1, 2), self.period)
         self.position_noise.fill(sensor, (3, 4, 5), self.period)
+        if self.accuracy is not None or self.visibility is not None:  # otherwise nothing is drawn for them
+            sensor["axis_count"] = 8
+            (self.accuracy or ErrorSpecification()).fill(sensor, (6,), self.period)
+            (self.visibility or ErrorSpecification()).fill(sensor, (7,), self.period)
         sensor["parameter"][:4] = (
             math.exp(-self.period / self.position_correlation_time),
             self.eph,
@@ -155,9 +168,11 @@ def sample_gps(
     out[3] = reading(sensor, memory, 0, vn) + memory.memory[SPOOF_DRIFT]
     out[4] = reading(sensor, memory, 1, ve) + memory.memory[SPOOF_DRIFT + 1]
     out[5] = reading(sensor, memory, 2, vd) + memory.memory[SPOOF_DRIFT + 2]
-    out[6] = sensor.parameter[1] * growth
-    out[7] = sensor.parameter[2] * growth
-    satellites = math.floor(sensor.parameter[3] * (1.0 - jamming))
+    reported = growth * max(1.0 + memory.error[6], LEAST_ACCURACY)
+    out[6] = sensor.parameter[1] * reported
+    out[7] = sensor.parameter[2] * reported
+    visible = max(sensor.parameter[3] + math.floor(memory.error[7] + 0.5), 0.0)
+    satellites = math.floor(visible * (1.0 - jamming))
     out[9] = satellites
     # Four pseudoranges give position and time, three give a position at a known height.  Carrier ambiguities
     # stay fixed only under a clear sky.

@@ -31,10 +31,12 @@ PASSED = 0  # share of the vibration
 MISALIGNMENT = 1  # rad
 DRIFT = 2  # m/s^2/K and rad/s/K
 HEATING = 4  # K, and share of the warm-up time in a period
+BANDWIDTH = 6  # Hz, inf for none
 # Indices in ``memory``.
 TURN = 0  # three small angles of the accelerometer's axes, three of the gyroscope's, rad
 COEFFICIENT = 6  # three of the accelerometer's bias, three of the gyroscope's
 WARMTH = 12  # K above the air
+SHAKEN = 13  # six numbers of the last sample, m/s^2 and rad/s
 
 
 class ImuSpecification(SensorSpecification):
@@ -61,6 +63,9 @@ class ImuSpecification(SensorSpecification):
     isolation: float = Field(
         0.0, ge=0.0, le=1.0, description="share of the vehicle's vibration that the mount keeps away"
     )
+    bandwidth: Positive | None = Field(
+        None, description="Hz, -3 dB of the second-order filter between the vehicle's vibration and a sample"
+    )
     accelerometer_range: Positive = Field(16.0 * STANDARD_GRAVITY, description="m/s^2")
     gyroscope_range: Positive = Field(math.radians(2000.0), description="rad/s")
 
@@ -74,6 +79,7 @@ class ImuSpecification(SensorSpecification):
         sensor["parameter"][MISALIGNMENT] = math.radians(self.misalignment)
         sensor["parameter"][DRIFT : DRIFT + 2] = self.accelerometer_drift, self.gyroscope_drift
         sensor["parameter"][HEATING : HEATING + 2] = self.self_heating, self.period / self.warm_up_time
+        sensor["parameter"][BANDWIDTH] = self.bandwidth or math.inf
         sensor["limit"][0:3], sensor["limit"][3:6] = self.accelerometer_range, self.gyroscope_range
         return sensor
 
@@ -135,7 +141,10 @@ def sample_imu(
     if state.vibrating != 0:
         for axis in range(6):
             out[axis] = 0.0
-        vibration(vehicle, state, sensor.position[:], out[:])
+        shaken = memory.memory[SHAKEN : SHAKEN + 6]
+        vibration(
+            vehicle, state, sensor.position[:], sensor.parameter[BANDWIDTH], memory.random[:], shaken, out[:]
+        )
         passed = sensor.parameter[PASSED]
         fx += passed * out[0]
         fy += passed * out[1]

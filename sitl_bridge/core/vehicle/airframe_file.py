@@ -16,10 +16,11 @@ from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe, has_field
 from sitl_bridge.core.vehicle.controller import beside
-from sitl_bridge.core.vehicle.figure_sources import figure_paths, useless_sources
+from sitl_bridge.core.vehicle.figure_sources import covers, figure_paths, useless_sources
 from sitl_bridge.core.vehicle.propellers import with_propeller
 
 _FOLDER = "airframes"
+_SUITES = "airframes/sensors"
 
 
 def find_airframe(name: str) -> Path:
@@ -74,6 +75,36 @@ def _document(path: Path) -> Document:
         raise ConfigurationError(document.source, [str(fault)]) from error
 
 
+def _with_suite(document: Document, path: Path) -> Document:
+    """A document whose ``sensors`` names a suite, beside the file or shipped, with that suite's sensors.
+
+    Raises:
+        ConfigurationError: for a suite that is missing or has faults.
+    """
+    name = document.data.get("sensors")
+    if not isinstance(name, str):
+        return document
+    where = ("sensors",)
+    try:
+        near = path.parent / "sensors" / f"{name}.yaml"
+        suite = read(near if is_file(near) else find_shipped(name, "sensor suite", _SUITES))
+    except ConfigurationError:
+        raise
+    except UserError as error:
+        fault = Fault(document.line(where), where, str(error))
+        raise ConfigurationError(document.source, [str(fault)]) from error
+    given, own = suite.data.get("sources"), document.data.get("sources", {})
+    if (
+        suite.faults
+        or set(suite.data) != {"description", "sources", "sensors"}
+        or not isinstance(given, dict)
+    ):
+        faults = [str(fault) for fault in suite.faults]
+        raise ConfigurationError(suite.source, faults or ["a suite has description, sources and sensors"])
+    sources = given | own if isinstance(own, dict) else own
+    return replace(document, data=document.data | {"sensors": suite.data["sensors"], "sources": sources})
+
+
 _OWN = ("name", "description")
 """Fields that are not inherited from the base."""
 _PARTS = ("mass", "inertia", "payload", "rotor_model", "rotors", "motor", "esc", "battery", "drag")
@@ -110,7 +141,7 @@ def inheritance(name: str | Path) -> Inheritance | None:
         ConfigurationError, UserError: as ``load_airframe``.
     """
     path = find_airframe(str(name))
-    document = _document(path)
+    document = _with_suite(_document(path), path)
     if "base" not in document.data:
         return None
     given = {key: value for key, value in document.data.items() if key != "base"}
@@ -165,6 +196,8 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     Raises:
         ConfigurationError: for a base that is missing, has faults, or is based on the document.
     """
+    replaced = isinstance(document.data.get("sensors"), str)
+    document = _with_suite(document, path)
     if "base" not in document.data:
         return document
     own = {key: value for key, value in document.data.items() if key != "base"}
@@ -173,6 +206,8 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     validate(Airframe, base)
     inherited, _ = _without_following(base.data, own)
     taken = {key: value for key, value in inherited.items() if key not in _OWN}
+    if replaced:
+        taken["sources"] = {key: text for key, text in taken["sources"].items() if not covers("sensors", key)}
     taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
     taken["rotor_model"] = _from_directory(taken["rotor_model"], source.parent)
     if "kind" in taken.get("controller", {}):
@@ -181,7 +216,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     line = document.line(("base",))
     lines = {(key,): line for key in taken} | document.lines
     merged = Document(document.source, _merged(taken, own), lines, document.faults)
-    if isinstance(own.get("sensors"), list):
+    if isinstance(own.get("sensors"), list) and not replaced:
         merged = _with_sensors(merged, taken["sensors"], own["sensors"])
     given = own.get("sources", {})
     if isinstance(given, dict):
