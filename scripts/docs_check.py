@@ -107,6 +107,10 @@ def prepare(base: Path, px4: Path | None) -> None:
         shutil.copytree(run, base / "runs" / name)
     (log,) = sorted(run.rglob("*.ulg"))[:1]
     shutil.copy(log, base / "flight.ulg")
+    for name in ("FLIGHTS", "OTHER_FLIGHTS"):
+        (base / name).mkdir()
+        for k in (1, 2):
+            shutil.copy(log, base / name / f"flight_{k}.ulg")
     poses = "".join(f"{k} {k * 0.5} {k % 5} {k % 3} 0 0 0 1\n" for k in range(20))
     for name in ("estimate.txt", "truth.txt"):
         (base / name).write_text(poses, encoding="utf-8")

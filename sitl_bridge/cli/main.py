@@ -46,6 +46,10 @@ COMMANDS = {
     "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
     "identify": ("sitl_bridge.cli.identify", "Fit an airframe, or an attitude model, to a flight."),
     "validate": ("sitl_bridge.cli.validate", "Compare simulators by how well they predict real flights."),
+    "log-statistics": (
+        "sitl_bridge.cli.log_statistics",
+        "Compare the sensors in simulated logs with those of real flights.",
+    ),
     "pose-error": ("sitl_bridge.cli.pose_error", "Print pose errors of an estimated trajectory."),
     "odometry": ("sitl_bridge.cli.odometry", "Compare estimators of motion over a recorded run."),
     "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files for an airframe."),

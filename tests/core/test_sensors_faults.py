@@ -116,7 +116,7 @@ def north(simulation: Simulation, row: int) -> float:
 
 
 def test_jamming_and_spoofing_reach_every_receiver_and_end(make_simulation: Make) -> None:
-    simulation = make_simulation("x500_full")
+    simulation = make_simulation("iris_full")
     sensors, memories = simulation.sensors[0], simulation.sensor_states[0]
     rows = [find_sensor(sensors, "gps", instance) for instance in (0, 1)]
     jam(sensors, memories, 0.7)

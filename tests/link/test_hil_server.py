@@ -181,7 +181,9 @@ def test_no_step_begins_before_the_pace_allows_it(
     assert server.status().steps == 0
     begin = time.monotonic_ns()
     server.loop["due"] = begin
-    assert run_alone(server, 5) == BUDGET
+    end = int(server.loop["time"]) + 5 * STEP
+    while server.status().steps < 5:  # on a busy machine the loop's share of wall time ends before
+        assert server.run_to(end) == BUDGET
     assert server.status().steps == 5
     assert server.loop["due"] >= begin + 5 * 500 * STEP, "one pace a step, more only after a long delay"
     server.close()

@@ -1,0 +1,38 @@
+"""``sitl-bridge log-statistics``: whether the sensors in simulated logs look like those of real flights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
+
+
+def log_statistics(
+    real: Annotated[Path, typer.Argument(help="directory of ULogs of real flights")],
+    logs: Annotated[list[Path], typer.Argument(help="ULogs of simulated flights")],
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Print what PX4's logs show of the sensors: the range of real flights, and simulated ones beside it.
+
+    Each number is of the time in the air.  Those of a simulated flight that lie within the range are bold.
+    """
+    from sitl_bridge.lab.validation.log_statistics import statistics, table
+
+    terminal = Terminal(quiet=quiet, verbose=verbose)
+    found = []
+    for file in sorted(real.glob("*.ulg")):
+        try:
+            found.append(statistics(file))
+        except UserError as error:
+            terminal.say(f"note: left out: {error}")
+    if len(found) < 2:
+        raise UserError(f"{real}: a range needs two flights at least, ULogs (.ulg); there are {len(found)}")
+    if len({log.stem for log in logs}) < len(logs):
+        raise UserError("logs: two have the same name; copy them to names that tell them apart")
+    for line in table(found, {log.stem: statistics(log) for log in logs}):
+        terminal.say(line)

@@ -1,0 +1,220 @@
+"""What PX4's log shows of its sensors, to set simulated flights beside real ones.
+
+Each statistic is one number of a flight, from 3 s after the take-off to 3 s before the landing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.analysis.evaluation.flight_record import FlightLog, columns, seconds
+from sitl_bridge.base.errors import UserError
+
+Floats = NDArray[np.float64]
+MARGIN = 3.0
+"""s after a take-off and before a landing."""
+FIELDS: dict[str, tuple[str, ...]] = {
+    "vehicle_land_detected": ("landed",),
+    "vehicle_imu_status": (
+        "accel_vibration_metric",
+        "gyro_vibration_metric",
+        "delta_angle_coning_metric",
+        "temperature_accel",
+    ),
+    "vehicle_acceleration": ("xyz[0]", "xyz[1]", "xyz[2]"),
+    "vehicle_angular_velocity": ("xyz[0]", "xyz[1]", "xyz[2]"),
+    "vehicle_magnetometer": ("magnetometer_ga[0]", "magnetometer_ga[1]", "magnetometer_ga[2]"),
+    "vehicle_air_data": ("baro_alt_meter",),
+    "sensor_gps": ("eph", "epv", "satellites_used"),
+    "vehicle_gps_position": ("eph", "epv", "satellites_used"),
+    "battery_status": ("voltage_v", "current_a"),
+    "actuator_motors": ("control[0]", "control[1]", "control[2]", "control[3]"),
+    "estimator_innovations": (),
+    "estimator_innovation_variances": (),
+}
+
+
+class Flight:
+    """The part of a log in the air.
+
+    Args:
+        log: of PX4, or of the built-in stack.
+
+    Raises:
+        UserError: for a log without 10 s in the air.
+    """
+
+    def __init__(self, log: FlightLog) -> None:
+        self._log = log
+        detected = log.topic("vehicle_land_detected")
+        flying = np.zeros(0, np.bool_) if detected is None else np.asarray(detected["landed"]) == 0
+        if detected is None or not flying.any():
+            raise UserError("is no flight: its land detector does not leave the ground")
+        time = seconds(detected)
+        first, last = int(np.argmax(flying)), len(flying) - 1 - int(np.argmax(flying[::-1]))
+        end = time[last + 1] if last + 1 < len(time) else np.inf
+        self.start, self.end = float(time[first]) + MARGIN, float(end) - MARGIN
+        if self.end - self.start < 4.0:
+            raise UserError("is too short: 10 s in the air are needed")
+
+    def series(self, topic: str, *names: str) -> Floats | None:
+        """(k, c) fields of a topic's first instance in the air; None where they were not logged."""
+        found = self._log.topic(topic)
+        if found is None or any(name not in found for name in names):
+            return None
+        time = seconds(found)
+        inside = (time > self.start) & (time < self.end)
+        rows: Floats = columns(found, *names)[inside]
+        return rows if len(rows) > 4 else None
+
+    def receiver(self, *names: str) -> Floats | None:
+        """Fields of the satellite receiver, where it has a fix."""
+        for topic in ("sensor_gps", "vehicle_gps_position"):
+            rows = self.series(topic, "eph", *names)
+            if rows is not None:
+                fixed = rows[rows[:, 0] < 50.0, 1:]
+                return fixed if len(fixed) > 4 else None
+        return None
+
+    def innovation(self, field: str) -> float | None:
+        """RMS of an innovation of the estimator over its deviation."""
+        found = self.series("estimator_innovations", field)
+        variance = self.series("estimator_innovation_variances", field)
+        if found is None or variance is None:
+            return None
+        n = min(len(found), len(variance))
+        used = variance[:n] > 1e-9
+        return float(np.sqrt(np.mean(found[:n][used] ** 2 / variance[:n][used]))) if used.any() else None
+
+
+def _of(topic: str, *names: str, by: Callable[[Floats], float]) -> Callable[[Flight], float | None]:
+    def value(flight: Flight) -> float | None:
+        rows = flight.series(topic, *names)
+        return None if rows is None else by(rows)
+
+    return value
+
+
+def _gps(*names: str, by: Callable[[Floats], float]) -> Callable[[Flight], float | None]:
+    def value(flight: Flight) -> float | None:
+        rows = flight.receiver(*names)
+        return None if rows is None else by(rows)
+
+    return value
+
+
+def _innovation(field: str) -> Callable[[Flight], float | None]:
+    return lambda flight: flight.innovation(field)
+
+
+def _mean(rows: Floats) -> float:
+    return float(np.nanmean(rows))
+
+
+def _median(rows: Floats) -> float:
+    return float(np.nanmedian(rows))
+
+
+def _spread(rows: Floats) -> float:
+    return float(np.nanstd(rows[:, 0]))
+
+
+def _between(rows: Floats) -> float:
+    """RMS of the change from sample to sample."""
+    return float(np.sqrt(np.nanmean(np.diff(rows, axis=0) ** 2)))
+
+
+def _norm(rows: Floats) -> Floats:
+    found: Floats = np.linalg.norm(rows, axis=1, keepdims=True)
+    return found
+
+
+def _sag(rows: Floats) -> float:
+    """Ohm by which the voltage (first column) falls with the current, beside a linear discharge."""
+    ramp = np.linspace(0.0, 1.0, len(rows))
+    matrix = np.stack([np.ones(len(rows)), ramp, rows[:, 1]], axis=1)
+    return float(-np.linalg.lstsq(matrix, rows[:, 0], rcond=None)[0][2])
+
+
+def _unevenness(rows: Floats) -> float:
+    """Deviation of the motors' mean commands over their mean."""
+    means = np.nanmean(rows, axis=0)
+    return float(np.std(means) / np.mean(means))
+
+
+_IMU, _XYZ = "vehicle_imu_status", ("xyz[0]", "xyz[1]", "xyz[2]")
+_FIELD, _MOTORS = FIELDS["vehicle_magnetometer"], FIELDS["actuator_motors"]
+STATISTICS: dict[str, Callable[[Flight], float | None]] = {
+    "accelerometer: vibration metric, m/s²": _of(_IMU, "accel_vibration_metric", by=_median),
+    "gyroscope: vibration metric, rad/s": _of(_IMU, "gyro_vibration_metric", by=_median),
+    "gyroscope: coning metric, rad²": _of(_IMU, "delta_angle_coning_metric", by=_median),
+    "inertial unit: temperature, °C": _of(_IMU, "temperature_accel", by=_median),
+    "acceleration: change between samples, m/s²": _of("vehicle_acceleration", *_XYZ, by=_between),
+    "angular velocity: change between samples, rad/s": _of("vehicle_angular_velocity", *_XYZ, by=_between),
+    "magnetic field: magnitude, G": _of("vehicle_magnetometer", *_FIELD, by=lambda x: _mean(_norm(x))),
+    "magnetic field: deviation of it, G": _of(
+        "vehicle_magnetometer", *_FIELD, by=lambda x: _spread(_norm(x))
+    ),
+    "barometer: change between samples, m": _of("vehicle_air_data", "baro_alt_meter", by=_between),
+    "receiver: eph, m": _gps("eph", by=_mean),
+    "receiver: motion of eph, m": _gps("eph", by=_spread),
+    "receiver: epv over eph": _gps("epv", "eph", by=lambda x: float(np.mean(x[:, 0] / x[:, 1]))),
+    "receiver: satellites": _gps("satellites_used", by=_mean),
+    "receiver: motion of satellites": _gps("satellites_used", by=_spread),
+    "innovation of GPS position, deviations": _innovation("gps_hpos[0]"),
+    "innovation of GPS height, deviations": _innovation("gps_vpos"),
+    "innovation of GPS velocity, deviations": _innovation("gps_hvel[0]"),
+    "innovation of the barometer, deviations": _innovation("baro_vpos"),
+    "innovation of the magnetic field, deviations": _innovation("mag_field[0]"),
+    "innovation of the heading, deviations": _innovation("heading"),
+    "battery: sag, ohm": _of("battery_status", "voltage_v", "current_a", by=_sag),
+    "motors: unevenness of their commands": _of("actuator_motors", *_MOTORS, by=_unevenness),
+}
+"""By name and unit; None where a log does not have it."""
+
+
+def statistics(path: Path) -> dict[str, float | None]:
+    """The statistics of one ULog by name.
+
+    Raises:
+        UserError: for a file that is no ULog, or no flight.
+    """
+    try:
+        flight = Flight(FlightLog.read(path, FIELDS))
+    except UserError as error:
+        text = str(error)
+        raise UserError(text if str(path) in text else f"{path}: {text}") from error
+    return {name: value(flight) for name, value in STATISTICS.items()}
+
+
+def table(
+    real: Sequence[Mapping[str, float | None]], others: Mapping[str, Mapping[str, float | None]]
+) -> Iterator[str]:
+    """Lines of a Markdown table: the range of real flights, and others beside it, bold where within it.
+
+    Args:
+        real: statistics of real flights.
+        others: statistics of simulated ones by their name.
+    """
+    yield "| | real | " + " | ".join(others) + " |"
+    yield "|---|---|" + "---|" * len(others)
+    within = dict.fromkeys(others, 0)
+    known = 0
+    for statistic in STATISTICS:
+        found = [value for flight in real if (value := flight[statistic]) is not None]
+        if len(found) < 2:
+            continue
+        known += 1
+        low, high = min(found), max(found)
+        cells = []
+        for name, flight in others.items():
+            value = flight[statistic]
+            inside = value is not None and low <= value <= high
+            within[name] += inside
+            cells.append("" if value is None else f"**{value:.3g}**" if inside else f"{value:.3g}")
+        yield f"| {statistic} | {low:.3g} to {high:.3g} ({len(found)}) | " + " | ".join(cells) + " |"
+    yield f"| within the range | {known} | " + " | ".join(str(count) for count in within.values()) + " |"

@@ -1,0 +1,107 @@
+"""Statistics of the sensors in a log, of a log whose figures are known."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.main import build
+from sitl_bridge.lab.validation.log_statistics import statistics
+from sitl_bridge.record.ulog_writer import UlogWriter
+
+FORMATS = {
+    "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
+    "vehicle_imu_status": [
+        "uint64_t timestamp",
+        "float accel_vibration_metric",
+        "float gyro_vibration_metric",
+    ],
+    "vehicle_magnetometer": ["uint64_t timestamp", "float[3] magnetometer_ga"],
+    "vehicle_gps_position": [
+        "uint64_t timestamp",
+        "float eph",
+        "float epv",
+        "uint8_t satellites_used",
+    ],
+    "battery_status": ["uint64_t timestamp", "float voltage_v", "float current_a"],
+    "actuator_motors": ["uint64_t timestamp", "float[12] control"],
+    "estimator_innovations": ["uint64_t timestamp", "float baro_vpos"],
+    "estimator_innovation_variances": ["uint64_t timestamp", "float baro_vpos"],
+}
+
+
+def write(path: Path, seconds: int = 40, vibration: float = 5.0, resistance: float = 0.02) -> Path:
+    """A log at 10 Hz of a flight from 5 s to 5 s before its end; on the ground all figures are others."""
+    with UlogWriter(path, 0, FORMATS, list(FORMATS)) as log:
+        for k in range(10 * seconds):
+            now, even = 1_000_000 + 100_000 * k, k % 2
+            air = 50 <= k < 10 * seconds - 50
+            current = 20.0 + 4.0 * math.sin(0.3 * k)
+            rows: dict[str, list[float]] = {
+                "vehicle_land_detected": [not air],
+                "vehicle_imu_status": [vibration, 0.1] if air else [90.0, 9.0],
+                "vehicle_magnetometer": [0.3, 0.4, 0.01 * even] if air else [9.0, 9.0, 9.0],
+                "vehicle_gps_position": [0.5 + 0.02 * even, 0.85 + 0.034 * even, 14 + 2 * even],
+                "battery_status": [16.0 - 0.01 * k - resistance * current, current],
+                "actuator_motors": [0.5, 0.5, 0.6, 0.6, *[math.nan] * 8],
+                "estimator_innovations": [0.3 if even else -0.3],
+                "estimator_innovation_variances": [0.36],
+            }
+            for name, row in rows.items():
+                log.write(name, now, *row)
+        log.flush()
+    return path
+
+
+def test_each_statistic_is_that_of_the_time_in_the_air(tmp_path: Path) -> None:
+    found = statistics(write(tmp_path / "flight.ulg"))
+    expected = {
+        "accelerometer: vibration metric, m/s²": 5.0,
+        "gyroscope: vibration metric, rad/s": 0.1,
+        "magnetic field: magnitude, G": 0.5 * (0.5 + math.hypot(0.5, 0.01)),
+        "magnetic field: deviation of it, G": 0.5 * (math.hypot(0.5, 0.01) - 0.5),
+        "receiver: eph, m": 0.51,
+        "receiver: motion of eph, m": 0.01,
+        "receiver: epv over eph": 1.7,
+        "receiver: satellites": 15.0,
+        "receiver: motion of satellites": 1.0,
+        "innovation of the barometer, deviations": 0.5,
+        "battery: sag, ohm": 0.02,
+        "motors: unevenness of their commands": 0.05 / 0.55,
+    }
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=5e-3), name
+    assert found["innovation of the heading, deviations"] is None
+
+
+def test_a_log_that_is_no_flight_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"short\.ulg: is too short"):
+        statistics(write(tmp_path / "short.ulg", seconds=15))
+    with UlogWriter(tmp_path / "idle.ulg", 0, FORMATS, ["vehicle_land_detected"]) as log:
+        log.write("vehicle_land_detected", 1_000_000, True)
+        log.flush()
+    with pytest.raises(UserError, match=r"idle\.ulg: is no flight"):
+        statistics(tmp_path / "idle.ulg")
+
+
+def test_the_command_sets_simulated_logs_beside_the_range_of_real_ones(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    write(real / "a.ulg", vibration=4.0)
+    write(real / "short.ulg", seconds=15)
+    runner = CliRunner()
+    simulated = write(tmp_path / "simulated.ulg", vibration=6.0, resistance=0.1)
+    arguments = ["log-statistics", str(real), str(simulated)]
+    refused = runner.invoke(build(arguments), arguments)
+    assert isinstance(refused.exception, UserError)
+    assert "a range needs two flights at least" in str(refused.exception)
+    write(real / "b.ulg", vibration=8.0)
+    result = runner.invoke(build(arguments), arguments)
+    assert result.exit_code == 0, result.output
+    assert "short.ulg: is too short" in result.output
+    assert "| accelerometer: vibration metric, m/s² | 4 to 8 (2) | **6** |" in result.output
+    assert "| battery: sag, ohm | 0.02 to 0.02 (2) | 0.1 |" in result.output
