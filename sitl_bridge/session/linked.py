@@ -237,6 +237,10 @@ class LinkedVehicles(FlightStacks):
                 result = answers.get(number, mavlink.MAV_RESULT_IN_PROGRESS)
                 if result == mavlink.MAV_RESULT_ACCEPTED:
                     return
+                last = number != mavlink.MAV_CMD_DO_SET_MODE or attempt == ATTEMPTS - 1
+                if result == mavlink.MAV_RESULT_TEMPORARILY_REJECTED and not last:
+                    self._wait(lambda: None, STORED)  # it may still be loading the plan
+                    break
                 if result != mavlink.MAV_RESULT_IN_PROGRESS:
                     why = self._said(vehicle, said) or RESULTS.get(result, f"result {result}")
                     raise UserError(f"{self.title(vehicle)} refuses to {what}: {why}")
@@ -245,7 +249,7 @@ class LinkedVehicles(FlightStacks):
     def _said(self, vehicle: int, since: int) -> str:
         """What a flight stack has to say on a refusal, after its first ``since`` texts."""
         self.advance(REASONS)
-        return "; ".join(m.text for m in self._links[vehicle].messages[since:])
+        return "; ".join(dict.fromkeys(m.text for m in self._links[vehicle].messages[since:]))
 
     def _setpoint(self, vehicle: int, target: Target) -> Any:
         """A target as a message."""

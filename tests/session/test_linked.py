@@ -1,0 +1,87 @@
+"""Commands over the link, and what is done with a flight stack's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pymavlink.dialects.v20 import common as mavlink
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.session import linked
+from sitl_bridge.session.linked import LinkedVehicles
+
+NOT_YET, ACCEPTED = mavlink.MAV_RESULT_TEMPORARILY_REJECTED, mavlink.MAV_RESULT_ACCEPTED
+
+
+class AnsweringMonitor(SimpleNamespace):
+    """The monitor of a flight stack that answers commands with given results, one after another."""
+
+    def __init__(self, answers: Sequence[int]) -> None:
+        super().__init__(system_id=1, acknowledged={}, answers=list(answers), asked=[])
+
+    def keep(self, *numbers: int) -> None:
+        del numbers
+
+    def send_with_ping(self, messages: Sequence[Any]) -> None:
+        for message in messages:
+            if message.get_type() == "COMMAND_LONG":
+                self.asked.append(message.command)
+                self.acknowledged[message.command] = self.answers.pop(0)
+
+    def wait_for_answer(self, what: str) -> None:
+        del what
+
+    def poll(self) -> None:
+        return
+
+
+class OneVehicle(LinkedVehicles):
+    """One vehicle whose time passes at once."""
+
+    time, place = 0, (0.0, 0.0)
+
+    def __init__(self, answers: Sequence[int]) -> None:
+        super().__init__(["0"], ["iris"], [(0.0, 0.0, 0.0)])
+        self.monitor = AnsweringMonitor(answers)
+        self.use_links([SimpleNamespace(monitor=self.monitor, messages=[])])  # type: ignore[list-item]
+
+    @property
+    def now(self) -> int:
+        return self.time
+
+    def pass_time(self, steps: int) -> None:
+        self.time += 4000 * steps
+
+    def is_armed(self, vehicle: int) -> bool:
+        return vehicle < 0
+
+    def on_ground(self, vehicle: int) -> bool:
+        return vehicle == 0
+
+    def reports(self, vehicle: int) -> bool:
+        return vehicle == 0
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linked, "STORED", 0.0)
+
+
+def test_a_mode_that_is_refused_for_the_moment_is_asked_for_again() -> None:
+    vehicle = OneVehicle([NOT_YET, NOT_YET, ACCEPTED])
+    vehicle.set_mode(0, "Mission")
+    assert vehicle.monitor.asked == [mavlink.MAV_CMD_DO_SET_MODE] * 3
+
+
+def test_a_mode_that_is_refused_time_and_again_and_another_command_at_once_are_refusals() -> None:
+    vehicle = OneVehicle([NOT_YET] * 3)
+    with pytest.raises(UserError, match=r"vehicle 0 \(iris\) refuses to switch to Mission: temporarily rej"):
+        vehicle.set_mode(0, "Mission")
+    assert len(vehicle.monitor.asked) == 3
+    vehicle = OneVehicle([NOT_YET])
+    with pytest.raises(UserError, match="refuses to arm: temporarily rejected"):
+        vehicle.command(0, "arm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, (1.0,))
+    assert vehicle.monitor.asked == [mavlink.MAV_CMD_COMPONENT_ARM_DISARM]
