@@ -46,7 +46,7 @@ class OneVehicle(LinkedVehicles):
     def __init__(self, answers: Sequence[int]) -> None:
         super().__init__(["0"], ["iris"], [(0.0, 0.0, 0.0)])
         self.monitor = AnsweringMonitor(answers)
-        self.use_links([SimpleNamespace(monitor=self.monitor, messages=[])])  # type: ignore[list-item]
+        self.use_links([SimpleNamespace(monitor=self.monitor, messages=[])])
 
     @property
     def now(self) -> int:
