@@ -51,7 +51,7 @@ def fly_avoidance(
     say: Callable[[str], None],
     directory: Path,
 ) -> Flight:
-    """Fly a scenario with vehicles that stand on the ground below its first points, and land them.
+    """Fly a scenario with vehicles below its first points, land them, and return the flight by their estimates.
 
     They climb vertically to these points, begin together, and land at their last points.  If these are too
     close together for landing, they return to their first points, avoiding one another, and land there.
@@ -64,9 +64,6 @@ def fly_avoidance(
         say: takes lines for the user.
         directory: of the result; a flight that has failed, and one after which a vehicle does not land, is in
             it, too.
-
-    Returns:
-        the flight from the start of the references on, by the vehicles' own estimates.
 
     Raises:
         UserError: if the vehicles cannot fly it, with the vehicle and the reason, or have not flown it well.

@@ -45,8 +45,6 @@ of which a vehicle counts as lost: a busy machine is no reason."""
 FIXES, FIX_RATE, FIX_LIMIT = 10, 5.0, 10.0
 """Global positions over which that of a vehicle's origin is averaged, their rate in Hz, and s of simulated
 time in which they arrive."""
-SELDOM = 1.0
-"""Hz of messages that are not read any more."""
 GLOBAL_POSITION: int = mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT
 LOCAL_POSITION: int = mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED
 ATTITUDE: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
@@ -191,8 +189,6 @@ class SessionVehicles(LinkedVehicles):
         if silent:
             raise UserError(f"{self.title(silent[0])} sends no positions")
         self.origins = np.array([np.mean(found, axis=0) for found in fixes])
-        for vehicle in self._vehicles:
-            vehicle.monitor.want({GLOBAL_POSITION: SELDOM})
         self._rated = True
 
     @property

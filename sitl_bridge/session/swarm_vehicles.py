@@ -30,11 +30,6 @@ CLIMB_DELAY = 500_000
 LANDING_TIME, SLOWEST_DESCENT = 60.0, 0.4
 """s of simulated time for a landing, beyond the present height at this speed in m/s, which is below PX4's
 slowest default (MPC_LAND_SPEED 0.7 m/s)."""
-COMMANDS: dict[Action, int] = {
-    "land": mavlink.MAV_CMD_NAV_LAND,
-    "return": mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH,
-}
-"""MAV_CMD of an action; holding is a mode."""
 
 
 class SwarmVehicles:
@@ -134,13 +129,8 @@ class SwarmVehicles:
                 watch(states, setpoints)
             self._send(setpoints)
 
-        self.stacks.chunk = self.steps
+        self.stacks.chunk = max(1, round(self._interval / STEP))
         self.stacks.steering = tick
-
-    @property
-    def steps(self) -> int:
-        """Steps between set-points."""
-        return max(1, round(self._interval / STEP))
 
     def fly(
         self,
@@ -158,7 +148,7 @@ class SwarmVehicles:
         """
         self._steer(steered, watch)
         while True:
-            self.stacks.advance(self.steps)
+            self.stacks.advance(self.stacks.chunk)
             if self.stacks.now >= until():
                 return
             between()
@@ -237,7 +227,9 @@ class SwarmVehicles:
             self.stacks.set_mode(vehicle, "Hold", "hold")
         else:
             here = [*[0.0] * 3, *[math.nan] * 4]
-            self.stacks.command(vehicle, action, COMMANDS[action], here)
+            land = action == "land"
+            number = mavlink.MAV_CMD_NAV_LAND if land else mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH
+            self.stacks.command(vehicle, action, number, here)
             self.stacks.targets[vehicle] = None
 
     def land(self) -> None:
