@@ -51,7 +51,7 @@ def fly_avoidance(
     say: Callable[[str], None],
     directory: Path,
 ) -> Flight:
-    """Fly a scenario with vehicles below its first points, land them, and return the flight by their estimates.
+    """Fly a scenario with vehicles below its first points, land them, and return the flight by estimates.
 
     They climb vertically to these points, begin together, and land at their last points.  If these are too
     close together for landing, they return to their first points, avoiding one another, and land there.
