@@ -20,7 +20,7 @@ from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGat
 from sitl_bridge.session.plan_flight import Say
 from sitl_bridge.session.running_session import FlownMission, SessionVehicles, fly_plan
 from sitl_bridge.session.settings import FlightSettings, OutletSettings
-from sitl_bridge.session.vehicle_run import VehicleRun
+from sitl_bridge.session.vehicle_run import Mission, VehicleRun
 from sitl_bridge.swarm.avoidance.flight_conditions import lasting_deviation
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 from sitl_bridge.swarm.formation.specification import FormationPlan
@@ -61,7 +61,7 @@ class FleetMissions:
         self.members = members
         self._report = report
         self._errors = errors
-        self.common: MissionProcess | FlownMission | None = None
+        self.common: Mission | None = None
         # Scripts that are started by hand have no gate of their own.
         self._limit = None if settings.has_mission else server.limit_time()
         self._pause_flag = directory.resolve() / "paused"

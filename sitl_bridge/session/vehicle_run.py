@@ -14,7 +14,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +44,6 @@ from sitl_bridge.session.missions.environment import MAP_VARIABLE, SYSTEM_VARIAB
 from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import BATTERY_PERIOD, Monitor
 from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings
-
-if TYPE_CHECKING:
-    from sitl_bridge.session.running_session import FlownMission
 
 LAST_MESSAGES = 4
 """Texts of a flight stack in a report."""
@@ -145,6 +142,29 @@ class BatteryFeed:
         """Nothing is written."""
 
 
+class Mission(Protocol):
+    """What flies a vehicle."""
+
+    gate: MissionGate | None
+    """Through which it limits simulated time."""
+
+    def poll(self) -> int | None:
+        """Exit status; None while it flies."""
+        ...
+
+    def reason(self) -> str:
+        """Why it has failed."""
+        ...
+
+    def free(self) -> None:
+        """Let time pass for others, after the end; safe to call twice."""
+        ...
+
+    def stop(self) -> None:
+        """End it; safe to call twice."""
+        ...
+
+
 class VehicleRun:
     """The processes of one vehicle in flight: flight stack, monitor and mission.
 
@@ -176,7 +196,7 @@ class VehicleRun:
         self.lost = ""
         """How its flight stack ended; empty while it runs."""
         self._monitor: Monitor | None = None
-        self.mission: MissionProcess | FlownMission | None = None
+        self.mission: Mission | None = None
         self.flight_stack: ChildProcess | None = None
         self.say = say
         self._log = log
