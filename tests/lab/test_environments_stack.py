@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,31 @@ def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp
         assert np.linalg.norm(observation[:3] - env.task.homes[0]) < 2.0  # the estimate is within 0.3
     finally:
         env.close()
+
+
+def test_a_vehicle_whose_battery_empties_begins_a_new_flight(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(
+        "base: iris\nname: small\ndescription: an iris that hovers for about a minute\n"
+        'sources: {battery.capacity: "derived: a minute of hover"}\nbattery: {capacity: 0.3}\n',
+        encoding="utf-8",
+    )
+    task = sb.learning.HoldPosition(height=3.0, duration=15.0)
+    with contextlib.closing(
+        sb.learning.StackEnvironment(
+            autopilot="builtin", airframe=str(file), task=task, period=0.2, runs=tmp_path
+        )
+    ) as env:
+        env.reset(seed=1)
+        first, flights = env.directory, 0
+        while env.directory == first and flights < 10:
+            ends = truncated = False
+            while not (ends or truncated):
+                _, _, ends, truncated, _ = env.step([0.0] * 4)
+            env.reset()
+            flights += 1
+        assert 1 <= flights < 10
+        assert env.motion.position[0, 2] < -2.0
 
 
 @pytest.mark.parametrize(

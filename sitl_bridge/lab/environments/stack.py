@@ -40,7 +40,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
     """The environment of ``Environment``, with a flight stack between the actions and the motors.
 
     Spaces, task, reward and end of an episode are the same.  A reset flies the vehicle back to the start, and
-    begins a new flight where the last episode ended on the ground or disarmed.
+    begins a new flight where the last episode ended on the ground or disarmed, or its battery is empty.
 
     Args:
         autopilot: ``"px4"`` or ``"builtin"``.
@@ -162,9 +162,16 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         super().reset(seed=seed)
         if seed is not None:
             self._random = np.random.default_rng(seed)
-        if self._sitl is None or self._failed or not self._vehicle.armed:
-            self._take_off()
-        self._return()
+        begun = self._sitl is None or self._failed or not self._vehicle.armed
+        try:
+            if begun:
+                self._take_off()
+            self._return()
+        except UserError:
+            if begun:
+                raise
+            self._take_off()  # it has landed for its battery, or been lost, on the way
+            self._return()
         stacks = self._flying().stacks
         self._began, self._failed = stacks.now, False
         self._contacts = int(stacks.simulation.proximity[0]["contact_count"])
