@@ -22,6 +22,7 @@ from sitl_bridge.base.input_file import exists
 from sitl_bridge.base.shipped_files import shipped_names
 from sitl_bridge.base.yaml_file import placed, read
 from sitl_bridge.cli.schema import file_kind
+from sitl_bridge.core.dynamics.contact import standing_pose
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.dynamics.performance import Performance, figure_of_merit, motor_lag, performance
 from sitl_bridge.core.dynamics.stability import check_stability
@@ -71,6 +72,9 @@ def airframe_facts(airframe: Airframe) -> Facts:
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
     check_stability(airframe.record, density, STEP)
+    if airframe.record["contact_count"]:
+        with about("contact"):
+            standing_pose(airframe.record, float(environment["gravity"]))
     result = performance(airframe.record, density, float(environment["gravity"]))
     hover = result.hover
     having, lacking = airframe.rotor_model.effects()

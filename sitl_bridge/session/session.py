@@ -166,7 +166,8 @@ class Session:
                 purpose = "on which the mission receives the vehicle's messages"
                 require_free_udp(vehicle.offboard_port, purpose)
             if settings.external is None:
-                require_free_udp(PAYLOAD_PORT + vehicle.instance, "on which this program receives them")
+                purpose = "on which this program follows the flight stack"
+                require_free_udp(PAYLOAD_PORT + vehicle.instance, purpose)
             for link, port in STACK_PORTS.items() if autopilot.kind == "builtin" else ():
                 require_free_udp(port + vehicle.instance, f"the flight stack's {link} link")
         for port in settings.ports:

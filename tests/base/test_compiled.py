@@ -518,7 +518,7 @@ def test_only_a_compilation_is_announced() -> None:
         new(3.0)
         time.sleep(0.05)
     assert told[0] == "compiling the simulation, once for this version; `sitl-bridge warm` does it ahead"
-    assert told[-1].startswith("compiled the simulation: 1 kernels in ")
+    assert told[-1].startswith("compiled the simulation: 1 kernel in ")
 
 
 def test_a_long_compilation_reports_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -536,7 +536,7 @@ def test_a_long_compilation_reports_how_far_it_is(monkeypatch: pytest.MonkeyPatc
     with announced(told.append, "both", after=0.0):
         for factor in factors:
             make(factor)(2.0)
-    assert any(line.startswith("still compiling both: 1 kernels done in ") for line in told)
+    assert any(line.startswith("still compiling both: 1 kernel done in ") for line in told)
     assert told[-1].startswith("compiled both: 2 kernels in ")
 
 

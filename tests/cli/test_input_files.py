@@ -132,6 +132,16 @@ def test_a_broken_airframe_is_told_by_file_and_place(
     assert all(line.startswith(str(path)) for line in str(caught.value).splitlines())
 
 
+def test_an_airframe_that_cannot_stand_is_told_by_file_and_place(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    points = "[[0.3, 0.1, 0.05], [0.3, -0.1, 0.05], [0.2, 0.0, 0.05]]"
+    path.write_text(
+        f"base: iris\nname: own\ndescription: own\ncontact: {{points: {points}}}\n", encoding="utf-8"
+    )
+    with pytest.raises(ConfigurationError, match=r"own\.yaml: line 4: contact: the vehicle cannot stand"):
+        facts_of(str(path))
+
+
 CIRCLE = "avoidance:\n  duration: 20\n  circle: {{count: 4, radius: {radius}, speed: {speed}}}\n"
 
 

@@ -293,7 +293,11 @@ def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
     [
         ("<light/>", "line 2: <world> contains no model"),
         (_model(_link(BOX.replace("1 2 3", "1 2"))), "line 2: <size> needs 3 numbers up to 1e+06, not '1 2'"),
-        (_model(_link(BOX.replace("1 2 3", "1 2 0"))), "line 2: <size> has 0; all must be above 0"),
+        (_model(_link(BOX.replace("1 2 3", "1 2 0"))), "line 2: <size> has 0; all must be at least 1e-12"),
+        (
+            _model(_link(BOX.replace("1 2 3", "1 2 1e-320"))),
+            "line 2: <size> has 9.99989e-321; all must be at",
+        ),
         (_model(_link(BOX.replace("1 2 3", "1 nan 3"))), "line 2: <size> needs 3 numbers"),
         (_model(_link(BOX), pose="1 2"), "line 2: <pose> needs 6 numbers"),
         (_model(_link("<geometry><sphere/></geometry>")), "line 2: <sphere> has no <radius>"),

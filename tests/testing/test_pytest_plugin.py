@@ -257,7 +257,7 @@ def test_a_compilation_is_reported_on_the_terminal_while_the_test_runs(tmp_path:
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "1 passed" in run.stdout, run.stdout + run.stderr
     assert "\nsitl-bridge: compiling the simulation of flight tests, once for this version; " in run.stderr
-    assert "\nsitl-bridge: compiled the simulation of flight tests: 1 kernels in 2 s\n" in run.stderr
+    assert "\nsitl-bridge: compiled the simulation of flight tests: 1 kernel in 2 s\n" in run.stderr
 
 
 def test_instances_differ_while_they_are_claimed() -> None:

@@ -62,7 +62,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
                 )
             elif self._depth:
                 running = self._seconds + time.monotonic() - self._begun
-                self._notify(f"still compiling {self._what}: {self._done} kernels done in {running:.0f} s")
+                self._notify(f"still compiling {self._what}: {self._count()} done in {running:.0f} s")
             self._told, wait = True, REPORT_INTERVAL
 
     def stop(self) -> None:
@@ -74,7 +74,10 @@ class _Compiling(event.Listener):  # type: ignore[misc]
     def conclude(self) -> None:
         """After a report, say how much there was to compile."""
         if self._told:
-            self._notify(f"compiled {self._what}: {self._done} kernels in {self._seconds:.0f} s")
+            self._notify(f"compiled {self._what}: {self._count()} in {self._seconds:.0f} s")
+
+    def _count(self) -> str:
+        return f"{self._done} kernel" + "s" * (self._done != 1)
 
 
 @contextlib.contextmanager

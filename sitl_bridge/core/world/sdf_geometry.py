@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.quantities import SMALLEST
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh
 from sitl_bridge.core.world.height_map_file import load_picture
@@ -120,16 +121,16 @@ def _child(node: XmlNode, tag: str) -> XmlNode:
 def _length(node: XmlNode, tag: str) -> float:
     found = _child(node, tag)
     (value,) = numbers(found, 1)
-    if value <= 0.0:
-        raise found.fault(f"<{tag}> is {value:g}; it must be above 0")
+    if value < SMALLEST:
+        raise found.fault(f"<{tag}> is {value:g}; it must be at least {SMALLEST:g}")
     return value
 
 
 def _lengths(node: XmlNode, tag: str, count: int) -> list[float]:
     found = _child(node, tag)
     values = numbers(found, count)
-    if min(values) <= 0.0:
-        raise found.fault(f"<{tag}> has {min(values):g}; all must be above 0")
+    if min(values) < SMALLEST:
+        raise found.fault(f"<{tag}> has {min(values):g}; all must be at least {SMALLEST:g}")
     return values
 
 
