@@ -87,6 +87,14 @@ def test_the_alignment_is_a_rotation_even_where_a_mirror_image_would_fit_better(
     assert np.linalg.det(found.rotation) == pytest.approx(1.0)
 
 
+def test_positions_beyond_all_numbers_as_in_a_damaged_recording_are_refused() -> None:
+    truth = wander()
+    damaged = truth.position.copy()
+    damaged[3, 1] = 1e200
+    with pytest.raises(UserError, match=r"a position is 1e\+200 m away"):
+        align(truth, PoseTrajectory(truth.time, damaged, truth.rotation), "se3")
+
+
 def test_positions_on_a_line_do_not_determine_an_alignment() -> None:
     with pytest.raises(UserError, match="one straight line; use the alignment 'origin' or 'none'"):
         align(straight(), straight(), "se3")

@@ -153,11 +153,17 @@ def umeyama(points: Floats, targets: Floats, with_scale: bool) -> Similarity:
     """Return the transformation of points onto targets, both (n, 3), of least squares (eqs. 34 to 43).
 
     Raises:
-        UserError: where the points lie in one place or on one line: their rotation is not determined.
+        UserError: where the points lie in one place or on one line: their rotation is not determined; and
+            where their squares are beyond all numbers, as in a damaged recording.
     """
-    middle, aim = points.mean(axis=0), targets.mean(axis=0)
-    away, wanted = points - middle, targets - aim
-    u, spread, vt = np.linalg.svd(wanted.T @ away / len(points))
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle, aim = points.mean(axis=0), targets.mean(axis=0)
+        away, wanted = points - middle, targets - aim
+        product = wanted.T @ away / len(points)
+    if not np.isfinite(product).all():
+        far = max(np.abs(points).max(), np.abs(targets).max())
+        raise UserError(f"the trajectories cannot be aligned: a position is {far:.3g} m away")
+    u, spread, vt = np.linalg.svd(product)
     if spread[1] <= 1e-12 * max(spread[0], 1e-300) or spread[0] <= 1e-24:
         raise UserError(
             "the trajectories cannot be aligned: the positions lie in one place or on one straight line; "
