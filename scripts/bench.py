@@ -47,6 +47,7 @@ from sitl_bridge.link.px4.px4_process import Px4Process
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.broker import NICENESS
 from sitl_bridge.live.bus.bus import Bus
+from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.closed_loop import fly
@@ -652,7 +653,7 @@ def bus(options: argparse.Namespace, say: Any) -> dict[str, Any]:
 @contextlib.contextmanager
 def bus_and_flood(server: LockstepServer, place: Path) -> Iterator[tuple[Bus, Callable[[int], None]]]:
     """A bus, and a function that sends it a number of commands."""
-    with Bus(server, BusAddress.parse("embedded?run=bench"), run="bench", directory=place) as opened:
+    with Bus(RunContext(server, place), BusAddress.parse("embedded?run=bench")) as opened:
         opened.connected.wait()
         command = [sys.executable, str(ROOT / "tests" / "flood.py"), str(opened.port), "bench"]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

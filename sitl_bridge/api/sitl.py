@@ -296,13 +296,13 @@ class Sitl(Vehicles):
             UserError: for an invalid address, and a port that is in use.
         """
         from sitl_bridge.live.bus.bus import Bus  # MQTT takes time to load, which only this needs
+        from sitl_bridge.live.bus.outlet import RunContext
 
         source = self._stacks.source
         before = source.speed
         source.set_speed(speed)
-        with Bus(
-            source, BusAddress.parse(address), run=self._settings.name, directory=Path(logs) / "bus"
-        ) as bus:
+        run = RunContext(source, Path(logs), name=self._settings.name)
+        with Bus(run, BusAddress.parse(address)) as bus:
             self._published = True
             try:
                 yield bus.url

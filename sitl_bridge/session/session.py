@@ -32,13 +32,14 @@ from sitl_bridge.link.hil.ports import STACK_PORTS
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.live.bus.address import is_this_machine
+from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
-from sitl_bridge.session.outlets import RunContext, start_outlets
+from sitl_bridge.session.outlets import start_outlets
 from sitl_bridge.session.running_session import FlightCommands
 from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.stacks import STEP

@@ -88,12 +88,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
         bus = Execution(server, witness=recorder.command)
         storm = WindSpecification(steady=SteadyWind(speed=7.0, direction=90.0))
         orders = [
-            Order(SetWind(version=1, request_id="a", wind=storm), Address("wind", None)),
+            Order(Address("wind", None), SetWind(version=1, request_id="a", wind=storm)),
             Order(
+                Address("teleport", "hector"),
                 VEHICLE_COMMANDS["teleport"].model_validate(
                     {"version": 1, "request_id": "b", "position": (5.0, 9.0, -8.0)}
                 ),
-                Address("teleport", "hector"),
             ),
         ]
         server.at(2.0, lambda: bus.take(orders))

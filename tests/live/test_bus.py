@@ -31,6 +31,7 @@ from sitl_bridge.live.bus.broker import start_broker
 from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.bus.command_queue import BURST
 from sitl_bridge.live.bus.messages import PUBLISHED
+from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.bus.simulation_commands import OnCommand
 
 # Brokers, floods and a lockstep at full speed share one interpreter: this takes minutes.
@@ -88,14 +89,8 @@ def start_bus(
     def start(
         text: str = "embedded?run=run", on_formation: OnCommand | None = None, **options: str
     ) -> tuple[Bus, Client]:
-        bus = Bus(
-            lockstep,
-            BusAddress.parse(text, options.get("password")),
-            run="other",
-            directory=tmp_path / "bus",
-            on_formation=on_formation,
-            notify=notes.append,
-        )
+        run = RunContext(lockstep, tmp_path, notify=notes.append, on_formation=on_formation, name="other")
+        bus = Bus(run, BusAddress.parse(text, options.get("password")))
         opened.append(bus)
         bus.start()
         wait_for(bus.connected.is_set, "the bus to reach its broker")
@@ -238,7 +233,7 @@ def test_no_command_is_executed_twice(
     client.send("sitl/run/command/step", request_id="kept", count=5, retain=True)
     wait_for(lambda: client.answer("kept"), "the answer to the retained one")
     address = BusAddress.parse(f"mqtt://127.0.0.1:{bus.port}?run=run")
-    with Bus(lockstep, address, run="run", directory=tmp_path) as second:
+    with Bus(RunContext(lockstep, tmp_path / "second"), address) as second:
         wait_for(second.connected.is_set, "a second bus")
         wait_for(lambda: second.counts.retained >= 1, "the retained command")
         client.send("sitl/run/command/resume", request_id="resume")
@@ -413,7 +408,7 @@ def test_a_broker_that_refuses_is_told_and_the_lockstep_goes_on(
     before = set(threading.enumerate())
     trusted = f"&ca={tls_broker.certificate}" if ca else ""
     address = BusAddress.parse(f"mqtts://{USER}@127.0.0.1:{tls_broker.port}?run=run{trusted}", password)
-    with Bus(lockstep, address, run="run", directory=tmp_path, notify=notes.append) as bus:
+    with Bus(RunContext(lockstep, tmp_path, notify=notes.append), address) as bus:
         wait_for(lambda: any(what in line for line in notes), "the refusal")
         steps = lockstep.status().steps
         wait_for(lambda: lockstep.status().steps > steps + 500, "500 steps")

@@ -18,6 +18,7 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
+from sitl_bridge.live.bus.outlet import RunContext
 
 Wait = Callable[..., None]
 
@@ -104,7 +105,7 @@ def test_commands_are_executed_once_over_tls_redelivery_and_a_broker_that_dies(
         f"mqtts://{USER}@127.0.0.1:{broker.port}?run=run&ca={broker.certificate}", PASSWORD
     )
     said: list[str] = []
-    with Bus(server, address, run="run", directory=tmp_path / "bus", notify=said.append) as bus:
+    with Bus(RunContext(server, tmp_path, notify=said.append), address) as bus:
         wait_for(bus.connected.is_set, "the bus to reach the broker")
         client = Client(broker.port, user=USER, password=PASSWORD, ca=str(broker.certificate))
         wait_for(lambda: client.last("vehicle/0/state"), "the state")
@@ -146,7 +147,7 @@ def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_with_what_to_d
 ) -> None:
     notes: list[str] = []
     address = BusAddress.parse(f"mqtts://{USER}@127.0.0.1:{broker.port}?run=run", PASSWORD)
-    with Bus(server, address, run="run", directory=tmp_path / "bus", notify=notes.append) as bus:
+    with Bus(RunContext(server, tmp_path, notify=notes.append), address) as bus:
         refused = "certificate verify failed: self-signed certificate; check the broker's certificate"
         wait_for(lambda: any(refused in note for note in notes), "the refusal")
         assert not bus.connected.is_set()

@@ -16,6 +16,7 @@ from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.bus.client import REFUSED
 from sitl_bridge.live.bus.messages import PUBLISHED
+from sitl_bridge.live.bus.outlet import RunContext
 
 
 def answer_to_login(port: int, *login: str) -> int:
@@ -39,7 +40,7 @@ def test_state_commands_refusals_and_duplicates_over_the_embedded_broker(
     address = BusAddress.parse(f"embedded:{free_port()}?run=run", "a word")
     with (
         LockstepServer(make_simulation("iris"), ports=[free_port()]) as server,
-        Bus(server, address, run="run", directory=tmp_path / "bus") as bus,
+        Bus(RunContext(server, tmp_path), address) as bus,
     ):
         wait_for(bus.connected.is_set, "the broker")
         for login in ((), ("sitl", "another"), ("ann", "a word")):

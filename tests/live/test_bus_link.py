@@ -24,8 +24,6 @@ from sitl_bridge.live.bus.client_link import (
     PipeEnd,
     Results,
     Sent,
-    SentOrder,
-    SentResult,
     Settings,
     SimulationSnapshot,
     SnapshotRequest,
@@ -36,12 +34,13 @@ from sitl_bridge.live.bus.client_link import (
 )
 from sitl_bridge.live.bus.command_queue import Counts, Order, Result
 from sitl_bridge.live.bus.messages import Event, SetWind
+from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.bus.topics import Address
 
 WIND = SetWind(
     version=1, request_id="w", wind=WindSpecification(steady=SteadyWind(speed=3.0, direction=90.0))
 )
-ORDER = SentOrder.of(Order(WIND, Address("wind")))
+ORDER = Order(Address("wind"), WIND)
 SENT: list[Sent] = [
     Settings(BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")),
     SnapshotRequest(Counts(executed=3)),
@@ -55,7 +54,7 @@ SENT: list[Sent] = [
         [(0, 1.2, "rotor 2", "garage", 4.5)],
     ),
     Orders([ORDER]),
-    Results([SentResult.of(Result(ORDER.order(), 2.0, None))]),
+    Results([Result(ORDER, 2.0, None)]),
     EventNotice("sitl/run/vehicle/0/event", Event(time=1.0, kind="text", text="line one\nline two")),
     Connected(True),
     UserNotice("a line"),
@@ -71,14 +70,15 @@ def test_the_bus_and_its_process_understand_one_another(message: Sent) -> None:
 
 
 def test_an_order_is_checked_again_where_it_is_carried_out() -> None:
-    assert ORDER.order() == Order(WIND, Address("wind"))
-    for sent in (
-        SentOrder("wind", None, {"version": 1, "request_id": "w", "wind": {"steady": {"speed": -1.0}}}),
-        SentOrder("teleport", None, {"version": 1, "request_id": "w"}),
-        SentOrder("__class__", "0", {}),
+    assert decode(encode(Orders([ORDER]))) == Orders([ORDER])
+    for kind, vehicle, command in (
+        ("wind", None, {"version": 1, "request_id": "w", "wind": {"steady": {"speed": -1.0}}}),
+        ("teleport", None, {"version": 1, "request_id": "w"}),
+        ("__class__", "0", {}),
     ):
-        with pytest.raises(ValueError, match=r"command|validation"):
-            sent.order()
+        order = {"address": {"kind": kind, "vehicle": vehicle}, "command": command}
+        with pytest.raises(ValueError, match="not a valid Orders"):
+            decode(json.dumps(["Orders", {"orders": [order]}]).encode())
 
 
 @given(
@@ -136,7 +136,7 @@ def test_a_faulty_line_of_the_bus_costs_one_message_and_not_the_bus(
     here, there = socket.socketpair()
     server = LockstepServer(make_simulation(), ports=[free_port()])
     address = BusAddress.parse("embedded")
-    bus = Bus(server, address, run="run", directory=tmp_path, notify=notes.append)
+    bus = Bus(RunContext(server, tmp_path, notify=notes.append), address)
     bus._link = PipeEnd(here, 1 << 20)
     bus._closing = True
     there.sendall(b"[1]\n" + b'["Orders", {"orders": [{"kind": "x", "vehicle": null, "command": {}}]}]\n')

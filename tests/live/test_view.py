@@ -32,9 +32,8 @@ from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.client_link import PipeEnd, SnapshotRequest, StackReport, StackReports
 from sitl_bridge.live.bus.command_queue import Counts
-from sitl_bridge.live.bus.execution import Execution
 from sitl_bridge.live.bus.messages import Reply
-from sitl_bridge.live.bus.outlet import Outlet
+from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.bus.topics import Topics
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.live_view import LiveView
@@ -149,8 +148,8 @@ class Desk:
     def __init__(self, simulation: Simulation, port: int, tmp_path: Path, **handlers: Any) -> None:
         self.server = LockstepServer(simulation, ports=[port])
         self.witnessed: list[tuple[str, int | None, Mapping[str, Any], str | None]] = []
-        execution = Execution(self.server, witness=self._note, **handlers)
-        self.outlet = Outlet("a page", "nothing", self.server, execution, directory=tmp_path)
+        run = RunContext(self.server, tmp_path, witness=self._note, **handlers)
+        self.outlet = Outlet("a page", "nothing", run, "page")
         here, there = socket.socketpair()
         self.outlet._link = PipeEnd(here, 1 << 20)
         self.replies: list[Reply] = []
@@ -469,6 +468,6 @@ def test_the_page_gets_the_flight_stacks_reports(monkeypatch: pytest.MonkeyPatch
     reports, seen = [StackReport("Hold", [(1.0, 6, "ready")])], list[Any]()
     monkeypatch.setattr(Stream, "_process", lambda _self, _message: None)
     monkeypatch.setattr(view, "_send", seen.append)
-    monkeypatch.setattr(view, "_stacks", lambda: reports, raising=False)
+    monkeypatch.setattr(view, "_run", SimpleNamespace(stacks=lambda: reports), raising=False)
     view._process(SnapshotRequest(Counts()))
     assert seen == [StackReports(reports)]

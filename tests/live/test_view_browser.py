@@ -21,6 +21,7 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.view.live_view import LiveView
 from sitl_bridge.live.view.page_server import page_url
 from sitl_bridge.live.view.playback import Playback
@@ -171,7 +172,7 @@ def test_a_button_of_the_live_page_pauses_the_simulation(
     page, faults = opened
     notes: list[str] = []
     errors = ErrorLog(notes.append)
-    with LiveView(served, free_port(), run=tmp_path, notify=notes.append, errors=errors) as view:
+    with LiveView(RunContext(served, tmp_path, notify=notes.append, errors=errors), free_port()) as view:
         eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
         page.goto(view.url)
         page.get_by_text("x real time").wait_for()
@@ -227,7 +228,8 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
         server.prepare()
         with server:
             peer = Peer(port)
-            with LiveView(server, free_port(), run=tmp_path, last_sample=last, notify=notes.append) as view:
+            with LiveView(RunContext(server, tmp_path, notify=notes.append), free_port()) as view:
+                view.last_sample = last
                 eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
                 page.set_viewport_size({"width": 1000, "height": 1400})
                 page.goto(view.url)

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
 from sitl_bridge.analysis.export.ros_topics import (
     RosMessages,
     base_link,
+    begin_messages,
     ros_name,
     rotor_speeds,
     set_axes,
-    stamp,
     to_body,
     to_enu,
     to_enu_flu,
@@ -100,53 +99,44 @@ def _odometry(topic: str, name: str, log: VehicleLog) -> RosMessages:
     time = log.position.time
     attitude = log.attitude.at(time)
     attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
-    layout = CdrLayout(
-        "nav_msgs/Odometry", {"header.frame_id": odom(name), "child_frame_id": base_link(name)}
-    )
-    table = layout.messages(len(time))
-    stamp(table, nanoseconds(time))
+    strings = {"header.frame_id": odom(name), "child_frame_id": base_link(name)}
+    made, table = begin_messages(topic, "nav_msgs/Odometry", nanoseconds(time), strings)
     set_axes(table, "pose.pose.position", to_enu(log.position.values))
     set_axes(table, "pose.pose.orientation", to_enu_flu(attitude))
     set_axes(table, "twist.twist.linear", to_flu(to_body(attitude, log.velocity.at(time))))
     set_axes(table, "twist.twist.angular", to_flu(log.rates.at(time)))
-    return RosMessages(topic, layout.name, nanoseconds(time), bytes_of(table))
+    return made
 
 
 def _attitude(topic: str, name: str, attitude: Series) -> RosMessages:
-    layout = CdrLayout("geometry_msgs/QuaternionStamped", {"header.frame_id": odom(name)})
-    time = nanoseconds(attitude.time)
-    table = layout.messages(len(time))
-    stamp(table, time)
+    time, strings = nanoseconds(attitude.time), {"header.frame_id": odom(name)}
+    made, table = begin_messages(topic, "geometry_msgs/QuaternionStamped", time, strings)
     set_axes(table, "quaternion", to_enu_flu(attitude.values))
-    return RosMessages(topic, layout.name, time, bytes_of(table))
+    return made
 
 
 def _airborne(topic: str, flights: tuple[tuple[float, float], ...]) -> RosMessages:
-    layout = CdrLayout("std_msgs/Bool", {})
-    table = layout.messages(2 * len(flights))
-    table["data"][::2] = 1
     time = nanoseconds(np.array(flights, np.float64).reshape(-1))
-    return RosMessages(topic, layout.name, time, bytes_of(table))
+    made, table = begin_messages(topic, "std_msgs/Bool", time, {})
+    table["data"][::2] = 1
+    return made
 
 
 def _origin(topic: str, name: str, log: VehicleLog) -> RosMessages:
-    layout = CdrLayout("sensor_msgs/NavSatFix", {"header.frame_id": odom(name)})
-    time = nanoseconds(log.position.time[:1])
-    table = layout.messages(len(time))
-    stamp(table, time)
+    time, strings = nanoseconds(log.position.time[:1]), {"header.frame_id": odom(name)}
+    made, table = begin_messages(topic, "sensor_msgs/NavSatFix", time, strings)
     table["latitude"], table["longitude"], table["altitude"] = log.origin
-    return RosMessages(topic, layout.name, time, bytes_of(table))
+    return made
 
 
 def _battery(topic: str, name: str, voltage: Series, current: Series | None) -> RosMessages:
     """Voltage, and the current where it is known: negative when discharging (sensor_msgs/BatteryState)."""
     strings = {"header.frame_id": base_link(name), "location": "", "serial_number": ""}
-    layout = CdrLayout("sensor_msgs/BatteryState", strings, {"cell_voltage": 0, "cell_temperature": 0})
+    lengths = {"cell_voltage": 0, "cell_temperature": 0}
     time = nanoseconds(voltage.time)
-    table = layout.messages(len(time))
-    stamp(table, time)
+    made, table = begin_messages(topic, "sensor_msgs/BatteryState", time, strings, lengths)
     table["voltage"], table["present"] = voltage.values[:, 0], 1
     table["current"] = np.nan if current is None else -current.values[:, 0]
     for unknown in ("temperature", "charge", "capacity", "design_capacity", "percentage"):
         table[unknown] = np.nan
-    return RosMessages(topic, layout.name, time, bytes_of(table))
+    return made

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sitl_bridge.analysis.export.cdr_layout import CdrLayout
-from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, ros_name
-from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message, one_message
+from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, begin_messages, ros_name
+from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.lens import Fisheye
@@ -65,31 +64,26 @@ def _camera_info(
             model, coefficients = "equidistant", [lens.k1, lens.k2, lens.k3, lens.k4]
         else:
             coefficients = [lens.k1, lens.k2, lens.p1, lens.p2, lens.k3]
-    layout = CdrLayout(
-        "sensor_msgs/CameraInfo",
-        {"header.frame_id": frame, "distortion_model": model},
-        {"d": len(coefficients)},
-    )
-    table = layout.messages(1)
+    strings, lengths = {"header.frame_id": frame, "distortion_model": model}, {"d": len(coefficients)}
+    made, table = begin_messages(topic, "sensor_msgs/CameraInfo", np.array([time]), strings, lengths)
     table["height"], table["width"], table["d"] = sensor.height, sensor.width, coefficients
     baseline = sensor.baseline if name == "right" and isinstance(sensor, PairSpecification) else 0.0
     table["k"] = [fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0]
     table["r"] = np.eye(3).ravel()
     table["p"] = [fx, 0.0, cx, -fx * baseline, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0]
-    return one_message(topic, layout, table, time)
+    return made
 
 
 def _scan(sensor: ScannerSpecification, arrays: Arrays, time: int, topic: str, frame: str) -> RosMessages:
     """A scan as sensor_msgs/LaserScan, whose time is that of the first beam."""
     angles, ranges = sensor.angles, arrays["ranges"]
-    layout = CdrLayout(
-        "sensor_msgs/LaserScan", {"header.frame_id": frame}, {"ranges": len(ranges), "intensities": 0}
-    )
-    table = layout.messages(1)
+    begun = np.array([max(time - round(sensor.exposure * 1e9), 0)])
+    lengths = {"ranges": len(ranges), "intensities": 0}
+    made, table = begin_messages(topic, "sensor_msgs/LaserScan", begun, {"header.frame_id": frame}, lengths)
     table["angle_min"], table["angle_max"] = angles[0], angles[-1]
     table["angle_increment"] = np.radians(sensor.step)
     table["time_increment"] = sensor.exposure / max(len(angles) - 1, 1)
     table["scan_time"] = 1.0 / sensor.rate
     table["range_min"], table["range_max"] = sensor.minimum, sensor.maximum
     table["ranges"] = ranges
-    return one_message(topic, layout, table, max(time - round(sensor.exposure * 1e9), 0))
+    return made

@@ -5,7 +5,7 @@ World: ``map``, east-north-up from the world's origin.  Body: ``NAME/base_link``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -83,12 +83,25 @@ def stamp(table: NDArray[np.void], time: Index, path: str = "header.stamp") -> N
     table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
 
 
-def _stamp(table: NDArray[np.void], time: Index, path: str = "header.stamp") -> None:
-    table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000, time % 1_000_000 * 1000
+def begin_messages(
+    topic: str,
+    name: str,
+    time: Index,
+    strings: Mapping[str, str],
+    lengths: Mapping[str, int] | None = None,
+) -> tuple[RosMessages, NDArray[np.void]]:
+    """Messages of one topic, and the table of their fields, which is the same memory.
 
-
-def _made(topic: str, layout: CdrLayout, table: NDArray[np.void], time: Index) -> RosMessages:
-    return RosMessages(topic, layout.name, time * 1000, bytes_of(table))
+    Args:
+        topic: its name.
+        name: ``package/Type``.
+        time: (k,) ns; the stamps of headers are set to it.
+        strings, lengths: as of ``CdrLayout``.
+    """
+    table = CdrLayout(name, strings, lengths).messages(len(time))
+    if "header.stamp.sec" in (table.dtype.names or ()):
+        stamp(table, time)
+    return RosMessages(topic, name, time, bytes_of(table)), table
 
 
 def ros_messages(
@@ -144,14 +157,13 @@ def ros_messages(
 
 
 def _odometry(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
-    layout = CdrLayout("nav_msgs/Odometry", {"header.frame_id": WORLD, "child_frame_id": base_link(name)})
-    table = layout.messages(len(rows))
-    _stamp(table, rows["time"])
+    strings = {"header.frame_id": WORLD, "child_frame_id": base_link(name)}
+    made, table = begin_messages(topic, "nav_msgs/Odometry", rows["time"] * 1000, strings)
     set_axes(table, "pose.pose.position", to_enu(rows["position"]))
     set_axes(table, "pose.pose.orientation", to_enu_flu(rows["attitude"]))
     set_axes(table, "twist.twist.linear", to_flu(to_body(rows["attitude"], rows["velocity"])))
     set_axes(table, "twist.twist.angular", to_flu(rows["angular_velocity"]))
-    return _made(topic, layout, table, rows["time"])
+    return made
 
 
 def to_body(attitude: Floats, ned: Floats) -> Floats:
@@ -164,76 +176,70 @@ def to_body(attitude: Floats, ned: Floats) -> Floats:
 
 def _transforms(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
     strings = {"transforms.0.header.frame_id": WORLD, "transforms.0.child_frame_id": base_link(name)}
-    layout = CdrLayout("tf2_msgs/TFMessage", strings, {"transforms": 1})
-    table = layout.messages(len(rows))
-    _stamp(table, rows["time"], "transforms.0.header.stamp")
+    time = rows["time"] * 1000
+    made, table = begin_messages(topic, "tf2_msgs/TFMessage", time, strings, {"transforms": 1})
+    stamp(table, time, "transforms.0.header.stamp")
     set_axes(table, "transforms.0.transform.translation", to_enu(rows["position"]))
     set_axes(table, "transforms.0.transform.rotation", to_enu_flu(rows["attitude"]))
-    return _made(topic, layout, table, rows["time"])
+    return made
 
 
 def _wind(topic: str, _name: str, rows: NDArray[np.void]) -> RosMessages:
-    layout = CdrLayout("geometry_msgs/Vector3Stamped", {"header.frame_id": WORLD})
-    table = layout.messages(len(rows))
-    _stamp(table, rows["time"])
+    strings = {"header.frame_id": WORLD}
+    made, table = begin_messages(topic, "geometry_msgs/Vector3Stamped", rows["time"] * 1000, strings)
     set_axes(table, "vector", to_enu(rows["wind"].astype(np.float64)))
-    return _made(topic, layout, table, rows["time"])
+    return made
 
 
 def _motor_commands(topic: str, time: Index, signals: NDArray[np.float32]) -> RosMessages:
     """Signals 0..1 in the flight stack's order of motors, which act from ``time`` in us on."""
     lengths = {"position": 0, "velocity": 0, "normalized": signals.shape[1]}
-    layout = CdrLayout("actuator_msgs/Actuators", {"header.frame_id": ""}, lengths)
-    table = layout.messages(len(signals))
-    _stamp(table, time)
+    strings = {"header.frame_id": ""}
+    made, table = begin_messages(topic, "actuator_msgs/Actuators", time * 1000, strings, lengths)
     table["normalized"] = signals
-    return _made(topic, layout, table, time)
+    return made
 
 
 def rotor_speeds(topic: str, time: Index, speeds: NDArray[np.floating]) -> RosMessages:
     """Speeds (k, m) in rad/s at times in ns."""
     m = speeds.shape[1]
-    names = {"header.frame_id": ""} | {f"name.{i}": f"rotor_{i + 1}" for i in range(m)}
-    layout = CdrLayout(
-        "sensor_msgs/JointState", names, {"name": m, "position": 0, "velocity": m, "effort": 0}
-    )
-    table = layout.messages(len(speeds))
-    stamp(table, time)
+    strings = {"header.frame_id": ""} | {f"name.{i}": f"rotor_{i + 1}" for i in range(m)}
+    lengths = {"name": m, "position": 0, "velocity": m, "effort": 0}
+    made, table = begin_messages(topic, "sensor_msgs/JointState", time, strings, lengths)
     table["velocity"] = speeds
-    return RosMessages(topic, layout.name, time, bytes_of(table))
+    return made
 
 
-def _begun(kind: str, name: str, samples: NDArray[np.void]) -> tuple[CdrLayout, NDArray[np.void]]:
-    layout = CdrLayout(kind, {"header.frame_id": base_link(name)})
-    table = layout.messages(len(samples))
-    _stamp(table, samples["time"])
-    return layout, table
+def _begin_samples(
+    topic: str, kind: str, name: str, samples: NDArray[np.void]
+) -> tuple[RosMessages, NDArray[np.void]]:
+    return begin_messages(topic, kind, samples["time"] * 1000, {"header.frame_id": base_link(name)})
 
 
 def _imu(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
-    layout, table = _begun("sensor_msgs/Imu", name, samples)
+    made, table = _begin_samples(topic, "sensor_msgs/Imu", name, samples)
     table["orientation.w"] = 1.0
     table["orientation_covariance"][:, 0] = NO_COVARIANCE
     set_axes(table, "angular_velocity", to_flu(samples["angular_velocity"].astype(np.float64)))
     set_axes(table, "linear_acceleration", to_flu(samples["acceleration"].astype(np.float64)))
-    return _made(topic, layout, table, samples["time"])
+    return made
 
 
 def _magnetic_field(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
-    layout, table = _begun("sensor_msgs/MagneticField", name, samples)
+    made, table = _begin_samples(topic, "sensor_msgs/MagneticField", name, samples)
     set_axes(table, "magnetic_field", to_flu(samples["field"]))
-    return _made(topic, layout, table, samples["time"])
+    return made
 
 
 def _pressure(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
-    layout, table = _begun("sensor_msgs/FluidPressure", name, samples)
+    made, table = _begin_samples(topic, "sensor_msgs/FluidPressure", name, samples)
     table["fluid_pressure"] = samples["pressure"]
-    return _made(topic, layout, table, samples["time"])
+    return made
 
 
 def _fix(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
-    layout, table = _begun("sensor_msgs/NavSatFix", name, samples)
-    _stamp(table, samples["fix_time"])
+    made, table = _begin_samples(topic, "sensor_msgs/NavSatFix", name, samples)
+    stamp(table, samples["fix_time"] * 1000)
     table["status.status"] = np.where(samples["fix_type"] >= GPS_FIX, 0, -1)
     table["status.service"] = 1
     for column in ("latitude", "longitude", "altitude"):
@@ -241,17 +247,17 @@ def _fix(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     for k, error in ((0, "eph"), (4, "eph"), (8, "epv")):
         table["position_covariance"][:, k] = samples[error] ** 2
     table["position_covariance_type"] = 1
-    return _made(topic, layout, table, samples["time"])
+    return made
 
 
 def _range(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
-    layout, table = _begun("sensor_msgs/Range", name, samples)
+    made, table = _begin_samples(topic, "sensor_msgs/Range", name, samples)
     table["radiation_type"] = 1
     table["min_range"], table["max_range"] = samples["minimum"], samples["maximum"]
     # Beyond the far limit is REP 117's +inf.
     beyond = samples["distance"] > samples["maximum"]
     table["range"] = np.where(beyond, np.inf, samples["distance"])
-    return _made(topic, layout, table, samples["time"])
+    return made
 
 
 Maker: TypeAlias = Callable[[str, str, NDArray[np.void]], RosMessages]

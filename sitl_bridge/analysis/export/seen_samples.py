@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
-from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, ros_name
+from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, begin_messages, ros_name
 from sitl_bridge.base.extras import missing
 from sitl_bridge.perception.sample_files import POINT
 from sitl_bridge.record.picture_files import picture_files, sensor_folders
@@ -111,24 +110,16 @@ def read_cloud(file: Path) -> NDArray[np.void]:
     return np.frombuffer(points, POINT, len(points) // POINT.itemsize)
 
 
-def one_message(topic: str, layout: CdrLayout, table: NDArray[np.void], time: int) -> RosMessages:
-    """The single message of a table with a header; ``time`` is in ns."""
-    table["header.stamp.sec"], table["header.stamp.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
-    return RosMessages(topic, layout.name, np.array([time], np.int64), bytes_of(table))
-
-
 def image_message(image: NDArray[np.generic], time: int, topic: str, frame: str) -> RosMessages:
     """A picture as sensor_msgs/Image; 16 bit are depths in counts of the recording, 32 bit depths in m."""
     encoding = "rgb8" if image.ndim == 3 else ENCODINGS[image.dtype.itemsize]
     data = np.ascontiguousarray(image, image.dtype.newbyteorder("<")).view(np.uint8).ravel()
-    layout = CdrLayout(
-        "sensor_msgs/Image", {"header.frame_id": frame, "encoding": encoding}, {"data": len(data)}
-    )
-    table = layout.messages(1)
+    strings, lengths = {"header.frame_id": frame, "encoding": encoding}, {"data": len(data)}
+    made, table = begin_messages(topic, "sensor_msgs/Image", np.array([time]), strings, lengths)
     table["height"], table["width"] = image.shape[:2]
     table["step"] = len(data) // image.shape[0]
     table["data"] = data
-    return one_message(topic, layout, table, time)
+    return made
 
 
 def cloud_message(cloud: NDArray[np.void], time: int, topic: str, frame: str) -> RosMessages:
@@ -136,8 +127,8 @@ def cloud_message(cloud: NDArray[np.void], time: int, topic: str, frame: str) ->
     names = POINT.names or ()
     data = np.frombuffer(cloud.tobytes(), np.uint8)
     strings = {"header.frame_id": frame} | {f"fields.{k}.name": name for k, name in enumerate(names)}
-    layout = CdrLayout("sensor_msgs/PointCloud2", strings, {"fields": len(names), "data": len(data)})
-    table = layout.messages(1)
+    lengths = {"fields": len(names), "data": len(data)}
+    made, table = begin_messages(topic, "sensor_msgs/PointCloud2", np.array([time]), strings, lengths)
     assert POINT.fields is not None
     for k, name in enumerate(names):
         dtype, offset = POINT.fields[name][:2]
@@ -148,4 +139,4 @@ def cloud_message(cloud: NDArray[np.void], time: int, topic: str, frame: str) ->
     table["is_dense"] = 1
     if len(data):
         table["data"] = data
-    return one_message(topic, layout, table, time)
+    return made

@@ -7,19 +7,14 @@ client process is client.py.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.broker import free_port, require_free
 from sitl_bridge.live.bus.client_link import Connected, EventNotice, Sent, Settings, SnapshotRequest
 from sitl_bridge.live.bus.command_queue import Counts
-from sitl_bridge.live.bus.execution import CommandWitness, Execution
 from sitl_bridge.live.bus.messages import Event
-from sitl_bridge.live.bus.outlet import Outlet
-from sitl_bridge.live.bus.run_source import RunSource
-from sitl_bridge.live.bus.simulation_commands import OnCommand
+from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.bus.topics import Topics, topic_name
 
 
@@ -30,47 +25,20 @@ class Bus(Outlet):
     broker does not affect the simulation.
 
     Args:
-        source: the running simulation.
-        address: of the broker.
-        run: name of the run in topics, unless the address gives one; invalid characters become '_'.
-        directory: for the logs of the client and the embedded broker.
-        on_formation: executes formation commands, on the bus's thread; None refuses them.
-        on_flight: executes commands for flight stacks, likewise.
-        notify: prints messages for the user, from the bus's thread.
-        witness: takes each command that was carried out or refused.
-        errors: collects errors of the bus that do not end the simulation.  By default they are only passed to
-            ``notify``.
+        run: that is published.
+        address: of the broker; its ``run`` names the run in topics, else invalid characters of the run's own
+            name become '_'.
 
     Raises:
         UserError: for a name that is invalid in a topic, or if the embedded broker's port is in use.
     """
 
-    def __init__(
-        self,
-        source: RunSource,
-        address: BusAddress,
-        *,
-        run: str,
-        directory: Path,
-        on_formation: OnCommand | None = None,
-        on_flight: OnCommand | None = None,
-        notify: Callable[[str], None] = lambda _line: None,
-        witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,
-        errors: ErrorLog | None = None,
-    ) -> None:
-        execution = Execution(source, on_formation, on_flight=on_flight, witness=witness)
-        super().__init__(
-            "the bus",
-            "sitl_bridge.live.bus.client",
-            source,
-            execution,
-            directory=directory,
-            notify=notify,
-            errors=errors,
-        )
+    def __init__(self, run: RunContext, address: BusAddress) -> None:
+        super().__init__("the bus", "sitl_bridge.live.bus.client", run, "bus")
         self.address = address
         self.port = address.port
-        self.topics = Topics(address.run or topic_name(run), source.simulation.names)
+        name = address.run or topic_name(run.name or run.directory.name)
+        self.topics = Topics(name, run.source.simulation.names)
         self.counts = Counts()
         self.connected = threading.Event()
         if address.embedded:
@@ -83,7 +51,7 @@ class Bus(Outlet):
         """URL of the broker for clients, without a password."""
         return str(BusAddress(**{**self.address.__dict__, "port": self.port, "user": None}))
 
-    def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
+    def start(self, first: Sequence[Sent] = ()) -> None:
         """Start the bus; return before the broker is connected."""
         self._notify(f"bus at {self.url}, topics {self.topics.root}/#")
         if self.address.warning:
@@ -91,7 +59,7 @@ class Bus(Outlet):
         run = self.topics.root.removeprefix("sitl/")
         vehicles, directory = self.topics.vehicles, self._directory.resolve()
         settings = Settings(self.address, self.port, self.url, run, vehicles, directory)
-        super().start(arguments, [settings, *first])
+        super().start([settings, *first])
 
     def publish_text(self, vehicle: str, text: str) -> None:
         """Publish a text about a vehicle as an event."""

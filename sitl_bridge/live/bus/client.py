@@ -33,7 +33,6 @@ from sitl_bridge.live.bus.client_link import (
     PipeEnd,
     Results,
     Sent,
-    SentOrder,
     Settings,
     SimulationSnapshot,
     SnapshotRequest,
@@ -102,7 +101,7 @@ class Client:
     # --- the link
 
     def _hand_on(self, orders: list[Order]) -> None:
-        self._link.send(Orders([SentOrder.of(order) for order in orders]))
+        self._link.send(Orders(orders))
 
     async def run(self) -> None:
         """Run until stopped."""
@@ -131,7 +130,7 @@ class Client:
                 self._snapshot, self._snapshot_requested = message, False
                 self._fresh.set()
             case Results(results):
-                for reply in self.queue.settle([sent.result() for sent in results]):
+                for reply in self.queue.settle(results):
                     self._enqueue(reply)
                     if reply.accepted and reply.vehicle is not None:
                         event = Event(time=reply.time, kind="command", text=reply.command)

@@ -11,14 +11,13 @@ import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.command_queue import Counts, Order, Result
-from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Event
-from sitl_bridge.live.bus.topics import Address
+from sitl_bridge.live.bus.messages import Event
 
 FROM_CLIENT = 1 << 20
 """Largest line from the client, bytes: a batch of commands of maximum length."""
@@ -131,62 +130,17 @@ class StackReports:
 
 
 @dataclass(frozen=True)
-class SentOrder:
-    """An order in transit, with its command as received, which is validated again on arrival."""
-
-    kind: str
-    vehicle: str | None
-    command: dict[str, Any]
-
-    @classmethod
-    def of(cls, order: Order) -> SentOrder:
-        """Return an order for sending."""
-        command = order.command.model_dump(mode="json", exclude_unset=True)
-        return cls(order.address.kind, order.address.vehicle, command)
-
-    def order(self) -> Order:
-        """Return the received order.
-
-        Raises:
-            ValueError: for an unknown or invalid command.
-        """
-        known = RUN_COMMANDS if self.vehicle is None else VEHICLE_COMMANDS
-        if self.kind not in known:
-            raise ValueError(f"unknown command {self.kind!r}")
-        return Order(known[self.kind].model_validate(self.command), Address(self.kind, self.vehicle))
-
-
-@dataclass(frozen=True)
 class Orders:
     """Commands to execute."""
 
-    orders: list[SentOrder]
-
-
-@dataclass(frozen=True)
-class SentResult:
-    """The result of an order, see ``Result``."""
-
-    order: SentOrder
-    time: float
-    refused: str | None
-    withdrawn: bool
-
-    @classmethod
-    def of(cls, result: Result) -> SentResult:
-        """Return a result for sending."""
-        return cls(SentOrder.of(result.order), result.time, result.refused, result.withdrawn)
-
-    def result(self) -> Result:
-        """Return the received result."""
-        return Result(self.order.order(), self.time, self.refused, self.withdrawn)
+    orders: list[Order]
 
 
 @dataclass(frozen=True)
 class Results:
     """Results of orders."""
 
-    results: list[SentResult]
+    results: list[Result]
 
 
 @dataclass(frozen=True)
@@ -232,24 +186,7 @@ Sent: TypeAlias = (
     | Stop
 )
 
-_KINDS: dict[str, TypeAdapter[Any]] = {
-    kind.__name__: TypeAdapter(kind)
-    for kind in (
-        Settings,
-        SnapshotRequest,
-        RowsRequest,
-        PictureRequest,
-        Picture,
-        SimulationSnapshot,
-        StackReports,
-        Orders,
-        Results,
-        EventNotice,
-        Connected,
-        UserNotice,
-        Stop,
-    )
-}
+_KINDS: dict[str, TypeAdapter[Any]] = {kind.__name__: TypeAdapter(kind) for kind in get_args(Sent)}
 
 
 def encode(what: Sent) -> bytes:

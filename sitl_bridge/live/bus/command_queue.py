@@ -13,8 +13,9 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import PlainSerializer, PlainValidator, ValidationError, ValidationInfo
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, BusCommand, DelegatedCommand, Reply
@@ -74,12 +75,30 @@ class Counts:
         return self.executed + self.refused + self.duplicates + self.retained
 
 
+def commands_for(vehicle: str | None) -> dict[str, type[BusCommand]]:
+    """The commands of a vehicle, or of the run, by the last level of their topics."""
+    return RUN_COMMANDS if vehicle is None else VEHICLE_COMMANDS
+
+
+def _as_received(command: BusCommand) -> dict[str, Any]:
+    return command.model_dump(mode="json", exclude_unset=True)
+
+
+def _validated(command: Any, info: ValidationInfo) -> BusCommand:
+    """The command of an order from another process, which is not trusted: it is validated again."""
+    address = info.data.get("address")
+    known = commands_for(address.vehicle) if address is not None else {}
+    if address is None or address.kind not in known:
+        raise ValueError("unknown command")
+    return known[address.kind].model_validate(command)
+
+
 @dataclass(frozen=True)
 class Order:
     """An accepted command."""
 
-    command: BusCommand
     address: Address
+    command: Annotated[BusCommand, PlainSerializer(_as_received), PlainValidator(_validated)]
 
 
 @dataclass(frozen=True)
@@ -142,10 +161,10 @@ class CommandQueue:
             command = self._read(address, payload)
         except UserError as error:
             return self._refuse(_request_id(payload), address, str(error))
-        return self._take(Order(command, address))
+        return self._take(Order(address, command))
 
     def _read(self, address: Address, payload: bytes) -> BusCommand:
-        known = RUN_COMMANDS if address.vehicle is None else VEHICLE_COMMANDS
+        known = commands_for(address.vehicle)
         if address.vehicle is not None and address.vehicle not in self._topics.vehicles:
             raise UserError(
                 f"no vehicle {address.vehicle!r}; vehicles: {', '.join(self._topics.vehicles[:20])}"

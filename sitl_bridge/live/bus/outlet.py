@@ -12,12 +12,14 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.live.bus.client_link import (
     FROM_CLIENT,
     Orders,
@@ -25,13 +27,14 @@ from sitl_bridge.live.bus.client_link import (
     Results,
     RowsRequest,
     Sent,
-    SentResult,
     SnapshotRequest,
+    StackReport,
     Stop,
     UserNotice,
 )
-from sitl_bridge.live.bus.execution import Execution
+from sitl_bridge.live.bus.execution import CommandWitness, Execution
 from sitl_bridge.live.bus.run_source import RunSource
+from sitl_bridge.live.bus.simulation_commands import OnCommand
 from sitl_bridge.live.bus.snapshot import take_snapshot
 
 POLL_INTERVAL = 0.01
@@ -42,37 +45,57 @@ FAREWELL_TIMEOUT = 6.0
 """Time for the process's farewell, s of wall time; it has low priority on a busy machine."""
 
 
+@dataclass(frozen=True)
+class RunContext:
+    """A run that others are shown.
+
+    Attributes:
+        source: the simulation.
+        directory: of the run, whose run.json is written and whose recording has begun where it is followed.
+        witness: takes each command that was carried out or refused.
+        errors: collects errors that do not end the simulation; None passes them to ``notify`` alone.
+        notify: prints messages for the user, from the outlet's thread.
+        instances: of the vehicles' flight stacks.
+        hosts: of its sensors that see.
+        on_formation, on_flight: execute delegated commands, on the outlet's thread; None refuses them.
+        stacks: the flight stacks' reports, in the order of the vehicles.
+        name: of the run in topics; empty for that of its directory.
+    """
+
+    source: RunSource
+    directory: Path
+    witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None
+    errors: ErrorLog | None = None
+    notify: Callable[[str], None] = lambda _line: None
+    instances: tuple[int, ...] = ()
+    hosts: tuple[SensorHost, ...] = ()
+    on_formation: OnCommand | None = None
+    on_flight: OnCommand | None = None
+    stacks: Callable[[], list[StackReport]] = list
+    name: str = ""
+
+
 class Outlet:
     """Serves a process with snapshots and executes its commands, until it is closed.
 
     Args:
         name: of the process, for messages.
         module: that the process runs; its first argument is the descriptor of its end of the link.
-        source: the running simulation.
-        execution: executes its commands.
-        directory: for its log.
-        notify: prints messages for the user, from the outlet's thread.
-        errors: collects errors that do not end the simulation.  By default they are only passed to
-            ``notify``.
+        run: that it shows.
+        directory: for its log, in the run directory.
+        arguments: of the process, after the descriptor.
     """
 
     def __init__(
-        self,
-        name: str,
-        module: str,
-        source: RunSource,
-        execution: Execution,
-        *,
-        directory: Path,
-        notify: Callable[[str], None] = lambda _line: None,
-        errors: ErrorLog | None = None,
+        self, name: str, module: str, run: RunContext, directory: str, arguments: Sequence[str] = ()
     ) -> None:
-        self._name, self._module = name, module
-        self._source = source
-        self._execution = execution
-        self._directory = directory
-        self._notify = notify
-        self._errors = ErrorLog(notify) if errors is None else errors
+        self._name, self._module, self._arguments = name, module, arguments
+        self._run, self._source, self._notify = run, run.source, run.notify
+        self._execution = Execution(
+            run.source, run.on_formation, on_flight=run.on_flight, witness=run.witness
+        )
+        self._directory = run.directory / directory
+        self._errors = ErrorLog(run.notify) if run.errors is None else run.errors
         self._client: ChildProcess | None = None
         self._link: PipeEnd | None = None
         self._thread: threading.Thread | None = None
@@ -82,15 +105,15 @@ class Outlet:
 
     # --- from any thread
 
-    def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
-        """Start the process with some arguments, send it the first messages, and serve it."""
+    def start(self, first: Sequence[Sent] = ()) -> None:
+        """Start the process, send it the first messages, and serve it."""
         self._directory.mkdir(parents=True, exist_ok=True)
         here, there = socket.socketpair()
         with there:
             self._link = PipeEnd(here, FROM_CLIENT)
             self._client = ChildProcess(
                 self._name,
-                [sys.executable, "-m", self._module, str(there.fileno()), *arguments],
+                [sys.executable, "-m", self._module, str(there.fileno()), *self._arguments],
                 self._directory.resolve(),
                 os.environ,
                 inherited=[there.fileno()],
@@ -137,7 +160,7 @@ class Outlet:
                 with self._passing():
                     results = self._execution.poll()
                     if results:
-                        self._send(Results([SentResult.of(result) for result in results]))
+                        self._send(Results(results))
         except (EOFError, ConnectionError) as error:
             if not self._closing and self._client is not None:
                 # Not restarted: only this process knew which commands have been executed.
@@ -173,7 +196,7 @@ class Outlet:
             case RowsRequest():
                 self._request_rows()
             case Orders(orders):
-                self._execution.take([sent.order() for sent in orders])
+                self._execution.take(orders)
             case UserNotice(line):
                 self._notify(line)
 

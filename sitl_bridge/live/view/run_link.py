@@ -15,7 +15,6 @@ from sitl_bridge.live.bus.client_link import (
     PipeEnd,
     Results,
     Sent,
-    SentOrder,
     SimulationSnapshot,
     Stop,
     UserNotice,
@@ -59,7 +58,7 @@ class RunLink:
         return 0.0 if self.snapshot is None else self.snapshot.time
 
     def _hand_on(self, orders: list[Order]) -> None:
-        self._link.send(Orders([SentOrder.of(order) for order in orders]))
+        self._link.send(Orders(orders))
 
     def send(self, message: Sent) -> None:
         """Send a message to the simulation's program."""
@@ -93,7 +92,7 @@ class RunLink:
                     self.snapshot = message
                 case Results(results):
                     with self._lock:
-                        replies = self._queue.settle([sent.result() for sent in results])
+                        replies = self._queue.settle(results)
                         self._queue.poll()
                     self._on_replies(replies)
                 case Stop():

@@ -1,126 +1,70 @@
-"""The streams in the simulation's program: processes that follow the recording and send no commands."""
+"""The streams in the simulation's program: processes that follow the recording, with pictures of cameras."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sitl_bridge.base.error_log import ErrorLog
+from numpy.typing import NDArray
+
 from sitl_bridge.live.bus.client_link import PictureRequest, Sent
-from sitl_bridge.live.bus.execution import Execution
-from sitl_bridge.live.bus.outlet import Outlet
-from sitl_bridge.live.bus.run_source import RunSource
+from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.view.pictures import LastSample, picture_of
+from sitl_bridge.perception.sensor_runner import SensorRunner
+
+
+def last_samples(run: RunContext) -> LastSample:
+    """The last samples of the sensors that run beside a simulation."""
+    simulation = run.source.simulation
+    runners = {
+        (simulation.names[host.vehicle], host.name): host
+        for host in run.hosts
+        if isinstance(host, SensorRunner)
+    }
+
+    def last(vehicle: str, sensor: str) -> tuple[float, Mapping[str, NDArray[Any]]] | None:
+        runner = runners.get((vehicle, sensor))
+        sample = None if runner is None else runner.latest
+        return None if sample is None else ((sample.time - simulation.start) * 1e-6, sample.arrays)
+
+    return last
 
 
 class Stream(Outlet):
     """Starts the process of a stream and serves it, until it is closed.
 
     Args:
-        name: of the process, for messages.
-        module: that it runs.
+        name, module, run, directory: as of ``Outlet``.
         arguments: of the process, before the run directory.
-        source: the running simulation.
-        run: the run directory, whose run.json is written and whose recording has begun.
-        directory: for the log, in the run directory.
-        execution: of the commands from the process; None for a stream, which sends none.
+
+    Attributes:
         last_sample: of the cameras.
-        notify: prints messages for the user.
-        errors: collects errors that do not end the simulation.
     """
 
     def __init__(
-        self,
-        name: str,
-        module: str,
-        arguments: Sequence[str],
-        source: RunSource,
-        *,
-        run: Path,
-        directory: str,
-        execution: Execution | None = None,
-        last_sample: LastSample = lambda _vehicle, _sensor: None,
-        notify: Callable[[str], None] = lambda _line: None,
-        errors: ErrorLog | None = None,
+        self, name: str, module: str, run: RunContext, directory: str, arguments: Sequence[str]
     ) -> None:
-        super().__init__(
-            name,
-            module,
-            source,
-            execution or Execution(source),
-            directory=run / directory,
-            notify=notify,
-            errors=errors,
-        )
-        self._arguments = [*arguments, str(run.resolve())]
-        self._last_sample = last_sample
-
-    def start(self, arguments: Sequence[str] = (), first: Sequence[Sent] = ()) -> None:
-        """Start the process."""
-        super().start([*self._arguments, *arguments], first)
+        super().__init__(name, module, run, directory, [*arguments, str(run.directory.resolve())])
+        self.last_sample = last_samples(run)
 
     def _process(self, message: Sent) -> None:
         match message:
             case PictureRequest(vehicle, sensor):
-                self._send(picture_of(self._last_sample, vehicle, sensor))
+                self._send(picture_of(self.last_sample, vehicle, sensor))
             case _:
                 super()._process(message)
 
 
-def viewer_stream(
-    source: RunSource,
-    target: tuple[str, int],
-    instances: Sequence[int],
-    *,
-    run: Path,
-    notify: Callable[[str], None] = lambda _line: None,
-    errors: ErrorLog | None = None,
-) -> Stream:
-    """The state stream for PX4's viewers.
-
-    Args:
-        source, run, notify, errors: as of ``Stream``.
-        target: host, and the UDP port of instance 0.
-        instances: of the vehicles' flight stacks.
-    """
+def viewer_stream(run: RunContext, target: tuple[str, int]) -> Stream:
+    """The state stream for PX4's viewers, to a host and the UDP port of instance 0."""
     host, port = target
-    arguments = [host, str(port), ",".join(str(number) for number in instances)]
-    return Stream(
-        "the state stream for viewers",
-        "sitl_bridge.live.view.viewer_stream",
-        arguments,
-        source,
-        run=run,
-        directory="viewer",
-        notify=notify,
-        errors=errors,
-    )
+    arguments = [host, str(port), ",".join(str(number) for number in run.instances)]
+    module = "sitl_bridge.live.view.viewer_stream"
+    return Stream("the state stream for viewers", module, run, "viewer", arguments)
 
 
-def foxglove_stream(
-    source: RunSource,
-    address: tuple[str, int],
-    *,
-    run: Path,
-    last_sample: LastSample = lambda _vehicle, _sensor: None,
-    notify: Callable[[str], None] = lambda _line: None,
-    errors: ErrorLog | None = None,
-) -> Stream:
-    """The stream for Foxglove.
-
-    Args:
-        source, run, last_sample, notify, errors: as of ``Stream``.
-        address: host and TCP port to listen on.
-    """
+def foxglove_stream(run: RunContext, address: tuple[str, int]) -> Stream:
+    """The stream for Foxglove, which listens on a host and a TCP port."""
     host, port = address
-    return Stream(
-        "the stream for Foxglove",
-        "sitl_bridge.live.view.foxglove_stream",
-        [host, str(port)],
-        source,
-        run=run,
-        directory="stream",
-        last_sample=last_sample,
-        notify=notify,
-        errors=errors,
-    )
+    module = "sitl_bridge.live.view.foxglove_stream"
+    return Stream("the stream for Foxglove", module, run, "stream", [host, str(port)])
