@@ -103,9 +103,6 @@ def test_an_order_is_checked_again_where_it_is_carried_out() -> None:
 def test_whatever_the_bus_s_process_sends_is_a_message_or_a_value_error(line: bytes) -> None:
     try:
         message = decode(line)
-        if isinstance(message, Orders):
-            for sent in message.orders:
-                sent.order()
     except ValueError:
         return
     assert type(message) in {type(known) for known in SENT}
