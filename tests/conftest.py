@@ -42,7 +42,6 @@ FLIGHTS = (
     "test_autopilot_flight.py",
     "test_flight_fleet.py",
     "test_start.py",
-    "test_formation_mavsdk.py",
     "test_flight_repeat.py",
     "test_avoidance_flights.py",
     "test_airframes.py",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.kernels.announcement import announced
@@ -21,9 +22,9 @@ from sitl_bridge.session.plan_flight import Say
 from sitl_bridge.session.running_session import FlownMission, SessionVehicles, fly_plan
 from sitl_bridge.session.settings import FlightSettings, OutletSettings
 from sitl_bridge.session.vehicle_run import Mission, VehicleRun
-from sitl_bridge.swarm.avoidance.flight_conditions import lasting_deviation
-from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
-from sitl_bridge.swarm.formation.specification import FormationPlan
+
+if TYPE_CHECKING:
+    from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 
 
 class FleetMissions:
@@ -89,13 +90,19 @@ class FleetMissions:
     def prepare(self) -> None:
         """Load and compile what avoidance needs, before simulated time begins."""
         swarm = self._settings.swarm
-        if isinstance(swarm, AvoidanceSpecification):
+        if swarm is None:
+            return
+        from sitl_bridge.swarm.formation.specification import FormationPlan
+
+        if not isinstance(swarm, FormationPlan):
             from sitl_bridge.swarm.avoidance.swarm import rehearse
 
             with announced(self._report):
                 rehearse(swarm, self._deviation(swarm))
 
     def _deviation(self, scenario: AvoidanceSpecification) -> float:
+        from sitl_bridge.swarm.avoidance.flight_conditions import lasting_deviation
+
         return lasting_deviation(scenario, self._settings.vehicles[0].airframe)
 
     def start(self) -> None:
@@ -120,6 +127,8 @@ class FleetMissions:
 
     def _fly_swarm(self, stacks: SessionVehicles, say: Say) -> None:
         """Fly the formation or avoidance."""
+        from sitl_bridge.swarm.formation.specification import FormationPlan
+
         swarm = self._settings.swarm
         if isinstance(swarm, FormationPlan):
             from sitl_bridge.session import formation_flight as formation

@@ -44,7 +44,6 @@ from sitl_bridge.session.running_session import FlightCommands
 from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.stacks import STEP
 from sitl_bridge.session.vehicle_run import VehicleRun, require_free_udp, sensor_hosts
-from sitl_bridge.swarm.formation.specification import FormationPlan
 
 if TYPE_CHECKING:
     from sitl_bridge.analysis.evaluation.summary import Outcome
@@ -238,7 +237,7 @@ class Session:
 
     def _start_outlets(self) -> None:
         settings = self.settings
-        formation = isinstance(settings.swarm, FormationPlan) and self.missions is not None
+        formation = settings.flies_formation and self.missions is not None
         monitored = [vehicle for vehicle in self.vehicles if vehicle.monitored]
         commands = FlightCommands(monitored, self.server)
         self._stack.callback(commands.close)

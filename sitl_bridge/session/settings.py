@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
 from sitl_bridge.core.dynamics.proximity import Proximity
@@ -29,8 +29,10 @@ from sitl_bridge.link.px4.find import Px4Build, find_px4
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.mission_file import check_mission
-from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
-from sitl_bridge.swarm.formation.specification import FormationPlan
+
+if TYPE_CHECKING:
+    from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
+    from sitl_bridge.swarm.formation.specification import FormationPlan
 
 BUILTIN = "the built-in flight stack"
 
@@ -401,6 +403,15 @@ class FlightSettings:
         vehicles = _in_a_line(options, count)
         name = f"serve-{vehicles[0].airframe.name}"
         return cls.from_options(options, vehicles, name, external=external, on_stall=on_stall)
+
+    @property
+    def flies_formation(self) -> bool:
+        """Whether this program flies a formation with all vehicles."""
+        if self.swarm is None:
+            return False
+        from sitl_bridge.swarm.formation.specification import FormationPlan
+
+        return isinstance(self.swarm, FormationPlan)
 
     @property
     def has_mission(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.airframe_texts import spelled_out
 from support.paths import AIRFRAMES, MISSIONS
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -94,6 +95,8 @@ def test_a_base_that_no_file_can_be_called_is_told_with_its_place(tmp_path: Path
 
 def _edited(tmp_path: Path, source: Path, *changes: tuple[str, str]) -> Path:
     text = source.read_text(encoding="utf-8")
+    if source == AIRFRAMES / "iris.yaml":
+        text = spelled_out("iris")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new, 1)

@@ -16,6 +16,7 @@ from support.sensor_bench import STEP, Bench
 from sitl_bridge.core.sensors.registry import SensorUnion
 
 AIRFRAMES = sorted((ROOT / "airframes").glob("*.yaml"))
+SUITES = sorted((ROOT / "airframes" / "sensors").glob("*.yaml"))
 PERIOD = STEP * 1e-6
 SAMPLES = 400_000
 CLUSTERS = (1, 10, 100, 1000)
@@ -118,9 +119,10 @@ def test_a_density_falls_with_the_root_of_time_and_a_walk_rises_with_it(
 def imu_figures() -> list[tuple[str, str, dict[str, Any]]]:
     """Distinct inertial figures of the airframes that come with the package, read from the files."""
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
-    for path in AIRFRAMES:
-        # An airframe with a base gives only the sensors and figures that differ.
-        for sensor in yaml.safe_load(path.read_text(encoding="utf-8")).get("sensors", ()):
+    for path in [*AIRFRAMES, *SUITES]:
+        # An airframe with a base gives only the sensors and figures that differ, or the name of a suite.
+        given = yaml.safe_load(path.read_text(encoding="utf-8")).get("sensors", ())
+        for sensor in () if isinstance(given, str) else given:
             if sensor["kind"] == "imu":
                 for quantity in sorted({"accelerometer", "gyroscope"} & sensor.keys()):
                     found.setdefault(str(sensor[quantity]), (path.stem, quantity, sensor[quantity]))
