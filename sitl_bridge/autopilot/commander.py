@@ -251,6 +251,7 @@ class Commander:
         allowed = possible and self.mode is not flight_modes.TERMINATION
         if allowed:
             self.intended = mode
+            self.navigator.requested_mode = None  # what the mode before it still requests is overtaken
             if not mode.needs & flight_modes.NO_ARMING or mode is flight_modes.TERMINATION:
                 self._after_disarming = mode
         return allowed

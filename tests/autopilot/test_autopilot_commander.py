@@ -246,6 +246,17 @@ def test_take_off_climbs_to_the_height_of_its_parameter_and_holds() -> None:
     assert "Takeoff detected" in point.texts
 
 
+def test_a_command_at_the_very_end_of_the_take_off_is_not_undone_by_the_hold_after_it() -> None:
+    point = Point().ready()
+    point.do(TAKEOFF)
+    point.do(ARM, 1.0)
+    navigator = point.commander.navigator
+    point.until(lambda: navigator.requested_mode is flight_modes.AUTO_LOITER, 20.0)
+    assert point.do(LAND) == ACCEPTED
+    point.run(1.0)
+    assert point.commander.mode is flight_modes.AUTO_LAND
+
+
 def test_take_off_goes_to_the_altitude_of_the_command() -> None:
     point = Point().ready()
     point.do(TAKEOFF, at={7: ALTITUDE + 6.0})
