@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import VEHICLE
@@ -28,7 +27,7 @@ from sitl_bridge.core.world.turbulence import dryden_scales
 from sitl_bridge.swarm.formation.patterns import pattern
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests"))  # the benches of sensors and controllers
+sys.path.append(str(ROOT / "tests"))  # the bench of sensors
 PAGE = ROOT / "docs" / "validation-figures.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 SEA_LEVEL = 1.225
@@ -199,21 +198,6 @@ def inertial_sensor() -> Iterator[Figure]:
         yield Figure(f"noise density of the {name}", unit, published, scale * deviation * math.sqrt(0.1))
 
 
-def hovering_error() -> Iterator[Figure]:
-    """RotorS's controller with RotorS's figures, 10 s of hover with the ideal sensor."""
-    from support.autopilot_bench import Bench, ideally_fed
-
-    firefly = ideally_fed(load_airframe("firefly"), mass=1.5 + 6 * 0.005 + 0.015, ground_effect=False)
-    bench = Bench([firefly], "rotors")
-    bench.world.environment["gravity"] = 9.8
-    bench.controllers[0] = controller_record(firefly, bench.world, "rotors")
-    bench.take_off(height=1.0, seconds=9.5)
-    error = bench.run(10.0)["position"][:, 0] - bench.setpoints["position"][0]
-    rms = math.sqrt(float(np.mean(np.sum(error**2, axis=1))))
-    yield Figure("position error of the hover, RMS", "m", "0.040", rms)
-    yield Figure("steady offset in height", "m", "0.0398", -float(np.mean(error[:, 2])))
-
-
 def slots() -> Iterator[Figure]:
     """The formations of XTDrone for nine vehicles."""
     for name, published in (("cube", "3.4641"), ("pyramid", "6.9282"), ("triangle", "5.6569")):
@@ -247,11 +231,6 @@ SECTIONS = (
         ground_effect,
     ),
     Section("Inertial sensor", "RotorS, ADIS16448 (component_snippets.xacro)", inertial_sensor),
-    Section(
-        "Hovering example of RotorS",
-        "Furrer et al., RotorS, section 3.6; the offset is worked out",
-        hovering_error,
-    ),
     Section("Formations", "XTDrone, formation_dict.py, nine vehicles", slots),
 )
 

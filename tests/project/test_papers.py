@@ -1,0 +1,76 @@
+"""The experiments of the papers, in their quick form: near the papers' values, or with a reason why not."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support.paths import DOCS, ROOT
+
+PAPERS = DOCS / "papers"
+PROGRAMS = sorted((ROOT / "missions" / "papers").glob("*/[fst]*_[0-9]*.py"))
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    before = list(sys.path)
+    found = importlib.util.spec_from_file_location("papers_script", ROOT / "scripts" / "papers.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    yield module
+    sys.path[:] = before
+
+
+def quantities(lines: list[str]) -> list[tuple[str, ...]]:
+    """Quantity, unit and paper's value of each row of a table."""
+    cells = [[cell.strip() for cell in line.split("|")[1:4]] for line in lines if line.startswith("| ")]
+    return [tuple(row) for row in cells[1:]]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_an_experiment_of_a_paper_comes_near_its_values(
+    script: ModuleType, program: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "picture.png"
+    rows: list[Any] = script.reproduce(program, picture, quick=True)
+    assert [row.quantity for row in rows if not (row.agrees or row.reason)] == []
+    page = (PAPERS / f"{program.parent.name}.md").read_text(encoding="utf-8")
+    shown = page.partition(f"<!-- {program.stem}: begin -->")[2].partition(f"<!-- {program.stem}: end -->")[0]
+    on_the_page = quantities(shown.splitlines())
+    assert set(quantities(list(script.table(rows)))) <= set(on_the_page), "run scripts/papers"
+    assert (f"images/{program.parent.name}_{program.stem}.png" in shown) == picture.exists()
+
+
+def test_the_pages_of_papers_show_what_there_is() -> None:
+    images = {path.name: path.stat().st_size for path in (PAPERS / "images").glob("*.png")}
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in PAPERS.glob("*.md")}
+    shown = {name for text in pages.values() for name in re.findall(r"\(images/([^)]+)\)", text)}
+    assert shown == set(images)
+    assert {name: size for name, size in images.items() if size > 60_000} == {}
+    named = {
+        f"{paper}/{stem}" for paper, text in pages.items() for stem in re.findall(r"<!-- (\w+): begin", text)
+    }
+    assert named == {f"{program.parent.name}/{program.stem}" for program in PROGRAMS}
+
+
+@pytest.mark.parametrize(
+    ("paper", "here", "agrees"),
+    [
+        ("0.040", 0.0444, True), ("0.040", 0.0446, False), ("0.000", 0.0004, True), ("3", 3.9, False),
+        ("> 0.9", 0.91, True), ("> 0.9", 0.89, False), ("< 4", float("nan"), False), ("", 1.0, True),
+    ],
+)  # fmt: skip
+def test_rows_agree_within_a_tenth_and_the_last_digit(
+    script: ModuleType, paper: str, here: float, agrees: bool
+) -> None:
+    assert script.PROGRAMS.is_dir()
+    comparison: Any = importlib.import_module("comparison")
+    assert comparison.Row("", "", paper, here).agrees == agrees
