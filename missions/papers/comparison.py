@@ -83,7 +83,7 @@ def new_figure(width: float = 8.0, height: float = 3.2) -> Figure:
 
 
 def save(figure: Figure, picture: Path) -> None:
-    """Write a figure as a small PNG file of 64 colours."""
+    """Write a figure as a small PNG file of 256 colours."""
     buffer = io.BytesIO()
     figure.savefig(buffer)
-    Image.open(buffer).convert("RGB").quantize(64).save(picture, optimize=True)
+    Image.open(buffer).convert("RGB").quantize(256).save(picture, optimize=True)

@@ -218,6 +218,15 @@ WIDER = {
     "missions/worlds/thermal.py": {"sitl_bridge.core.world.custom_wind"},
     "missions/api/power_plant_path.py": {"sitl_bridge.perception.mapping.clearance"},
     "missions/papers/rotors/section_3_6.py": {"sitl_bridge.analysis.evaluation.rotors_evaluation"},
+    "missions/papers/nmpc/figure_3.py": {
+        "sitl_bridge.swarm.avoidance.controller_settings",
+        "sitl_bridge.swarm.avoidance.optimal_control_problem",
+    },
+    "missions/papers/nmpc/flights.py": {
+        "sitl_bridge.session.scenario",
+        "sitl_bridge.swarm.avoidance.closed_loop",
+        "sitl_bridge.swarm.avoidance.full_dynamics",
+    },
     "airframes/rotors/blade_element.py": {"sitl_bridge.core.dynamics.custom_rotor"},
 }
 """What shipped programs still import from inside."""

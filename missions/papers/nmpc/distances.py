@@ -1,0 +1,41 @@
+"""The distance of two vehicles over time and its histogram, as figures 6 and 7 draw them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from comparison import Row, new_figure, save
+
+from .flights import flown, least, variants
+
+THRESHOLD, MINIMUM = 1.2, 0.9
+"""m, r_th and r_min of the paper's experiments."""
+
+
+def compare(scenario: str, picture: Path, quick: bool) -> list[Row]:
+    """Fly a scenario of two vehicles, draw their distance, evaluate it."""
+    flight = flown(scenario)
+    distance = flight.distances()
+    figure = new_figure(8.0, 5.0)
+    above, below = figure.subplots(2, 1)
+    above.plot(flight.time, distance, lw=1.0, label="distance")
+    above.axhline(THRESHOLD, color="tab:orange", ls="--", lw=1.0, label="$r_{th}$")
+    above.axhline(MINIMUM, color="tab:red", ls="--", lw=1.0, label="$r_{min}$")
+    above.set(xlabel="time [s]", ylabel="distance [m]", ylim=(0.0, None))
+    above.legend(ncols=3)
+    below.hist(distance, bins=np.arange(0.0, float(distance.max()) + 0.1, 0.1))
+    for at, colour in ((THRESHOLD, "tab:orange"), (MINIMUM, "tab:red")):
+        below.axvline(at, color=colour, ls="--", lw=1.0)
+    below.set(xlabel="distance [m]", ylabel="samples")
+    for axes in (above, below):
+        axes.grid(alpha=0.3)
+    save(figure, picture)
+    share = 100.0 * float(np.mean(distance > THRESHOLD))
+    active = float(flight.active.any())
+    return [
+        Row("least distance", "m", "> 0.9", least(flight), digits=2),
+        Row("time above r_th = 1.2 m", "%", "", share, digits=1),
+        Row("hard constraint ever active (1: yes)", "", "0", active),
+        *variants(scenario, quick),
+    ]
