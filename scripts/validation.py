@@ -19,7 +19,7 @@ from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import VEHICLE
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor
-from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads, thrust_and_torque
+from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.atmosphere import EARTH_RADIUS, air_at_height
 from sitl_bridge.core.world.earth import gravity, magnetic_field
@@ -120,20 +120,6 @@ def hovers() -> Iterator[Figure]:
         yield Figure(f"`{name}`: rotor speed at hover", "rad/s", published, float(np.mean(trim.rotor_speed)))
 
 
-def hector() -> Iterator[Figure]:
-    """The DC motor and the propeller of hector_quadrotor."""
-    record = load_airframe("hector").record
-    trim = performance(record, SEA_LEVEL, 9.80665).hover
-    assert trim is not None
-    yield Figure("thrust of a rotor at hover", "N", "3.622", float(np.mean(trim.rotor_thrust)))
-    yield Figure("voltage of a motor at hover", "V", "7.035", float(np.mean(trim.motor_voltage)))
-    yield Figure("current of a motor at hover", "A", "2.973", float(np.mean(trim.motor_current)))
-    yield Figure("power of four motors at hover", "W", "83.7", float(trim.motor_power))
-    for inflow, published in ((-2.0, "3.867"), (2.0, "3.378")):
-        thrust = thrust_and_torque(record, 0, 485.3, inflow, SEA_LEVEL)[0]
-        yield Figure(f"thrust at 485.3 rad/s and {inflow:+g} m/s of inflow", "N", published, thrust)
-
-
 DIAMETER = 0.254
 """m, APC Slow Flyer 10x4.7."""
 
@@ -219,7 +205,6 @@ SECTIONS = (
     Section("Gravity and magnetic field", "NIMA TR8350.2; test values of WMM2025", earth),
     Section("Turbulence", "MIL-F-8785C, low altitude", turbulence),
     Section("Hover", "worked out from RotorS's and hector_quadrotor's figures", hovers),
-    Section("DC motor and propeller", "worked out from hector_quadrotor as released, 1.225 kg/m³", hector),
     Section(
         "A propeller in axial flow",
         "UIUC propeller data base, APC Slow Flyer 10x4.7 (rd0841, rd0840); simulated from its static figures",

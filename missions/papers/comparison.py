@@ -29,8 +29,9 @@ class Row:
         paper: the printed value with its digits, a bound such as ``"> 0.9"``, or empty where the paper
             prints none.
         here: the value of this version; nan for what did not happen.
-        reason: why the two differ, of a row that differs by more than ``NEAR`` or misses its bound.
+        reason: why the two differ, of a row that differs by more than ``near`` or misses its bound.
         digits: behind the point; None takes those of the paper.
+        near: relative difference up to which the two agree.
     """
 
     quantity: str
@@ -39,6 +40,7 @@ class Row:
     here: float
     reason: str = ""
     digits: int | None = None
+    near: float = NEAR
 
     @property
     def value(self) -> float:
@@ -47,27 +49,30 @@ class Row:
 
     @property
     def agrees(self) -> bool:
-        """Whether the value here keeps the bound, or is within ``NEAR`` and the paper's last digit."""
+        """Whether the value here keeps the bound, or is within ``near`` and the paper's last digit."""
         if not self.paper:
             return True
         if self.paper[0] in "<>":
             return self.here < self.value if self.paper[0] == "<" else self.here > self.value
         last = 10.0 ** -len(self.paper.partition(".")[2])
-        return abs(self.here - self.value) <= NEAR * abs(self.value) + 0.5 * last
+        return abs(self.here - self.value) <= self.near * abs(self.value) + 0.5 * last
 
     @property
     def shown(self) -> str:
         """The value here, with the digits of the paper's."""
+        if math.isnan(self.here):
+            return "none"
         digits = len(self.paper.partition(".")[2]) if self.digits is None else self.digits
         text = f"{self.here:.{digits}f}"
-        return text.removeprefix("-") if math.isfinite(self.here) and float(text) == 0.0 else text
+        return text.removeprefix("-") if float(text) == 0.0 else text
 
     @property
     def difference(self) -> str:
         """The relative difference, and its reason."""
         told = ""
         if self.paper and self.paper[0] not in "<>" and self.value and math.isfinite(self.here):
-            told = f"{100.0 * (self.here / self.value - 1.0):+.0f} %"
+            percent = round(100.0 * (self.here / self.value - 1.0))
+            told = f"{percent:+d} %" if percent else "0 %"
         return ": ".join(part for part in (told, self.reason) if part)
 
 

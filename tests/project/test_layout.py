@@ -218,6 +218,9 @@ WIDER = {
     "missions/worlds/thermal.py": {"sitl_bridge.core.world.custom_wind"},
     "missions/api/power_plant_path.py": {"sitl_bridge.perception.mapping.clearance"},
     "missions/papers/rotors/section_3_6.py": {"sitl_bridge.analysis.evaluation.rotors_evaluation"},
+    "missions/papers/hector/figure_2.py": {"sitl_bridge.core.dynamics.rotor_laws"},
+    "missions/papers/hector/figure_4.py": {"sitl_bridge.analysis.evaluation.signal_analysis"},
+    "missions/papers/hector/section_3_2.py": {"sitl_bridge.core.dynamics.performance"},
     "missions/papers/nmpc/figure_3.py": {
         "sitl_bridge.swarm.avoidance.controller_settings",
         "sitl_bridge.swarm.avoidance.optimal_control_problem",
