@@ -89,16 +89,13 @@ class FleetMissions:
 
     def prepare(self) -> None:
         """Load and compile what avoidance needs, before simulated time begins."""
-        swarm = self._settings.swarm
-        if swarm is None:
+        scenario = self._settings.avoidance
+        if scenario is None:
             return
-        from sitl_bridge.swarm.formation.specification import FormationPlan
+        from sitl_bridge.swarm.avoidance.swarm import rehearse
 
-        if not isinstance(swarm, FormationPlan):
-            from sitl_bridge.swarm.avoidance.swarm import rehearse
-
-            with announced(self._report):
-                rehearse(swarm, self._deviation(swarm))
+        with announced(self._report):
+            rehearse(scenario, self._deviation(scenario))
 
     def _deviation(self, scenario: AvoidanceSpecification) -> float:
         from sitl_bridge.swarm.avoidance.flight_conditions import lasting_deviation
@@ -108,9 +105,10 @@ class FleetMissions:
     def start(self) -> None:
         """Start the missions of all vehicles whose flight stack is running."""
         shown = self._settings.outlets != OutletSettings()
-        if self._settings.swarm is not None:
-            fly = self._fly_swarm
-            self.common = FlownMission(self._vehicles, self._server, fly, self._report, shown=shown)
+        if self._settings.formation is not None or self._settings.avoidance is not None:
+            self.common = FlownMission(
+                self._vehicles, self._server, self._fly_swarm, self._report, shown=shown
+            )
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
             if not vehicle.lost and plan is not None and plan.suffix == ".plan":
@@ -127,21 +125,20 @@ class FleetMissions:
 
     def _fly_swarm(self, stacks: SessionVehicles, say: Say) -> None:
         """Fly the formation or avoidance."""
-        from sitl_bridge.swarm.formation.specification import FormationPlan
-
-        swarm = self._settings.swarm
-        if isinstance(swarm, FormationPlan):
+        plan, scenario = self._settings.formation, self._settings.avoidance
+        if plan is not None:
             from sitl_bridge.session import formation_flight as formation
 
-            headings = formation.FLOWN_HEADINGS if swarm.specification.leader.flown else formation.HEADINGS
+            headings = formation.FLOWN_HEADINGS if plan.specification.leader.flown else formation.HEADINGS
             stacks.want_states(formation.POSITIONS, headings)
-            formation.fly_formation(swarm, stacks, say, self._directory / "formation", self.orders)
-        elif swarm is not None:
+            formation.fly_formation(plan, stacks, say, self._directory / "formation", self.orders)
+        elif scenario is not None:
             from sitl_bridge.session import avoidance_flight as avoidance
 
+            directory = self._directory / "avoidance"
             stacks.want_states(avoidance.RATE, avoidance.RATE)
             avoidance.fly_avoidance(
-                swarm, stacks, self._deviation(swarm), self._settings.seed, say, self._directory / "avoidance"
+                scenario, stacks, self._deviation(scenario), self._settings.seed, say, directory
             )
 
     def mark_pause(self, paused: bool) -> None:

@@ -237,7 +237,7 @@ class Session:
 
     def _start_outlets(self) -> None:
         settings = self.settings
-        formation = settings.flies_formation and self.missions is not None
+        formation = settings.formation is not None and self.missions is not None
         monitored = [vehicle for vehicle in self.vehicles if vehicle.monitored]
         commands = FlightCommands(monitored, self.server)
         self._stack.callback(commands.close)

@@ -315,7 +315,8 @@ class FlightSettings:
         mission: arguments of the interpreter for a program that flies all vehicles, in addition to their own
             missions; None for none.  The file that $SITL_BRIDGE_FLEET names describes the vehicles.
         python: interpreter of that command; None for this program's.
-        swarm: formation or avoidance that this program flies with all vehicles; None for none.
+        formation: that this program flies with all vehicles; None for none.
+        avoidance: likewise.
         time_limit: s of simulated time after which the flight fails; inf for none.
         on_stall: reaction of the link to a flight stack that stops answering.
         proximity: collisions and downwash between vehicles.
@@ -335,7 +336,8 @@ class FlightSettings:
     runs: Path = Path("runs")
     mission: tuple[str, ...] | None = None
     python: Path | None = None
-    swarm: FormationPlan | AvoidanceSpecification | None = None
+    formation: FormationPlan | None = None
+    avoidance: AvoidanceSpecification | None = None
     time_limit: float = math.inf
     on_stall: OnStall = "leave"
     proximity: Proximity | None = None
@@ -405,19 +407,11 @@ class FlightSettings:
         return cls.from_options(options, vehicles, name, external=external, on_stall=on_stall)
 
     @property
-    def flies_formation(self) -> bool:
-        """Whether this program flies a formation with all vehicles."""
-        if self.swarm is None:
-            return False
-        from sitl_bridge.swarm.formation.specification import FormationPlan
-
-        return isinstance(self.swarm, FormationPlan)
-
-    @property
     def has_mission(self) -> bool:
         """Whether a mission flies any of the vehicles; without one, the flight lasts until it is ended."""
-        flown = self.mission is not None or self.swarm is not None
-        return flown or any(v.mission is not None for v in self.vehicles)
+        common = (self.mission, self.formation, self.avoidance)
+        own = (vehicle.mission for vehicle in self.vehicles)
+        return any(mission is not None for mission in (*common, *own))
 
     @property
     def instances(self) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.airframe_texts import based
 from support.paths import AIRFRAMES
 
 from sitl_bridge.base.errors import ConfigurationError
@@ -18,13 +19,6 @@ from sitl_bridge.core.vehicle.propellers import propellers_of_size
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 
 SOURCE = 'sources: {motor: "derived: for a test", sensors: "derived: for a test"}\n'
-
-
-def based(path: Path, text: str, base: str = "iris") -> Path:
-    """An airframe file based on a shipped one."""
-    file = path / "mine.yaml"
-    file.write_text(f"base: {base}\nname: mine\ndescription: a variant\n{text}", encoding="utf-8")
-    return file
 
 
 def faults_of(file: Path) -> tuple[str, ...]:

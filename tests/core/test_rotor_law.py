@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.airframe_texts import based
 from support.paths import AIRFRAMES
 
 import sitl_bridge as sb
@@ -72,17 +73,11 @@ def with_law(law: type[RotorLaw], **options: Any) -> Airframe:
     return iris.model_copy(update={"rotor_model": model})
 
 
-def based(path: Path, law: str = LAW, extra: str = "") -> Path:
+def file_with_law(path: Path, law: str = LAW, extra: str = "") -> Path:
     """An airframe file on the iris with a law beside it."""
     (path / "mine.py").write_text(law, encoding="utf-8")
-    file = path / "mine.yaml"
-    file.write_text(
-        "base: iris_gazebo\nname: mine\ndescription: own rotors\n"
-        "rotor_model: {kind: custom, file: mine.py, class: Mine, radius: 0.128,"
-        f" inertia: 2.73e-5{extra}}}\n",
-        encoding="utf-8",
-    )
-    return file
+    rotors = f"kind: custom, file: mine.py, class: Mine, radius: 0.128, inertia: 2.73e-5{extra}"
+    return based(path, f"rotor_model: {{{rotors}}}\n", "iris_gazebo")
 
 
 def flown(airframe: Airframe, steps: int = 250) -> Any:
@@ -129,7 +124,7 @@ def test_every_law_has_its_number() -> None:
 
 
 def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:
-    weak = load_airframe(based(tmp_path, extra=", options: {factor: 4.0e-6}"))
+    weak = load_airframe(file_with_law(tmp_path, extra=", options: {factor: 4.0e-6}"))
     iris = load_airframe("iris_gazebo")
     thrusts = [performance(a.record, DENSITY, 9.81).full_thrust for a in (weak, iris)]
     assert thrusts[0] / thrusts[1] == pytest.approx(4.0 / 5.84, rel=0.05)
@@ -140,9 +135,9 @@ def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:
 
 
 def test_an_edited_law_is_compiled_anew(tmp_path: Path) -> None:
-    file = based(tmp_path)
+    file = file_with_law(tmp_path)
     before = rotor_loads(load_airframe(file).record, 0, 500.0, 0.0, 0.0, DENSITY)[0]
-    based(tmp_path, LAW.replace("self.table[self.steps - 1]", "self.table[self.steps - 1] * 0.5"))
+    file_with_law(tmp_path, LAW.replace("self.table[self.steps - 1]", "self.table[self.steps - 1] * 0.5"))
     after = rotor_loads(load_airframe(file).record, 0, 500.0, 0.0, 0.0, DENSITY)[0]
     assert after == pytest.approx(0.5 * before)
 
@@ -173,12 +168,12 @@ def test_laws_of_one_class_with_other_figures_share_their_code() -> None:
 )
 def test_a_faulty_law_is_one_message_with_its_file(tmp_path: Path, law: str, extra: str, told: str) -> None:
     with pytest.raises(UserError, match=told) as caught:
-        load_airframe(based(tmp_path, law, extra)).vehicle()
+        load_airframe(file_with_law(tmp_path, law, extra)).vehicle()
     assert "mine.py" in str(caught.value)
 
 
 def test_check_tells_a_faulty_law_with_its_line(tmp_path: Path) -> None:
-    file = based(tmp_path, LAW.replace("return thrust", "return None"))
+    file = file_with_law(tmp_path, LAW.replace("return thrust", "return None"))
     with pytest.raises(ConfigurationError, match=r"mine.yaml: line 4: rotor_model: .*mine.py"):
         facts_of(str(file))
 
@@ -188,7 +183,7 @@ def test_a_rotor_cannot_differ_from_the_law_of_all(tmp_path: Path) -> None:
         f"  - {{position: [{x}, {y}, 0], direction: {d}, model: {{thrust_c2: 1.0e-6}}}}\n"
         for x, y, d in ((0.1, 0.1, "ccw"), (-0.1, -0.1, "ccw"), (0.1, -0.1, "cw"), (-0.1, 0.1, "cw"))
     )
-    file = based(tmp_path)
+    file = file_with_law(tmp_path)
     file.write_text(file.read_text() + f"rotors:\n{rotors}")
     with pytest.raises(ConfigurationError, match="has the same figures for all rotors"):
         load_airframe(file)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.airframe_texts import based
 
 import sitl_bridge as sb
 
@@ -36,12 +37,8 @@ def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp
 
 
 def test_a_vehicle_whose_battery_empties_begins_a_new_flight(tmp_path: Path) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(
-        "base: iris\nname: small\ndescription: an iris that hovers for about a minute\n"
-        'sources: {battery.capacity: "derived: a minute of hover"}\nbattery: {capacity: 0.3}\n',
-        encoding="utf-8",
-    )
+    # The iris hovers for about a minute with it.
+    file = based(tmp_path, 'sources: {battery.capacity: "derived: a minute"}\nbattery: {capacity: 0.3}\n')
     task = sb.learning.HoldPosition(height=3.0, duration=15.0)
     with contextlib.closing(
         sb.learning.StackEnvironment(

@@ -112,8 +112,8 @@ def test_the_shipped_formation_stands_where_its_start_has_it_and_is_flown_by_thi
     apart = np.linalg.norm(places[:, None] - places[None], axis=2)
     assert apart[~np.eye(9, dtype=bool)].min() == pytest.approx(3.0)
     assert made.mission is None
-    assert isinstance(made.swarm, FormationPlan)
-    assert made.swarm.choreography.count == 9
+    assert isinstance(made.formation, FormationPlan)
+    assert made.formation.choreography.count == 9
 
 
 # ------------------------------------------------------------------ events, in the simulation

@@ -119,7 +119,7 @@ def test_avoidance_takes_events_proximity_seed_and_time_limit_as_fleets_do(tmp_p
     assert [event.kind for event in made.events] == ["motor_loss"]
     assert made.world.wind.steady is not None
     assert made.mission is None
-    assert made.swarm is not None
+    assert made.avoidance is not None
     # A yaw in a file is in degrees; the vehicle stands below its first point.
     assert [round(vehicle.yaw, 6) for vehicle in made.vehicles] == [1.570796, 0.0]
     assert [vehicle.position for vehicle in made.vehicles] == [(0.0, 0.0, 0.0), (8.0, 6.0, 0.0)]

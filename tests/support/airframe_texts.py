@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from support.paths import AIRFRAMES
 
 
@@ -12,3 +14,10 @@ def spelled_out(name: str) -> str:
     suite = (AIRFRAMES / "sensors" / f"{line.removeprefix('sensors: ')}.yaml").read_text(encoding="utf-8")
     sources, sensors = suite.split("sources:\n")[1].split("sensors:\n", 1)
     return text.replace("sources:\n", f"sources:\n{sources}").replace(line, f"sensors:\n{sensors.rstrip()}")
+
+
+def based(path: Path, text: str, base: str = "iris") -> Path:
+    """An airframe file in a directory, based on a shipped one."""
+    file = path / "mine.yaml"
+    file.write_text(f"base: {base}\nname: mine\ndescription: a variant\n{text}", encoding="utf-8")
+    return file

@@ -194,7 +194,7 @@ def test_the_shipped_scenarios_become_fleets_that_stand_below_their_first_points
         settings = scenario_settings(MISSIONS / f"{name}.yaml", FlightOptions(autopilot="builtin", seed=5))
         assert len(settings.vehicles) == count
         assert settings.limits["separation"] == 0.9
-        assert settings.swarm == planned(name)
+        assert settings.avoidance == planned(name)
         assert settings.seed == 5
         starts = [plan.start() for plan in load_avoidance(MISSIONS / f"{name}.yaml").plans()]
         assert [v.position for v in settings.vehicles] == [(n, e, 0.0) for n, e, _ in starts]

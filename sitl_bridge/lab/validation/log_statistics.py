@@ -73,7 +73,7 @@ class Flight:
 
     def receiver(self, *names: str) -> Floats | None:
         """Fields of the satellite receiver, where it has a fix."""
-        for topic in ("sensor_gps", "vehicle_gps_position"):
+        for topic in (_RECEIVER, "vehicle_gps_position"):
             rows = self.series(topic, "eph", *names)
             if rows is not None:
                 fixed = rows[rows[:, 0] < 50.0, 1:]
@@ -93,15 +93,7 @@ class Flight:
 
 def _of(topic: str, *names: str, by: Callable[[Floats], float]) -> Callable[[Flight], float | None]:
     def value(flight: Flight) -> float | None:
-        rows = flight.series(topic, *names)
-        return None if rows is None else by(rows)
-
-    return value
-
-
-def _gps(*names: str, by: Callable[[Floats], float]) -> Callable[[Flight], float | None]:
-    def value(flight: Flight) -> float | None:
-        rows = flight.receiver(*names)
+        rows = flight.receiver(*names) if topic == _RECEIVER else flight.series(topic, *names)
         return None if rows is None else by(rows)
 
     return value
@@ -146,7 +138,7 @@ def _unevenness(rows: Floats) -> float:
     return float(np.std(means) / np.mean(means))
 
 
-_IMU, _XYZ = "vehicle_imu_status", ("xyz[0]", "xyz[1]", "xyz[2]")
+_IMU, _RECEIVER, _XYZ = "vehicle_imu_status", "sensor_gps", ("xyz[0]", "xyz[1]", "xyz[2]")
 _FIELD, _MOTORS = FIELDS["vehicle_magnetometer"], FIELDS["actuator_motors"]
 STATISTICS: dict[str, Callable[[Flight], float | None]] = {
     "accelerometer: vibration metric, m/s²": _of(_IMU, "accel_vibration_metric", by=_median),
@@ -160,11 +152,11 @@ STATISTICS: dict[str, Callable[[Flight], float | None]] = {
         "vehicle_magnetometer", *_FIELD, by=lambda x: _spread(_norm(x))
     ),
     "barometer: change between samples, m": _of("vehicle_air_data", "baro_alt_meter", by=_between),
-    "receiver: eph, m": _gps("eph", by=_mean),
-    "receiver: motion of eph, m": _gps("eph", by=_spread),
-    "receiver: epv over eph": _gps("epv", "eph", by=lambda x: float(np.mean(x[:, 0] / x[:, 1]))),
-    "receiver: satellites": _gps("satellites_used", by=_mean),
-    "receiver: motion of satellites": _gps("satellites_used", by=_spread),
+    "receiver: eph, m": _of(_RECEIVER, "eph", by=_mean),
+    "receiver: motion of eph, m": _of(_RECEIVER, "eph", by=_spread),
+    "receiver: epv over eph": _of(_RECEIVER, "epv", "eph", by=lambda x: float(np.mean(x[:, 0] / x[:, 1]))),
+    "receiver: satellites": _of(_RECEIVER, "satellites_used", by=_mean),
+    "receiver: motion of satellites": _of(_RECEIVER, "satellites_used", by=_spread),
     "innovation of GPS position, deviations": _innovation("gps_hpos[0]"),
     "innovation of GPS height, deviations": _innovation("gps_vpos"),
     "innovation of GPS velocity, deviations": _innovation("gps_hvel[0]"),
