@@ -16,12 +16,12 @@ class ConfigurationError(UserError):
 
     Args:
         source: the file, as given by the user.
-        faults: one line each, ``line N: path.to.field: what is wrong``.
+        faults: one line each, ``line N: path.to.field: what is wrong``; texts of the file may be in them.
     """
 
     def __init__(self, source: str, faults: Sequence[str]) -> None:
         self.source = source
-        self.faults = tuple(faults)
+        self.faults = tuple(printable(fault) for fault in faults)
         super().__init__("\n".join(f"{source}: {fault}" for fault in self.faults))
 
 
@@ -69,6 +69,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``, did you mean 'iris'?`` if a known word is similar, else empty."""
     near = difflib.get_close_matches(shortened(word), list(known), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
+
+
+def printable(text: str) -> str:
+    """A text with escapes in place of line ends and of characters that control a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shortened(text: str, most: int = 80) -> str:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, shortened
+from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, printable, shortened
 from sitl_bridge.base.field_paths import FieldPath, field_names, kinds, models_at, suggestion
 from sitl_bridge.base.input_file import read_bytes
 
@@ -195,9 +195,7 @@ def _is_text(text: str) -> bool:
 
 def _shown(text: str) -> str:
     """A text of the file, shortened for one line of a message."""
-    if not text.isprintable():
-        text = ascii(text)
-    return shortened(text, 40) or "an empty text"
+    return shortened(printable(text), 40) or "an empty text"
 
 
 def dotted(path: FieldPath) -> str:

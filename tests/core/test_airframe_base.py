@@ -237,8 +237,25 @@ def test_a_suite_of_ones_own_stands_beside_the_file_and_its_faults_are_told(tmp_
     text = (AIRFRAMES / "sensors" / "ideal.yaml").read_text(encoding="utf-8")
     own.write_text(text.replace("satellites: 10", "satellites: 20"), encoding="utf-8")
     assert load_airframe(based(tmp_path, "sensors: mine")).sensors[3].model_dump()["satellites"] == 20
-    own.write_text(text.replace("sensors:\n", "sensor:\n"), encoding="utf-8")
-    assert faults_of(based(tmp_path, "sensors: mine")) == ("a suite has description, sources and sensors",)
+    airframe = based(tmp_path, "sensors: mine")
+    for old, new, place in (
+        ("description:", "describes:", "line 1: describes: unknown field"),
+        (
+            "latency: 0.12",
+            "latency: -1",
+            "line 26: sensors[3].latency: Input should be greater than or equal",
+        ),
+        (
+            "  sensors.battery:",
+            "  sensors.batery:",
+            "line 12: sources.sensors.batery: no figure has this path",
+        ),
+    ):
+        own.write_text(text.replace(old, new), encoding="utf-8")
+        with pytest.raises(ConfigurationError) as caught:
+            load_airframe(airframe)
+        assert caught.value.source == str(own)
+        assert [fault for fault in caught.value.faults if fault.startswith(place)]
     (fault,) = faults_of(based(tmp_path, "sensors: pixhawk"))
     assert "no sensor suite is called 'pixhawk'" in fault
     assert "pixhawk_6x" in fault

@@ -173,6 +173,19 @@ def test_any_value_in_any_field_is_taken_or_refused_with_its_place(
     assert all(fault.startswith("line ") for fault in faults)
 
 
+@pytest.mark.parametrize("character", ["\\x85", "\\e", "\\u2028", "\\x7f"])
+def test_characters_that_control_a_terminal_are_told_as_escapes(altered: Path, character: str) -> None:
+    replace(
+        altered,
+        ("  sensors.imu.rate:", f'  "mas{character}s":'),
+        ("motor:\n", f'motor:\n  "k{character}ind": 1\n'),
+        ("- kind: gps", f'- kind: "g{character}ps"'),
+    )
+    faults = faults_of(altered)
+    assert len(faults) > 3
+    assert all(fault.isprintable() for fault in faults)
+
+
 def test_a_figure_without_a_source_is_refused(altered: Path) -> None:
     text = altered.read_text(encoding="utf-8")
     altered.write_text("\n".join(line for line in text.splitlines() if not line.startswith("  mass:")))

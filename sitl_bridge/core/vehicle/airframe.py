@@ -283,15 +283,30 @@ def _inertia(tensor: NDArray[np.float64], *, as_published: bool) -> Inertia:
     return Inertia(xx=xx, yy=yy, zz=zz, xy=xy, xz=xz, yz=yz, as_published=as_published)
 
 
-def has_field(data: Any) -> Callable[[FieldPath], bool]:
+class SensorSuite(BaseModel):
+    """A file of sensors that airframes name."""
+
+    model_config = STRICT
+
+    description: str
+    sources: dict[str, str]
+    sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
+
+    @classmethod
+    def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
+        """As of ``Airframe``."""
+        return [*_sensor_faults(data), *unsourced(data), *useless_sources(data, has_field(data, cls))]
+
+
+def has_field(data: Any, model: type[BaseModel] = Airframe) -> Callable[[FieldPath], bool]:
     """A test whether an airframe's schema has a path; ``data`` has the kinds of its sections."""
-    return lambda path: isinstance(path[-1], int) or path[-1] in field_names(Airframe, data, path[:-1])
+    return lambda path: isinstance(path[-1], int) or path[-1] in field_names(model, data, path[:-1])
 
 
-def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
-    """Duplicate or missing sensors, and an allocation that does not fit the rotors."""
+def _sensor_faults(data: Any) -> list[tuple[FieldPath, str]]:
+    """Duplicate or missing sensors."""
     faults: list[tuple[FieldPath, str]] = []
-    sensors, rotors, px4 = data.get("sensors"), data.get("rotors"), data.get("px4")
+    sensors = data.get("sensors")
     if isinstance(sensors, list | tuple):
         seen: set[tuple[str, str]] = set()
         for i, sensor in enumerate(sensors):
@@ -304,6 +319,12 @@ def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
             seen.add(key)
         if ("imu", "0") not in seen:
             faults.append((("sensors",), "needs an imu with instance 0: its samples drive the lockstep"))
+    return faults
+
+
+def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
+    """Duplicate or missing sensors, and an allocation that does not fit the rotors."""
+    faults, rotors, px4 = _sensor_faults(data), data.get("rotors"), data.get("px4")
     model = data.get("rotor_model")
     if isinstance(model, dict) and model.get("kind") == "custom" and isinstance(rotors, list | tuple):
         faults += [

@@ -14,7 +14,7 @@ from sitl_bridge.base.shipped_files import find_shipped
 from sitl_bridge.base.yaml_file import Document, Fault, read, validate
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.sensors.custom import CustomSpecification
-from sitl_bridge.core.vehicle.airframe import Airframe, has_field
+from sitl_bridge.core.vehicle.airframe import Airframe, SensorSuite, has_field
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.figure_sources import covers, figure_paths, useless_sources
 from sitl_bridge.core.vehicle.propellers import with_propeller
@@ -93,15 +93,9 @@ def _with_suite(document: Document, path: Path) -> Document:
     except UserError as error:
         fault = Fault(document.line(where), where, str(error))
         raise ConfigurationError(document.source, [str(fault)]) from error
-    given, own = suite.data.get("sources"), document.data.get("sources", {})
-    if (
-        suite.faults
-        or set(suite.data) != {"description", "sources", "sensors"}
-        or not isinstance(given, dict)
-    ):
-        faults = [str(fault) for fault in suite.faults]
-        raise ConfigurationError(suite.source, faults or ["a suite has description, sources and sensors"])
-    sources = given | own if isinstance(own, dict) else own
+    validate(SensorSuite, suite)
+    own = document.data.get("sources", {})
+    sources = suite.data["sources"] | own if isinstance(own, dict) else own
     return replace(document, data=document.data | {"sensors": suite.data["sensors"], "sources": sources})
 
 
