@@ -24,7 +24,6 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.atmosphere import EARTH_RADIUS, air_at_height
 from sitl_bridge.core.world.earth import gravity, magnetic_field
 from sitl_bridge.core.world.turbulence import dryden_scales
-from sitl_bridge.swarm.formation.patterns import pattern
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))  # the bench of sensors
@@ -184,13 +183,6 @@ def inertial_sensor() -> Iterator[Figure]:
         yield Figure(f"noise density of the {name}", unit, published, scale * deviation * math.sqrt(0.1))
 
 
-def slots() -> Iterator[Figure]:
-    """The formations of XTDrone for nine vehicles."""
-    for name, published in (("cube", "3.4641"), ("pyramid", "6.9282"), ("triangle", "5.6569")):
-        farthest = float(np.linalg.norm(pattern(name, 9), axis=1).max())
-        yield Figure(f"{name}: farthest slot from the leader", "m", published, farthest)
-
-
 @dataclass(frozen=True)
 class Section:
     """Figures of one source."""
@@ -216,7 +208,6 @@ SECTIONS = (
         ground_effect,
     ),
     Section("Inertial sensor", "RotorS, ADIS16448 (component_snippets.xacro)", inertial_sensor),
-    Section("Formations", "XTDrone, formation_dict.py, nine vehicles", slots),
 )
 
 

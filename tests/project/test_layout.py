@@ -230,6 +230,15 @@ WIDER = {
         "sitl_bridge.swarm.avoidance.closed_loop",
         "sitl_bridge.swarm.avoidance.full_dynamics",
     },
+    "missions/papers/xtdrone/figure_11.py": {"sitl_bridge.swarm.formation.patterns"},
+    "missions/papers/xtdrone/follower.py": {
+        "sitl_bridge.swarm.formation.roles",
+        "sitl_bridge.swarm.interface",
+    },
+    "missions/papers/xtdrone/formation.py": {
+        "sitl_bridge.session.scenario",
+        "sitl_bridge.swarm.quick_simulation",
+    },
     "airframes/rotors/blade_element.py": {"sitl_bridge.core.dynamics.custom_rotor"},
 }
 """What shipped programs still import from inside."""
