@@ -88,16 +88,16 @@ def fly_formation(
         on_event = ignore_event if record is None else record(fleet)
         due = actions(scenario.events, fleet.simulation, say, names=stacks.names, on_event=on_event)
         fleet.timeline = Timeline(fleet.time, due)
-        return _flown(plan, stacks)
+        return _flown(plan, stacks, on_event)
     finally:
         stacks.close()
 
 
-def _flown(plan: FormationPlan, stacks: InProcessStacks) -> Flown:
+def _flown(plan: FormationPlan, stacks: InProcessStacks, on_event: OnEvent) -> Flown:
     """Take off and fly a formation."""
     vehicles, simulation = SwarmVehicles(stacks, lambda _line: None, BUILTIN_INTERVAL), stacks.simulation
     vehicles.take_off(plan.places, float(plan.path.yaw[0]))
-    flight = FormationFlight(plan, vehicles)
+    flight = FormationFlight(plan, vehicles, on_event=on_event)
     separation, true = [], []
 
     def watch(stored: bool) -> None:

@@ -480,6 +480,7 @@ class InProcessStacks(Stacks):
         verdict, _ = conclude(run, summary)
         self._flown = Flown(run, verdict)
         if place is not None:
+            place.give_room()
             write_json(summary, place.path / SUMMARY)
             self._flown.files += [("run directory", place.path), ("summary", place.path / SUMMARY)]
         self._pool.give_back(self._key, self._fleet)

@@ -244,7 +244,6 @@ def scenario_facts(path: Path) -> Facts:
     Raises:
         ConfigurationError: with every error of the file, and of the files that it names.
     """
-    from sitl_bridge.session.event_support import event_notes
     from sitl_bridge.session.scenario import load_scenario  # imports modules that only scenarios need
     from sitl_bridge.session.scenario_settings import settings_of
     from sitl_bridge.session.settings import FlightOptions
@@ -271,10 +270,7 @@ def scenario_facts(path: Path) -> Facts:
         "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
         "scene": scene_facts(scene) or "level ground alone",
         "wind_shadow": wind_shadow_fact(scene.shapes, scenario.world.wind_shadow),
-        "warnings": [
-            *scenario.world.scene.notes,
-            *(f"fly refuses {note}" for note in event_notes(scenario, "fly")),
-        ],
+        "warnings": [*scenario.world.scene.notes],
     }
 
 

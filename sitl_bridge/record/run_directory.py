@@ -9,6 +9,8 @@ import os
 import platform
 import re
 import sys
+import tempfile
+import weakref
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from llvmlite.binding import get_host_cpu_name
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import LineLog, write_whole
+
+_ROOM = 256 * 1024
+"""Bytes that are kept free for summary.json; that of twenty vehicles has a third of it."""
 
 
 def _without_password(argument: str) -> str:
@@ -34,8 +39,11 @@ class RunDirectory:
         parent: directory of all runs.
         name: of the mission.
 
+    Attributes:
+        give_room: frees the room that is kept for summary.json, which is written next.
+
     Raises:
-        UserError: if it cannot be created.
+        UserError: if it cannot be created, or has no room.
     """
 
     def __init__(self, parent: Path, name: str) -> None:
@@ -45,6 +53,7 @@ class RunDirectory:
             self.path = self._make(parent, f"{stamp}-{name}")
         except OSError as error:
             raise UserError(f"{parent}: cannot create run directories there: {error.strerror}") from error
+        self.give_room = weakref.finalize(self, os.close, self._keep_room())
         self._console = LineLog(self.path / "console.log")
         self._link_latest(parent)
 
@@ -58,6 +67,21 @@ class RunDirectory:
                 continue
             return path
         raise UserError(f"{parent}: contains a thousand runs called {name}; remove some")
+
+    def _keep_room(self) -> int:
+        """Keep room for the verdict; returns the descriptor of a file without a name, which has it.
+
+        Otherwise a recording that fills the disk leaves a flight that was judged without its verdict.
+        """
+        room, name = tempfile.mkstemp(dir=self.path)
+        Path(name).unlink()
+        try:
+            os.posix_fallocate(room, 0, _ROOM)
+        except OSError as error:
+            os.close(room)
+            self.path.rmdir()
+            raise UserError(f"{self.path.parent}: no room for a run: {error.strerror}") from error
+        return room
 
     def _link_latest(self, parent: Path) -> None:
         link, temporary = parent / "latest", parent / f".latest-{os.getpid()}"

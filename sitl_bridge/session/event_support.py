@@ -23,21 +23,16 @@ _SUPPLIES: dict[Need, tuple[FlightKind, ...]] = {
 
 SUPPORT: dict[str, tuple[FlightKind, ...]] = {
     **{kind: _SUPPLIES[event.needs] for kind, event in EVENTS.items()},
-    "leave_formation": ("fly", "full formation", "quick formation"),
-    "vehicle_lost": ("full formation", "quick formation"),
-    "vehicle_stalled": ("full formation", "quick formation"),
+    **dict.fromkeys(FORMATION_KINDS, ("fly", "full formation", "quick formation")),
 }
 """Kinds of flight in which each kind of event has an effect."""
 
 _ALTERNATIVES = {
-    "vehicle_lost": "give kind stack_killed",
-    "vehicle_stalled": "give kind stack_stopped",
     "stack_killed": "give kind vehicle_lost, or use sitl-bridge fly",
     "stack_stopped": "give kind vehicle_stalled, or use sitl-bridge fly",
 }
-"""The corresponding events with and without a process for each flight stack."""
+"""The corresponding events without a process for each flight stack."""
 _REASONS: dict[FlightKind, str] = {
-    "fly": "in flight a formation cannot silence a vehicle",
     "full formation": "flight stacks have no processes of their own in simulate",
     "full avoidance": "simulate has neither sensors nor flight stacks in avoidance",
     "quick formation": "point masses have no motors, sensors, payload or wind",
@@ -52,18 +47,13 @@ def flight_kind(scenario: LoadedScenario, on: Literal["quick", "full"]) -> Fligh
     return "full avoidance" if on == "full" else "quick avoidance"
 
 
-def event_notes(scenario: LoadedScenario, kind: FlightKind) -> list[str]:
-    """The scenario's events that have no effect in this kind of flight, each with line, path and remedy."""
-    return list(_faults(scenario, kind))
-
-
 def refuse_events(scenario: LoadedScenario, kind: FlightKind) -> None:
     """Refuse a scenario with events that have no effect in this kind of flight.
 
     Raises:
         ConfigurationError: with every such event.
     """
-    faults = event_notes(scenario, kind)
+    faults = list(_faults(scenario, kind))
     if faults:
         raise ConfigurationError(scenario.document.source, faults)
 

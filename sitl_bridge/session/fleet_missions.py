@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.core.simulation.events import OnEvent
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.plan.plan_file import load_plan
@@ -38,6 +39,7 @@ class FleetMissions:
         members: file that describes the vehicles to a program that flies all of them.
         report: receives the lines that the missions print.
         errors: receives errors of setting the pause flag.
+        on_event: notes vehicles of a formation that fall silent.
 
     Attributes:
         turn: us of simulated time between two turns of the missions; 0 if they take none.
@@ -54,6 +56,7 @@ class FleetMissions:
         members: Path,
         report: Callable[[str], None],
         errors: ErrorLog,
+        on_event: OnEvent,
     ) -> None:
         self._settings = settings
         self._vehicles = vehicles
@@ -62,6 +65,7 @@ class FleetMissions:
         self.members = members
         self._report = report
         self._errors = errors
+        self._on_event = on_event
         self.common: Mission | None = None
         # Scripts that are started by hand have no gate of their own.
         self._limit = None if settings.has_mission else server.limit_time()
@@ -131,7 +135,8 @@ class FleetMissions:
 
             headings = formation.FLOWN_HEADINGS if plan.specification.leader.flown else formation.HEADINGS
             stacks.want_states(formation.POSITIONS, headings)
-            formation.fly_formation(plan, stacks, say, self._directory / "formation", self.orders)
+            place = self._directory / "formation"
+            formation.fly_formation(plan, stacks, say, place, self.orders, self._on_event)
         elif scenario is not None:
             from sitl_bridge.session import avoidance_flight as avoidance
 

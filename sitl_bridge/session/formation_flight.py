@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.simulation.events import OnEvent, ignore_event
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.stacks import FlightStacks
@@ -38,12 +39,18 @@ flies matters."""
 class FormationFlight:
     """A formation flight, from the starting places to landing places side by side.
 
-    Live orders change a copy of the plan.
+    Live orders change a copy of the plan.  ``on_event`` notes vehicles that fall silent.
     """
 
-    def __init__(self, plan: FormationPlan, vehicles: SwarmVehicles, orders: Orders | None = None) -> None:
+    def __init__(
+        self,
+        plan: FormationPlan,
+        vehicles: SwarmVehicles,
+        orders: Orders | None = None,
+        on_event: OnEvent = ignore_event,
+    ) -> None:
         self.plan = copy.deepcopy(plan)
-        self.vehicles, self._orders = vehicles, orders or Orders()
+        self.vehicles, self._orders, self._on_event = vehicles, orders or Orders(), on_event
         self.formation = self.plan.formation()
         self.recording = FormationRecording(self.formation)
         self._events = EventQueue(plan.events)
@@ -93,7 +100,8 @@ class FormationFlight:
     def _between(self) -> None:
         """Carry out events and orders that are due."""
         vehicles = self.vehicles
-        play_due(self._events, self.formation, vehicles.stacks.now, vehicles.mute, self._abort)
+        now = vehicles.stacks.now
+        play_due(self._events, self.formation, now, vehicles.mute, self._abort, self._on_event)
         vehicles.unmute()
         self._orders.serve()
 
@@ -150,6 +158,7 @@ def fly_formation(
     say: Callable[[str], None],
     directory: Path,
     orders: Orders | None = None,
+    on_event: OnEvent = ignore_event,
 ) -> FormationResult:
     """Fly a formation with vehicles that stand at its starting places, land them, and write the result.
 
@@ -159,12 +168,13 @@ def fly_formation(
         say: takes lines for the user.
         directory: of the result; a vehicle that does not land, or a flight that has failed, is in it, too.
         orders: live ones.
+        on_event: notes vehicles that fall silent.
 
     Raises:
         UserError: if the vehicles cannot fly it, with the vehicle and the reason, or have not flown it well.
     """
     vehicles = SwarmVehicles(stacks, say, INTERVAL)
-    flight = FormationFlight(plan, vehicles, orders)
+    flight = FormationFlight(plan, vehicles, orders, on_event)
     with vehicles.holding_on_failure():
         vehicles.take_off(plan.places, float(plan.path.yaw[0]))
         result = flight.fly()

@@ -122,6 +122,7 @@ def conclude(
         summary["closest"] = None if closest is None else closest_values(closest, names)
     with errors.guard("writing of the summary"):
         file = directory.path / "summary.json"
+        directory.give_room()
         write_json(summary, file)
         files["summary"] = file
     late = [line for line in errors.lines if line not in summary["errors"]]

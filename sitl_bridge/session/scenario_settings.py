@@ -10,7 +10,6 @@ from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
-from sitl_bridge.session.event_support import refuse_events
 from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.mission_file import check_mission, mission_of_scenario
 from sitl_bridge.session.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
@@ -32,12 +31,11 @@ def scenario_settings(file: Path, options: FlightOptions) -> FlightSettings:
         ConfigurationError: with every fault of the file and its line, or of the files it names.
     """
     scenario = load_scenario(file, seed=options.seed, world=options.world)
-    refuse_events(scenario, "fly")
     return settings_of(scenario, file, options)
 
 
 def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) -> FlightSettings:
-    """The settings of a scenario's flight; its events are not checked for an effect in flight.
+    """The settings of a scenario's flight.
 
     Raises:
         ConfigurationError: with every fault of the file and its line, or of the files it names.

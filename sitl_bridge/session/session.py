@@ -342,7 +342,8 @@ class Session:
         ]
         file = self.directory.write_json("fleet.json", {"vehicles": members})
         place = self.directory.path
-        return FleetMissions(self.settings, self.vehicles, self.server, place, file, self.say, self.errors)
+        run = self.settings, self.vehicles, self.server, place, file
+        return FleetMissions(*run, self.say, self.errors, self.note_event)
 
     def _wait_for_builtin(self) -> None:
         """Wait until the built-in stacks have connected; they may have to be compiled first.

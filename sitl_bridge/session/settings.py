@@ -143,6 +143,13 @@ class OutletSettings:
         from sitl_bridge.live.view.page_server import require_foxglove, require_free_port, require_viser
 
         found = []
+        if self.bus is not None and self.bus.embedded and self.bus.port:
+            from sitl_bridge.live.bus.broker import require_free
+
+            try:
+                require_free(self.bus.port)
+            except UserError as error:
+                found.append(f"--bus: {error}")
         if self.view is not None:
             try:
                 require_viser()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.core.simulation.events import OnEvent, ignore_event
 from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
 from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
@@ -199,6 +200,7 @@ def play_due(
     now: int,
     stop: Callable[[int, int | None], None],
     abort: Callable[[int, Action], None],
+    on_event: OnEvent = ignore_event,
 ) -> None:
     """Execute the events that are due at ``now`` (us).
 
@@ -208,12 +210,14 @@ def play_due(
         now: us of the fleet's clock.
         stop: makes a vehicle silent and without setpoints until a time in us, None for ever.
         abort: makes a vehicle leave.
+        on_event: notes that a vehicle falls silent.
     """
     for vehicle, event in events.take_due((now - formation.started_at) / 1e6):
         if isinstance(event, LeaveEvent):
             if formation.present[vehicle]:
                 abort(vehicle, event.action)
         else:
+            on_event(event, True, [vehicle])
             stop(vehicle, now + round(1e6 * event.lasts) if isinstance(event, StallEvent) else None)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 from support.bus_client import Client
+from support.paths import MISSIONS
 
+from sitl_bridge.api.flights import flight_settings
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.address import BusAddress
@@ -17,6 +21,8 @@ from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.bus.client import REFUSED
 from sitl_bridge.live.bus.messages import PUBLISHED
 from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.session.session import Session
+from sitl_bridge.session.settings import FlightOptions, OutletSettings
 
 
 def answer_to_login(port: int, *login: str) -> int:
@@ -27,6 +33,19 @@ def answer_to_login(port: int, *login: str) -> int:
         client.sendall(bytes([0x10, len(body)]) + body)
         answer = client.recv(4)
     return answer[3]
+
+
+def test_a_flight_whose_broker_has_no_port_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    options = FlightOptions(autopilot="builtin", runs=tmp_path / "runs")
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        address = BusAddress.parse(f"embedded:{holder.getsockname()[1]}")
+        settings = flight_settings(MISSIONS / "square.plan", options)
+        settings = replace(settings, outlets=OutletSettings(bus=address))
+        with pytest.raises(UserError, match=f"--bus: port {address.port} of .* is in use by"):
+            Session(settings)
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.timeout(120)

@@ -23,7 +23,9 @@ from support.full_disk import room
 from support.paths import ROOT
 from support.run_directories import make_run
 
+from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.evaluation.summary import Outcome
+from sitl_bridge.analysis.evaluation.verdict import stored_verdict
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
@@ -117,6 +119,59 @@ def test_a_run_directory_on_a_full_disk_is_refused_in_words(tmp_path: Path) -> N
     with room(10), pytest.raises(UserError, match=r"run\.json: cannot be written"):
         directory.describe(seed=3)
     directory.close()
+
+
+SMALL_DISK = """
+import sys
+from pathlib import Path
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.record.run_directory import RunDirectory
+runs = Path(sys.argv[1])
+run = RunDirectory(runs, "square")
+try:
+    while True:
+        with (run.path / "truth.npy").open("ab") as log:
+            log.write(bytes(5000))
+except OSError as error:
+    print(error.strerror)
+try:
+    RunDirectory(runs, "another")
+except UserError as error:
+    print(error)
+run.give_room()
+run.write_json("summary.json", {"verdict": 200_000 * "x"})
+print(sorted(path.name for path in runs.rglob("*")))
+"""
+
+
+def in_small_disk(size: str, directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with a file system of its own at a directory, whose content is in ``kept`` afterwards."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("mounting a small file system takes root and unshare")
+    directory.mkdir()
+    script = (
+        'ip link set lo up; mount -t tmpfs -o size="$1" tmpfs "$2"; disk="$2"; shift 2;'
+        ' "$@"; status=$?; cp -r "$disk" "$disk/../kept"; exit $status'
+    )
+    return subprocess.run(
+        ["unshare", "-mn", "sh", "-c", script, "sh", size, str(directory), *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+def test_on_a_disk_that_the_recording_filled_there_is_room_for_the_verdict(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    done = in_small_disk("600k", disk, sys.executable, "-c", SMALL_DISK, str(disk))
+    assert done.returncode == 0, done.stderr
+    full, refused, left = done.stdout.splitlines()
+    assert full == "No space left on device"
+    assert refused == f"{disk}: no room for a run: No space left on device"
+    assert "another" not in left
+    assert "summary.json" in left
 
 
 def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(
@@ -255,27 +310,13 @@ sensors:
 @pytest.mark.slow
 def test_a_flight_on_a_disk_that_fills_up_goes_on_to_its_end(tmp_path: Path) -> None:
     """On a real file system of 1.2 MB: some 8 s of the truth fit."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("mounting a small file system takes root and unshare")
     disk, kept = tmp_path / "disk", tmp_path / "kept"
-    disk.mkdir()
     airframe = tmp_path / "windy.yaml"
     airframe.write_text(SENSOR.format(file=ROOT / "airframes" / "sensors" / "wind_sensor.py"))
-    script = (
-        'ip link set lo up; mount -t tmpfs -o size=1200k tmpfs "$1"; shift; disk="$1"; kept="$2"; shift 2;'
-        ' "$@"; status=$?; cp -r "$disk" "$kept"; exit $status'
-    )
     program = [sys.executable, "-m", "sitl_bridge.cli.main", "fly", "missions/hover.py", "--headless"]
     options = ["--autopilot", "builtin", "--speed", "max", "--runs-dir", str(disk)]
     options += ["--airframe", str(airframe), "--", "--seconds", "20"]
-    done = subprocess.run(
-        ["unshare", "-mn", "sh", "-c", script, "sh", str(disk), str(disk), str(kept), *program, *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    done = in_small_disk("1200k", disk, *program, *options)
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     assert "Traceback" not in said
@@ -284,6 +325,9 @@ def test_a_flight_on_a_disk_that_fills_up_goes_on_to_its_end(tmp_path: Path) -> 
     assert "flight.ulg: No space left on device; the log ends here" in said
     assert "WindSensor_0.csv: No space left on device; the log ends here" in said
     (run,) = (path for path in kept.iterdir() if not path.is_symlink())
+    verdict = stored_verdict(read_run(run))
+    assert verdict is not None
+    assert verdict.word == "failed"
     truth = read_truth(run / "truth.npy")
     assert len(truth) > 100
     assert np.all(np.diff(truth["time"]) == 4000)

@@ -15,7 +15,6 @@ from sitl_bridge.api.formation_flight import fly_formation
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import kinds
-from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.simulation.events import AnyEvent, GustEvent, MotorLoss, Timeline, WindEvent, actions
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -25,8 +24,6 @@ from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World
 from sitl_bridge.session.event_support import SUPPORT, FlightKind, flight_kind, refuse_events
 from sitl_bridge.session.scenario import load_scenario
-from sitl_bridge.session.scenario_settings import scenario_settings
-from sitl_bridge.session.settings import FlightOptions
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
@@ -117,7 +114,7 @@ def test_an_event_is_carried_out_or_refused_with_its_place_and_a_remedy(
     assert re.search(r"; (add --on full|use sitl-bridge fly|give kind \w+)", fault)
 
 
-def test_simulate_refuses_before_it_makes_a_run_directory_and_fly_before_it_starts(tmp_path: Path) -> None:
+def test_simulate_refuses_before_it_makes_a_run_directory(tmp_path: Path) -> None:
     file = scenario(tmp_path, FORMATION, "at: 1, kind: stack_killed")
     result = CliRunner().invoke(
         build(["simulate"]), ["simulate", str(file), "--runs-dir", str(tmp_path / "r")]
@@ -125,13 +122,6 @@ def test_simulate_refuses_before_it_makes_a_run_directory_and_fly_before_it_star
     assert isinstance(result.exception, ConfigurationError)
     assert "line 3: events[0]: stack_killed has no effect here: point masses" in str(result.exception)
     assert not (tmp_path / "r").exists()
-    file = scenario(tmp_path, FORMATION, "at: 1, kind: vehicle_lost, vehicles: [1]")
-    with pytest.raises(ConfigurationError, match=r"line 3: events\[0\]: vehicle_lost .*give kind stack_"):
-        scenario_settings(file, FlightOptions(autopilot="builtin"))
-    assert facts_of(str(file))["warnings"] == [
-        "fly refuses line 3: events[0]: vehicle_lost has no effect here: in flight a formation cannot "
-        "silence a vehicle; give kind stack_killed"
-    ]
     loaded = load_scenario(file)
     assert [flight_kind(loaded, on) for on in ("quick", "full")] == ["quick formation", "full formation"]
 

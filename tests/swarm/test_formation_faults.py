@@ -226,3 +226,18 @@ def test_twenty_fly_in_formation_from_one_process_each_on_a_port_of_its_own(tmp_
     assert run.closest(everybody) > 1.0
     assert run.outcome.collision_count == 0
     assert np.all(run.true[-1, :, 2] > -0.3)
+
+
+def test_one_that_is_silent_for_a_time_comes_back_and_one_for_good_does_not(tmp_path: Path) -> None:
+    silent = (
+        "\nevents:\n  - {at: 6, kind: vehicle_stalled, vehicles: [2], lasts: 3}"
+        "\n  - {at: 10, kind: vehicle_lost, vehicles: [3]}"
+    )
+    run = fly(tmp_path, silent)
+    assert run.outcome.succeeded, run.outcome.reason
+    assert "vehicle 2: is back" in run.words
+    assert run.words.count("is gone") == 2
+    assert run.worst([0, 1, 2], 12.0) < 0.5
+    # Their flight stacks have missed the set-points, as they were to.
+    notes = [note for note in run.outcome.verdict.notes if "Offboard control signal lost" in note]
+    assert [note.split(":")[0] for note in notes] == ["2", "3"]

@@ -20,7 +20,6 @@ from sitl_bridge.lab.campaign.design import runs_of
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import CampaignFile, Stage, load_campaign
 from sitl_bridge.lab.campaign.varied_scenario import AirframeShelf, varied_scenario, words_of
-from sitl_bridge.session.event_support import refuse_events
 from sitl_bridge.session.scenario import LoadedScenario, load_scenario
 from sitl_bridge.session.scenario_settings import limits_of, settings_of
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
@@ -68,7 +67,6 @@ class CampaignSpace:
         if base.formation is not None or base.avoidance is not None:
             message = "is a formation or avoidance; a campaign flies scenarios with a mission"
             raise ConfigurationError(str(file), [campaign.fault(("base",), message)])
-        refuse_events(base, "fly")
         lines = {name: campaign.document.line(("limits", name)) for name in made.limits}
         limits = limits_of(base) | checked_limits(made.limits, str(file), lines)
         return cls(campaign, base, limits, _digest(base, campaign.base))
