@@ -130,11 +130,6 @@ class Simulation(VehicleArrays):
             rows[i, : len(trim.command)] = trim.command
         return rows
 
-    @property
-    def rotor_count(self) -> int:
-        """m, the most rotors of a vehicle."""
-        return max(len(airframe.rotors) for airframe in self.airframes)
-
     def set_state(
         self,
         mask: ArrayLike | None = None,
@@ -240,14 +235,18 @@ class Simulation(VehicleArrays):
             raise UserError(f"{what}: the mask is {len(self)} times True or False, not {chosen!r}")
         return chosen
 
-    def step(self, controls: ArrayLike, count: int = 1, *, hold: bool = False) -> None:
+    def step(
+        self, controls: ArrayLike, count: int = 1, *, armed: ArrayLike = True, hold: bool = False
+    ) -> None:
         """Take steps with these motor commands, 0..1, motors in the order of the airframe's rotors.
 
         A command is a speed controller's throttle, or a brushed motor's duty cycle (PWM over its full scale).
 
         Args:
             controls: (n, m), or (m,) for all vehicles alike; a vehicle with fewer rotors ignores the rest.
+                The 16 columns of a recorded ``control`` fit, too.
             count: of steps.
+            armed: (n,) or one for all; motors that are not armed stand still.
             hold: the bodies keep their motion; rotors, induced flow and battery alone go on.
 
         Raises:
@@ -255,10 +254,13 @@ class Simulation(VehicleArrays):
                 fails.
         """
         core = self._core
-        given = self._rows("step: controls", controls, self.rotor_count)
+        given = np.asarray(controls, np.float64)
+        wide = given.ndim and given.shape[-1] == CONTROLS
         core.controls[:] = 0.0
-        core.controls[:, : min(self.rotor_count, CONTROLS)] = given
-        core.armed[:] = 1
+        core.controls[:, : self.rotor_count] = self._rows(
+            "step: controls", given[..., : self.rotor_count] if wide else given, self.rotor_count
+        )
+        core.armed[:] = 1 if armed is True else self._rows("step: armed", np.reshape(armed, (-1, 1)), 1)[:, 0]
         if self._stepped:
             self._advance(count, hold=hold)
             return

@@ -64,8 +64,8 @@ def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict
     return found
 
 
-def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict[str, Any]:
-    """Last samples of a perception sensor: (n, ...) an array, and ``time`` (n,) in s.
+def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int, zero: int) -> dict[str, Any]:
+    """Last samples of a perception sensor: (n, ...) an array, and ``time`` (n,) in s since ``zero`` in us.
 
     Vehicles without it, and all before the first sample, have nan, or 0 in arrays of integers.
     """
@@ -73,7 +73,8 @@ def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict[s
     for host in hosts:
         if host.name != name or not isinstance(host, SensorRunner) or host.latest is None:
             continue
-        found.setdefault("time", np.full(count, np.nan))[host.vehicle] = host.latest.time * 1e-6
+        time = (host.latest.time - zero) * 1e-6
+        found.setdefault("time", np.full(count, np.nan))[host.vehicle] = time
         for title, array in host.latest.arrays.items():
             empty = np.nan if array.dtype.kind == "f" else 0
             rows = found.setdefault(title, np.full((count, *array.shape), empty, array.dtype))
@@ -82,9 +83,11 @@ def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict[s
 
 
 def samples(
-    simulation: Simulation, hosts: tuple[SensorHost, ...], sensor: str, instance: int
+    simulation: Simulation, hosts: tuple[SensorHost, ...], sensor: str, instance: int, zero: int
 ) -> dict[str, NDArray[np.float64]]:
     """Last samples of a sensor by its kind (``"imu"``) or, if it is custom, by its class's name.
+
+    Times count from ``zero``, us of simulated time.
 
     Raises:
         UserError: if no vehicle carries the sensor.
@@ -97,5 +100,5 @@ def samples(
         near = did_you_mean(sensor, [*FIELDS, *(entry.rpartition("_")[0] for entry in known)])
         raise UserError(f"no vehicle carries a sensor {sensor!r} {instance}{near}")
     if any(isinstance(host, SensorRunner) for host in hosts if host.name == name):
-        return seen_samples(hosts, name, len(simulation))
+        return seen_samples(hosts, name, len(simulation), zero)
     return custom_samples(hosts, name, len(simulation))

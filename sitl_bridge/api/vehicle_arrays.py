@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
-from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation as Core
@@ -26,7 +26,7 @@ class VehicleContact(NamedTuple):
     """A vehicle's contact with an object of the scene.
 
     Attributes:
-        time: s of simulated time since the start.
+        time: s, by the vehicles' ``time``.
         vehicle: its name.
         object: name of the object.
         part: of the vehicle: ``"body"``, ``"rotor 2"``, ``"contact point 1"``.
@@ -82,9 +82,14 @@ class VehicleArrays:
         return self._core.step * 1e-6
 
     @property
+    def _zero(self) -> int:
+        """us of simulated time at which ``time`` is 0."""
+        return self._core.start
+
+    @property
     def time(self) -> float:
         """s of simulated time since the start."""
-        return (self._core.time - self._core.start) * 1e-6
+        return (self._core.time - self._zero) * 1e-6
 
     @property
     def position(self) -> Array:
@@ -107,9 +112,14 @@ class VehicleArrays:
         return self._state("angular_velocity")  # type: ignore[no-any-return]
 
     @property
+    def rotor_count(self) -> int:
+        """m, the most rotors of a vehicle."""
+        return max(len(airframe.rotors) for airframe in self.airframes)
+
+    @property
     def rotor_speed(self) -> Array:
-        """(n, 12) rad/s; 0 beyond a vehicle's rotors."""
-        return self._state("rotor_speed")  # type: ignore[no-any-return]
+        """(n, m) rad/s; 0 beyond a vehicle's rotors."""
+        return self._state("rotor_speed")[..., : self.rotor_count]  # type: ignore[no-any-return]
 
     @property
     def wind(self) -> Array:
@@ -124,10 +134,10 @@ class VehicleArrays:
     @property
     def contacts(self) -> list[VehicleContact]:
         """Contacts of the vehicles up to now, standing excepted, in order of time."""
-        names, start = self._core.world.scene.names, self._core.start
+        names = self._core.world.scene.names
         return [
             VehicleContact(
-                (int(row["time"]) - start) * 1e-6,
+                (int(row["time"]) - self._zero) * 1e-6,
                 self._core.names[int(row["vehicle"])],
                 names[int(row["object"])],
                 part_name(int(row["part"])),
@@ -137,6 +147,24 @@ class VehicleArrays:
             for row in self._core.contacts
             if int(row["vehicle"]) in self._numbers
         ]
+
+    def motion_of(self, name: str) -> tuple[Array, Array]:
+        """Where an object of the scene is now, and how it moves.
+
+        Args:
+            name: of the object, as in the world.
+
+        Returns:
+            (3,) m NED, position of its origin; (3,) m/s NED, velocity.
+
+        Raises:
+            UserError: for an unknown name.
+        """
+        scene = self._core.world.scene
+        if name not in scene.names:
+            raise UserError(f"the scene has no object {name!r}{did_you_mean(name, scene.names)}")
+        shape = scene.shapes[scene.shapes["object"] == scene.names.index(name)][0]
+        return shape["position"].copy(), shape["velocity"].copy()
 
     def map(self, vehicle: int = 0) -> OccupancyMap:
         """The occupancy map that a vehicle's sensors have built up to now; a copy.
@@ -163,11 +191,12 @@ class VehicleArrays:
 
         Returns:
             (n,) or (n, k) a figure in SI units, radians and body axes FRD; nan for vehicles without it.
+            Sensors that see also give the ``time`` of the sample, in s by the vehicles' ``time``.
 
         Raises:
             UserError: if no vehicle carries the sensor.
         """
-        found = samples(self._core, self._hosts, sensor, instance)
+        found = samples(self._core, self._hosts, sensor, instance, self._zero)
         return {name: self._pick(rows) for name, rows in found.items()}
 
 

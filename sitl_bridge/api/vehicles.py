@@ -114,9 +114,13 @@ class Vehicles(VehicleArrays, Statements):
         return found[0] if self._alone else together(found)
 
     @property
+    def _zero(self) -> int:
+        return self._stacks.ready_at
+
+    @property
     def time(self) -> float:
         """s of simulated time since the vehicles were ready."""
-        return (self._stacks.now - self._stacks.ready_at) * 1e-6
+        return (self._stacks.now - self._zero) * 1e-6
 
     @property
     def armed(self) -> Any:

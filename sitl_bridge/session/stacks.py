@@ -261,6 +261,10 @@ class FlightStacks(ABC):
         Raises:
             UserError: for those that do not become ready or do not arm, with the reasons.
         """
+        for vehicle in vehicles:
+            # Where the flight before ended; no set-points come until the vehicle is in the air again.
+            if self.mode(vehicle) == "Offboard" and not (self.targets[vehicle] or self.is_armed(vehicle)):
+                self.set_mode(vehicle, "Hold")
         waiting = self.wait(vehicles, lambda i: not self.problems(i), limit)
         if waiting:
             raise self.not_ready(waiting, limit)

@@ -85,6 +85,21 @@ def test_what_does_not_fit_is_refused_in_one_sentence(make: Any, said: str) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_moving_objects_and_samples_of_what_sees_them_have_the_time_of_the_flight() -> None:
+    path = sb.scene.Path3D([(5, 0, -1), (65, 0, -1)], speed=1.5)
+    world = sb.World(scene=[sb.scene.Box((2, 2, 0.3), path=path, name="platform")])
+    with sb.Sitl("iris_depth", world=world, seed=3) as sitl:
+        before, velocity = sitl.motion_of("platform")
+        sitl.run(2.0)
+        after, _ = sitl.motion_of("platform")
+        sampled = sitl.sensor("scanner")["time"]
+        with pytest.raises(sb.UserError, match="no object 'platfrom', did you mean 'platform'"):
+            sitl.motion_of("platfrom")
+    np.testing.assert_array_equal(velocity, [1.5, 0.0, 0.0])
+    np.testing.assert_allclose(after - before, [3.0, 0.0, 0.0], atol=1e-9)
+    assert 1.8 < sampled <= 2.0
+
+
 def test_contacts_with_objects_are_listed_and_become_events_of_the_bus() -> None:
     rows = np.zeros(1, CONTACT)
     rows[0] = (5_250_000, 1, 0, 2, 4.5, (3.0, 1.0, -2.0))

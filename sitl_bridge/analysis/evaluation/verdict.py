@@ -47,6 +47,10 @@ class Verdict:
     measures: tuple[Measure, ...] = ()
     origin: str = ""
 
+    def __str__(self) -> str:
+        """The word, then reasons and notes."""
+        return "\n".join([self.word, *self.reasons, *self.notes])
+
     @property
     def succeeded(self) -> bool:
         """Whether the run has succeeded."""
