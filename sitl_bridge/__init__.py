@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # of typing, which would be the first slow import of the 
 if TYPE_CHECKING:
     from typing import Any
 
+    from sitl_bridge.analysis import report
     from sitl_bridge.api import faults, planning
     from sitl_bridge.api import scene_objects as scene
     from sitl_bridge.api.airframe_choice import Airframe
@@ -50,6 +51,7 @@ __all__ = [
     "fly",
     "learning",
     "planning",
+    "report",
     "scene",
     "serve",
 ]
