@@ -16,8 +16,8 @@ from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.in_process import FleetPool, InProcessStacks
+from sitl_bridge.api.pool import needs_processes
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.simulation.events import StackEvent
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import Keep, Stage
 from sitl_bridge.lab.campaign.space import CampaignSpace
@@ -195,7 +195,7 @@ def _flies_here(settings: FlightSettings) -> bool:
     return (
         settings.mission is None
         and all(v.mission is not None and v.mission.suffix == ".plan" for v in settings.vehicles)
-        and not any(isinstance(event, StackEvent) for event in settings.events)
+        and not needs_processes(settings)
     )
 
 
