@@ -38,7 +38,10 @@ def test_a_waypoint_is_reached_through_a_flight_stack_and_a_reset_flies_back(tmp
 
 def test_a_vehicle_whose_battery_empties_begins_a_new_flight(tmp_path: Path) -> None:
     # The iris hovers for about a minute with it.
-    file = based(tmp_path, 'sources: {battery.capacity: "derived: hovers for about a minute"}\nbattery: {capacity: 0.3}\n')
+    file = based(
+        tmp_path,
+        'sources: {battery.capacity: "derived: hovers for about a minute"}\nbattery: {capacity: 0.3}\n',
+    )
     task = sb.learning.HoldPosition(height=3.0, duration=15.0)
     with contextlib.closing(
         sb.learning.StackEnvironment(

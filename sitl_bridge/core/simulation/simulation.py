@@ -232,7 +232,7 @@ class Simulation:
         setup, name = self._setups[i], self.names[i]
         names = (name,) if episode == 0 else (name, "episode", episode)
         self.airframes[i] = setup.airframe
-        self._replace_vehicle(i, setup.vehicle.reshape(()))
+        shift = self._replace_vehicle(i, setup.vehicle.reshape(()))
         self.touching[i, :] = self.touching[:, i] = 0
         self.controls[i] = 0.0
         self.armed[i] = 0
@@ -251,15 +251,22 @@ class Simulation:
         self.wind_states[i]["shift"] = episode_shift(episode, stream(self.seed, "turbulence", episode))
         for k, sensor in enumerate(setup.sensors):
             self.sensors[i, k] = sensor
+            self.sensors[i, k]["position"] -= shift
             kind, instance = int(sensor["kind"]), int(sensor["instance"])
             random = stream(self.seed, *names, "sensor", kind, instance)
             self.sensor_states[i, k] = start_sensor(self.sensors[i, k], random, self.time)
 
-    def _replace_vehicle(self, i: int, vehicle: NDArray[np.void]) -> None:
+    def _replace_vehicle(self, i: int, vehicle: NDArray[np.void]) -> NDArray[np.float64]:
+        """Returns (3,) m, body, by which the centre of gravity of the vehicle as built is off."""
+        airframe, shift = self._setups[i].airframe, np.zeros(3)
+        if airframe is not None and airframe.tolerances is not None:
+            words = stream(self.seed, self.names[i], "tolerances")
+            vehicle, shift = airframe.tolerances.built(vehicle, np.random.default_rng(words))
         self.vehicles[i] = vehicle
         order = self.hulls[i]["order"]
         self.hulls[i] = hull(self.vehicles[i])
         self.hulls[i]["order"] = order
+        return shift
 
     def _refuse_unstable(self, vehicle: NDArray[np.void], name: str) -> None:
         _, _, density = air(self.world.environment[0], 0.0)
@@ -289,8 +296,8 @@ class Simulation:
         state["position"] += rotation @ shift
         state["velocity"] += rotation @ np.cross(state["angular_velocity"], shift)
         state["clearance"] = 0.0
-        self._replace_vehicle(i, vehicle)
-        self.sensors[i]["position"][: len(sensors)] = sensors["position"]
+        built = self._replace_vehicle(i, vehicle)
+        self.sensors[i]["position"][: len(sensors)] = sensors["position"] - built
 
     def put_in_flight(self, i: NDArray[np.int64], **values: NDArray[np.float64]) -> None:
         """Put vehicles into a state of flight, with the flow that their rotors induce settled.

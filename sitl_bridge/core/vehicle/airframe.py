@@ -25,6 +25,7 @@ from sitl_bridge.core.dynamics.motor import Motor, SpeedControllers
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, VEHICLE
 from sitl_bridge.core.dynamics.rotor import Rotor, table_faults
 from sitl_bridge.core.dynamics.rotor_laws import AnyRotorModel, pack_rotors
+from sitl_bridge.core.dynamics.tolerances import Tolerances
 from sitl_bridge.core.dynamics.vibration import Vibration
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
@@ -134,6 +135,7 @@ class Airframe(BaseModel):
     esc: SpeedControllers = SpeedControllers()
     battery: Battery
     vibration: Vibration | None = None
+    tolerances: Tolerances | None = Field(None, description="how vehicles as built differ from the figures")
     drag: Drag = Drag()
     ground_effect: bool = True
     contact: Contact
@@ -334,6 +336,13 @@ def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
             for name in rotor["model"]
             if name != "inertia"
         ]
+    tolerances, ruled = (
+        data.get("tolerances"),
+        isinstance(model, dict) and (model.get("table") or model.get("class")),
+    )
+    if ruled and isinstance(tolerances, dict) and tolerances.get("thrust"):
+        message = "a rotor model with a table or a law of its own takes none; leave it out"
+        faults.append((("tolerances", "thrust"), message))
     geometry = px4.get("allocation") if isinstance(px4, dict) else None
     positions = geometry.get("positions") if isinstance(geometry, dict) else None
     counts = [len(given) for given in (positions, rotors) if isinstance(given, list | tuple)]
