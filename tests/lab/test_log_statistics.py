@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -34,9 +36,15 @@ FORMATS = {
 }
 
 
-def write(path: Path, seconds: int = 40, vibration: float = 5.0, resistance: float = 0.02) -> Path:
+def write(
+    path: Path,
+    seconds: int = 40,
+    vibration: float = 5.0,
+    resistance: float = 0.02,
+    parameters: Mapping[str, float] | None = None,
+) -> Path:
     """A log at 10 Hz of a flight from 5 s to 5 s before its end; on the ground all figures are others."""
-    with UlogWriter(path, 0, FORMATS, list(FORMATS)) as log:
+    with UlogWriter(path, 0, FORMATS, list(FORMATS), parameters=parameters) as log:
         for k in range(10 * seconds):
             now, even = 1_000_000 + 100_000 * k, k % 2
             air = 50 <= k < 10 * seconds - 50
@@ -71,11 +79,18 @@ def test_each_statistic_is_that_of_the_time_in_the_air(tmp_path: Path) -> None:
         "receiver: motion of satellites": 1.0,
         "innovation of the barometer, deviations": 0.5,
         "battery: sag, ohm": 0.02,
-        "motors: unevenness of their commands": 0.05 / 0.55,
+        "motors: unevenness of their signals": 0.05 / 0.55,
     }
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=5e-3), name
     assert found["innovation of the heading, deviations"] is None
+
+
+def test_motors_are_compared_by_their_signals_not_by_their_thrusts(tmp_path: Path) -> None:
+    found = statistics(write(tmp_path / "flight.ulg", parameters={"THR_MDL_FAC": 1.0}))
+    thrusts = np.sqrt([0.5, 0.6])  # thrust = signal^2 with a factor of 1
+    expected = np.std(thrusts) / np.mean(thrusts)
+    assert found["motors: unevenness of their signals"] == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_log_that_is_no_flight_is_refused_by_name(tmp_path: Path) -> None:

@@ -187,6 +187,7 @@ class FlightLog:
         messages: (us, level, text) in order.
         built_in: whether the built-in stack flew.
         stack: that wrote the log, and its version; empty where it is not known.
+        parameters: of the stack at the start, by name.
         damaged: whether parts cannot be read.
     """
 
@@ -197,11 +198,12 @@ class FlightLog:
         *,
         built_in: bool,
         stack: str = "",
+        parameters: Mapping[str, float] | None = None,
         damaged: bool = False,
     ) -> None:
         self._columns, self.messages, self._built_in = columns, messages, built_in
         self.stack = "the built-in flight stack" if built_in else stack or "PX4"
-        self.damaged = damaged
+        self.parameters, self.damaged = parameters or {}, damaged
 
     @classmethod
     def read(cls, path: Path, topics: Fields = TOPICS) -> Self:
@@ -216,7 +218,14 @@ class FlightLog:
         built_in = log.info.get("sys_name") == NAME
         messages = [(time, _level(level), text) for time, level, text in log.messages]
         stack = f"{log.info.get('sys_name', 'PX4')} {log.version}".strip()
-        return cls(log.topics, messages, built_in=built_in, stack=stack, damaged=log.damaged)
+        return cls(
+            log.topics,
+            messages,
+            built_in=built_in,
+            stack=stack,
+            parameters=log.parameters,
+            damaged=log.damaged,
+        )
 
     @classmethod
     def of_memory(cls, memory: TopicMemory) -> Self:

@@ -53,6 +53,7 @@ class UlogColumns:
         messages: (us, level, text) in order; the level is its digit's character code.
         info: of the writer, by name.
         version: of the writer, such as v1.16.0; its commit where it is no release; empty if unknown.
+        parameters: by name, at the start of the log.
         damaged: whether parts cannot be read.
     """
 
@@ -60,6 +61,7 @@ class UlogColumns:
     messages: list[tuple[int, int, str]]
     info: dict[str, Any]
     version: str
+    parameters: dict[str, float]
     damaged: bool
 
 
@@ -87,4 +89,4 @@ def read_columns(path: Path, fields: Fields) -> UlogColumns:
     messages = [(m.timestamp, m.log_level, COLOUR.sub("", m.message)) for m in log.logged_messages]
     info = log.msg_info_dict
     version = str(log.get_version_info_str() or info.get("ver_sw") or "")[:20]
-    return UlogColumns(found, messages, info, version, log.file_corruption)
+    return UlogColumns(found, messages, info, version, dict(log.initial_parameters), log.file_corruption)

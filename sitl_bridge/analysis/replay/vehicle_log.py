@@ -274,7 +274,7 @@ def _commands(path: Path, log: ULog, tables: Tables, motors: int) -> tuple[str, 
     if table is not None and np.isfinite(table.get(f"control[{motors - 1}]", np.full(1, math.nan))).any():
         series = _series_of_motors(table, [f"control[{i}]" for i in range(motors)])
         factor = float(log.initial_parameters.get("THR_MDL_FAC", 0.0))
-        signals = Series(series.time, _signal(np.clip(series.values, 0.0, 1.0), factor))
+        signals = Series(series.time, motor_signal(np.clip(series.values, 0.0, 1.0), factor))
         found.append((signals.rate, f"actuator_motors, THR_MDL_FAC {factor:g}", signals))
     for (name, instance), outputs in tables.items():
         if name == "actuator_outputs":
@@ -299,7 +299,7 @@ def _series_of_motors(table: Table, names: list[str]) -> Series:
     return _series({**table, **{n: np.nan_to_num(np.asarray(table[n], np.float64)) for n in names}}, names)
 
 
-def _signal(thrust: Floats, factor: float) -> Floats:
+def motor_signal(thrust: Floats, factor: float) -> Floats:
     """The signal of a thrust, both 0..1: thrust = f s^2 + (1 - f) s (PX4, mixer_module, THR_MDL_FAC)."""
     if factor <= 0.0:
         return thrust

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightLog, columns, seconds
+from sitl_bridge.analysis.replay.vehicle_log import motor_signal
 from sitl_bridge.base.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -49,7 +50,7 @@ class Flight:
     """
 
     def __init__(self, log: FlightLog) -> None:
-        self._log = log
+        self._log, self.parameters = log, log.parameters
         detected = log.topic("vehicle_land_detected")
         flying = np.zeros(0, np.bool_) if detected is None else np.asarray(detected["landed"]) == 0
         if detected is None or not flying.any():
@@ -132,14 +133,21 @@ def _sag(rows: Floats) -> float:
     return float(-np.linalg.lstsq(matrix, rows[:, 0], rcond=None)[0][2])
 
 
-def _unevenness(rows: Floats) -> float:
-    """Deviation of the motors' mean commands over their mean."""
-    means = np.nanmean(rows, axis=0)
+def _unevenness(flight: Flight) -> float | None:
+    """Deviation of the motors' mean signals over their mean.
+
+    PX4 logs shares of the thrust, which THR_MDL_FAC, different in each log, turns into signals.
+    """
+    rows = flight.series("actuator_motors", *FIELDS["actuator_motors"])
+    if rows is None:
+        return None
+    thrusts = np.clip(np.nan_to_num(rows), 0.0, 1.0)
+    means = np.mean(motor_signal(thrusts, flight.parameters.get("THR_MDL_FAC", 0.0)), axis=0)
     return float(np.std(means) / np.mean(means))
 
 
 _IMU, _RECEIVER, _XYZ = "vehicle_imu_status", "sensor_gps", ("xyz[0]", "xyz[1]", "xyz[2]")
-_FIELD, _MOTORS = FIELDS["vehicle_magnetometer"], FIELDS["actuator_motors"]
+_FIELD = FIELDS["vehicle_magnetometer"]
 STATISTICS: dict[str, Callable[[Flight], float | None]] = {
     "accelerometer: vibration metric, m/s²": _of(_IMU, "accel_vibration_metric", by=_median),
     "gyroscope: vibration metric, rad/s": _of(_IMU, "gyro_vibration_metric", by=_median),
@@ -164,7 +172,7 @@ STATISTICS: dict[str, Callable[[Flight], float | None]] = {
     "innovation of the magnetic field, deviations": _innovation("mag_field[0]"),
     "innovation of the heading, deviations": _innovation("heading"),
     "battery: sag, ohm": _of("battery_status", "voltage_v", "current_a", by=_sag),
-    "motors: unevenness of their commands": _of("actuator_motors", *_MOTORS, by=_unevenness),
+    "motors: unevenness of their signals": _unevenness,
 }
 """By name and unit; None where a log does not have it."""
 
