@@ -345,7 +345,7 @@ class Commander:
         return not self._monitor.lacks(flight_modes.GLOBAL_POSITION)
 
     def _home_changed(self) -> None:
-        self.navigator.home = self.home
+        self.navigator.home, self.navigator.home_yaw = self.home, self._home.yaw
         self._plans.check_mission(self.home)
 
     # ------------------------------------------------------------------ the update

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 import subprocess
 import sys
@@ -255,6 +256,39 @@ def test_a_vehicle_is_thrown_into_any_motion_and_recovers() -> None:
 def test_real_px4_is_thrown_into_any_motion_and_recovers(tmp_path: Path) -> None:
     with sb.Sitl("iris", autopilot="px4", seed=2, runs=tmp_path) as sitl:
         thrown(sitl)
+
+
+def turned(drone: sb.Sitl) -> float:
+    """The nose's heading in degrees, -180 to 180."""
+    return math.degrees(float(euler_angles(*drone.attitude)[2]))
+
+
+def keeps_its_nose(sitl: sb.Sitl) -> None:
+    """A hold out of motion hardly turns the vehicle, and above home it turns as it stood there."""
+    drone = sitl.vehicle
+    began = turned(drone)
+    drone.arm()
+    drone.take_off(6.0)
+    drone.go_to((0.0, 20.0, -6.0), yaw=math.pi / 2)
+    drone.set_velocity((3.0, 0.0, 0.0), yaw=math.pi / 2)
+    drone.run(4.0)
+    drone.hold()
+    drone.run(4.0)
+    assert 70.0 < turned(drone) < 95.0
+    drone.return_home()
+    assert abs(turned(drone) - began) < 8.0
+
+
+def test_hold_and_return_turn_the_nose_as_px4_does() -> None:
+    with sb.Sitl("iris_rtk", seed=3) as sitl:
+        keeps_its_nose(sitl)
+
+
+@pytest.mark.px4
+@pytest.mark.timeout(300)
+def test_real_px4_turns_the_nose_in_hold_and_return(tmp_path: Path) -> None:
+    with sb.Sitl("iris_rtk", autopilot="px4", seed=3, runs=tmp_path) as sitl:
+        keeps_its_nose(sitl)
 
 
 def flies_twice(sitl: sb.Sitl) -> None:

@@ -21,12 +21,14 @@ class HomePosition(VehiclePart):
 
     Attributes:
         place: deg latitude, deg longitude, m above mean sea level; None if unknown.
+        yaw: rad, with which the vehicle stood there; nan for a place that was given.
     """
 
     def __init__(self, vehicle: Vehicle, changed: Callable[[], None]) -> None:
         super().__init__(vehicle)
         self._changed = changed
         self.place: tuple[float, float, float] | None = None
+        self.yaw = math.nan
         self._given = False
 
     def local(self) -> tuple[float, float, float] | None:
@@ -49,14 +51,14 @@ class HomePosition(VehiclePart):
         state = self._state
         if (self._given and not forced) or not known or state.projection is None:
             return False
-        self._given = False
+        self._given, self.yaw = False, state.yaw
         self.place = (*state.projection.point(state.x, state.y), state.projection.altitude(state.z))
         self._changed()
         return True
 
     def set_at(self, latitude: float, longitude: float, altitude: float) -> None:
         """Set home to a position: deg, deg, m above mean sea level."""
-        self._given = True
+        self._given, self.yaw = True, math.nan
         self.place = (latitude, longitude, altitude)
         self._changed()
 

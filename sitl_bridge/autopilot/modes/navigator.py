@@ -41,6 +41,7 @@ class Navigator(VehiclePart):
         super().__init__(vehicle)
         self.target = PositionTarget()
         self.home: tuple[float, float, float] | None = None
+        self.home_yaw = NAN
         self.requested_mode: Mode | None = None
         self.rally: tuple[MissionItem, ...] = ()
         self.takeoff_altitude = NAN
@@ -258,7 +259,9 @@ class Navigator(VehiclePart):
         north, east = projection.local(latitude, longitude)
         target.acceptance = values["NAV_ACC_RAD"]
         target.clear_path()
-        target.yaw = NAN
+        # As in rtl_direct.cpp: above home it turns as it stood there, above another place it keeps its heading.
+        over = stage in (DESCEND, WAIT, TOUCH_DOWN) and self._destination == self.home
+        target.yaw = self.home_yaw if over else NAN
         target.kind = GO
         if stage == CLIMB:
             self.stop_here()

@@ -43,7 +43,7 @@ class AutomaticTask(VehiclePart):
         self.trajectory = MovingSetpoint()
         self.heading = Heading()
         self.wants_takeoff = False
-        self._wanted_yaw = math.nan
+        self._locked_yaw = math.nan
         self._turn_speed = math.inf
         self._resets = 0
 
@@ -52,7 +52,7 @@ class AutomaticTask(VehiclePart):
         state, output, trajectory = self._state, self._output, self.trajectory
         trajectory.start(state)
         self.heading.start(state.yaw)
-        self._wanted_yaw = math.nan
+        self._locked_yaw = math.nan
         self._turn_speed = math.inf
         self._resets = state.resets
         if output.level != TRAJECTORY:
@@ -258,19 +258,22 @@ class AutomaticTask(VehiclePart):
         wanted = target.yaw
         if not math.isfinite(wanted):
             wanted = self._yaw_to(target)
-        if not math.isfinite(wanted):
-            wanted = self._wanted_yaw if math.isfinite(self._wanted_yaw) else self.heading.yaw
-        self._wanted_yaw = wanted
         if self._land.landed:
             self.heading.start(state.yaw)
-            self._wanted_yaw = math.nan
+            self._locked_yaw = math.nan
             return
+        if math.isfinite(wanted):
+            self._locked_yaw = math.nan
+        else:
+            if not math.isfinite(self._locked_yaw):
+                self._locked_yaw = state.yaw
+            wanted = self._locked_yaw
         self.heading.turn(
             wanted, dt, math.radians(values["MPC_YAWRAUTO_MAX"]), math.radians(values["MPC_YAWRAUTO_ACC"])
         )
 
     def _yaw_to(self, target: PositionTarget) -> float:
-        """Return the heading to the target; nan to keep the last."""
+        """Return the heading to the target; nan to keep that with which the vehicle came so near."""
         dx, dy = target.x - self._state.x, target.y - self._state.y
         if target.kind == GROUND or math.hypot(dx, dy) <= target.acceptance:
             return math.nan
