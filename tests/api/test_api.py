@@ -258,7 +258,7 @@ def test_real_px4_is_thrown_into_any_motion_and_recovers(tmp_path: Path) -> None
         thrown(sitl)
 
 
-def turned(drone: sb.Sitl) -> float:
+def turned(drone: Any) -> float:
     """The nose's heading in degrees, -180 to 180."""
     return math.degrees(float(euler_angles(*drone.attitude)[2]))
 
