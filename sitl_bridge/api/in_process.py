@@ -53,7 +53,7 @@ from sitl_bridge.core.simulation.events import (
 )
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.world import World
-from sitl_bridge.link.px4.vehicle_status import RESULTS
+from sitl_bridge.link.px4.vehicle_status import RESULTS, mode_name
 from sitl_bridge.live.bus.run_source import FleetRun
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items
@@ -333,7 +333,7 @@ class InProcessStacks(Stacks):
 
     def mode(self, vehicle: int) -> str:
         """Flight mode of a vehicle, by PX4's name."""
-        return self._commander(vehicle).mode.name
+        return mode_name(self._commander(vehicle).mode.custom_mode)
 
     @property
     def estimates(self) -> NDArray[np.float64]:

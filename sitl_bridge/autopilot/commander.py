@@ -334,9 +334,9 @@ class Commander:
         """Set home to the vehicle's position; False if that is not known, or home was set by command."""
         return self._home.set_here(self._knows_global_position(), forced)
 
-    def set_home_at(self, latitude: float, longitude: float, altitude: float) -> None:
-        """Set home to a place: deg, deg, m above mean sea level."""
-        self._home.set_at(latitude, longitude, altitude)
+    def set_home_at(self, latitude: float, longitude: float, altitude: float, yaw: float = math.nan) -> None:
+        """Set home to a place and heading: deg, deg, m above mean sea level, rad."""
+        self._home.set_at(latitude, longitude, altitude, yaw)
 
     def _set_home_by_item(self, item: MissionItem) -> None:
         self._home.set_by_item(item, self._knows_global_position())
@@ -721,7 +721,7 @@ def _set_home(commander: Commander, params: Params, _now: int) -> int:
     latitude, longitude, altitude = params[4:7]
     if not (abs(latitude) <= 90.0 and abs(longitude) <= 180.0 and math.isfinite(altitude)):
         return DENIED
-    commander.set_home_at(latitude, longitude, altitude)
+    commander.set_home_at(latitude, longitude, altitude, math.radians(params[3]))
     return ACCEPTED
 
 

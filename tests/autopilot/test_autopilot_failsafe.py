@@ -521,6 +521,14 @@ def test_return_waits_before_it_lands_where_it_is_told_to() -> None:
     assert "RTL: completed, loitering" in point.texts
 
 
+def test_return_ends_with_the_heading_of_home() -> None:
+    point = at(Point().airborne(), 40.0, 40.0)
+    assert point.yaw == pytest.approx(math.pi / 4.0, abs=0.1)
+    point.do(RETURN)
+    point.until(lambda: not point.commander.armed, 150.0)
+    assert point.yaw == pytest.approx(0.3, abs=0.02)  # that in which it armed
+
+
 def test_return_goes_to_the_nearest_rally_point() -> None:
     point = at(Point().airborne(), 60.0, 0.0)
     rally = [

@@ -150,8 +150,7 @@ def test_commands_and_options_that_a_page_shows_exist(name: str, page: Path) -> 
 
 
 def test_the_controller_of_the_page_flies_to_its_setpoint(tmp_path: Path) -> None:
-    page = DOCS / "how-to" / "controller.md"
-    (file,) = (path for path in write_files(page, tmp_path) if path.suffix == ".py")
+    (file,) = (p for p in write_files(DOCS / "python-api.md", tmp_path) if p.suffix == ".py")
     choice = f"{file}:MyController"
     bench = Bench(["iris"], choice)
     host = user_controller(bench.airframes[0], bench.world, choice)

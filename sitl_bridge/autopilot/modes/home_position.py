@@ -21,7 +21,7 @@ class HomePosition(VehiclePart):
 
     Attributes:
         place: deg latitude, deg longitude, m above mean sea level; None if unknown.
-        yaw: rad, with which the vehicle stood there; nan for a place that was given.
+        yaw: rad, heading in which a return ends; nan if unknown.
     """
 
     def __init__(self, vehicle: Vehicle, changed: Callable[[], None]) -> None:
@@ -56,9 +56,9 @@ class HomePosition(VehiclePart):
         self._changed()
         return True
 
-    def set_at(self, latitude: float, longitude: float, altitude: float) -> None:
-        """Set home to a position: deg, deg, m above mean sea level."""
-        self._given, self.yaw = True, math.nan
+    def set_at(self, latitude: float, longitude: float, altitude: float, yaw: float = math.nan) -> None:
+        """Set home to a position and heading: deg, deg, m above mean sea level, rad."""
+        self._given, self.yaw = True, yaw
         self.place = (latitude, longitude, altitude)
         self._changed()
 

@@ -384,10 +384,13 @@ class MissionFlight(VehiclePart):
         return away <= target.acceptance and abs(target.z - state.z) <= margin
 
     def _has_heading(self, item: MissionItem) -> bool:
-        yaw = self._target.yaw
-        if not math.isfinite(yaw) or item.command == TAKEOFF or self._interest is not None:
+        if item.command == TAKEOFF or self._interest is not None:
             return True
-        if self._values["MIS_YAW_TMT"] > 0.0:
-            return True
-        error = abs(wrap_angle(yaw - self._state.yaw))
-        return error < math.radians(self._values["MIS_YAW_ERR"])
+        return has_heading(self._target.yaw, self._state.yaw, self._values)
+
+
+def has_heading(wanted: float, yaw: float, values: dict[str, float]) -> bool:
+    """Return whether a heading in rad counts as reached; nan is none to be reached."""
+    if not math.isfinite(wanted) or values["MIS_YAW_TMT"] > 0.0:
+        return True
+    return abs(wrap_angle(wanted - yaw)) < math.radians(values["MIS_YAW_ERR"])

@@ -11,7 +11,7 @@ import math
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
-from sitl_bridge.autopilot.modes.mission_flight import MissionFlight
+from sitl_bridge.autopilot.modes.mission_flight import MissionFlight, has_heading
 from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
@@ -20,6 +20,9 @@ from sitl_bridge.core.world.geography import distance
 from sitl_bridge.plan.plan_upload import MissionItem
 
 NAN = math.nan
+
+BRAKING_DELAY = 0.6
+"""Time before a braking vehicle decelerates, s, at any jerk limit (navigator_main.cpp)."""
 
 # --- stages of a return (rtl_direct.cpp)
 CLIMB, MOVE, DESCEND, WAIT, TOUCH_DOWN, DONE = range(6)
@@ -30,7 +33,7 @@ class Navigator(VehiclePart):
 
     Attributes:
         target: position target.
-        home: deg, deg, m above mean sea level; set by the commander.
+        home: deg, deg, m above mean sea level; set by the commander, as ``home_yaw``, rad.
         requested_mode: mode requested from the commander; None if there is no request.
         rally: rally points in deg latitude, deg longitude, m above mean sea level.
         payload: camera triggers, and commands to components on board.
@@ -51,7 +54,7 @@ class Navigator(VehiclePart):
         self._stage = DONE
         self._stage_since = 0
         self._return_altitude = 0.0
-        self._destination = (0.0, 0.0, 0.0)
+        self._destination = (0.0, 0.0, 0.0, NAN)
         self._mission_landing = False
         self.payload = PayloadControl(vehicle.state)
         self.flight = MissionFlight(vehicle, self.target, self.payload.command)
@@ -110,18 +113,16 @@ class Navigator(VehiclePart):
     # ------------------------------------------------------------------ hold
 
     def stop_here(self) -> None:
-        """Hold at the position where the vehicle stops under normal braking."""
+        """Hold where the vehicle stops under normal braking, at its present height.
+
+        Navigator::preproject_stop_point: v^2 / (2 a) and 0.6 s of reaction.
+        """
         state, target = self._state, self.target
         speed = math.hypot(state.vx, state.vy)
-        # Reaction and braking time of the trajectory: v (2 a/j) / 2 + v^2 / (2 a).
-        acceleration = self._values["MPC_ACC_HOR"]
-        reach = speed * (acceleration / self._values["MPC_JERK_AUTO"] + 0.5 * speed / acceleration)
-        share = reach / speed if speed > 0.5 else 0.0
-        vertical = self._values["MPC_ACC_DOWN_MAX"]
-        climb = state.vz * (vertical / self._values["MPC_JERK_AUTO"] + 0.5 * abs(state.vz) / vertical)
+        seconds = BRAKING_DELAY + 0.5 * speed / self._values["MPC_ACC_HOR"]
         target.kind = HOLD
-        target.x, target.y = state.x + share * state.vx, state.y + share * state.vy
-        target.z = state.z + (climb if abs(state.vz) > 0.3 else 0.0)
+        target.x, target.y = state.x + seconds * state.vx, state.y + seconds * state.vy
+        target.z = state.z
         target.yaw = NAN
         target.acceptance = self._values["NAV_ACC_RAD"]
         target.clear_path()
@@ -182,7 +183,11 @@ class Navigator(VehiclePart):
             self.target.kind = IDLE
             return
         self.stop_here()
-        self.target.kind = GROUND
+        target = self.target
+        target.kind = GROUND
+        dx, dy = target.x - self._state.x, target.y - self._state.y
+        if math.hypot(dx, dy) > target.acceptance:
+            target.yaw = math.atan2(dy, dx)  # FlightTaskAuto::_prepareLandSetpoints
 
     # ------------------------------------------------------------------ return
 
@@ -219,18 +224,20 @@ class Navigator(VehiclePart):
         self._mission_landing = True
         return True
 
-    def _choose_destination(self, latitude: float, longitude: float) -> tuple[float, float, float]:
-        """Return the nearest of home, rally points and, by RTL_TYPE, the mission's landings."""
+    def _choose_destination(self, latitude: float, longitude: float) -> tuple[float, float, float, float]:
+        """Return the nearest of home, rally points and, by RTL_TYPE, the mission's landings, with its yaw."""
         assert self.home is not None
         home = self.home
         kind = int(self._values["RTL_TYPE"])
-        points = [(item.x, item.y, item.altitude(home[2])) for item in self.rally]
+        points = [(item.x, item.y, item.altitude(home[2]), NAN) for item in self.rally]
         if kind in (1, 3):
             points += [
-                (item.x, item.y, item.altitude(home[2])) for item in self.flight.items if item.command == LAND
+                (item.x, item.y, item.altitude(home[2]), NAN)
+                for item in self.flight.items
+                if item.command == LAND
             ]
         if kind != 1 or not points:
-            points.insert(0, home)
+            points.insert(0, (*home, self.home_yaw))
         return min(points, key=lambda point: distance(latitude, longitude, point[0], point[1]))
 
     def _cone_altitude(self, away: float, present: float) -> float:
@@ -255,13 +262,11 @@ class Navigator(VehiclePart):
         state, target, values = self._state, self.target, self._values
         projection = state.projection
         assert projection is not None
-        latitude, longitude, ground = self._destination
+        latitude, longitude, ground, yaw = self._destination
         north, east = projection.local(latitude, longitude)
         target.acceptance = values["NAV_ACC_RAD"]
         target.clear_path()
-        # As in rtl_direct.cpp: above home it turns as it stood there, above another place it keeps its heading.
-        over = stage in (DESCEND, WAIT, TOUCH_DOWN) and self._destination == self.home
-        target.yaw = self.home_yaw if over else NAN
+        target.yaw = NAN
         target.kind = GO
         if stage == CLIMB:
             self.stop_here()
@@ -270,6 +275,9 @@ class Navigator(VehiclePart):
             target.yaw = state.yaw
             return
         target.x, target.y = north, east
+        # RtlDirect::set_rtl_item: the way's heading only on the way, and not for a short one.
+        if stage != MOVE or math.hypot(north - state.x, east - state.y) < values["RTL_MIN_DIST"]:
+            target.yaw = yaw
         if stage == MOVE:
             target.z = projection.down(self._return_altitude)
         elif stage in (DESCEND, WAIT):
@@ -288,6 +296,7 @@ class Navigator(VehiclePart):
         target, values = self.target, self._values
         level = abs(self._state.z - target.z) <= values["NAV_MC_ALT_RAD"]
         above = math.hypot(target.x - self._state.x, target.y - self._state.y) <= target.acceptance
+        above = above and has_heading(target.yaw, self._state.yaw, values)
         if self._stage == CLIMB and level:
             self._set_stage(MOVE, now)
         elif self._stage == MOVE and level and above:

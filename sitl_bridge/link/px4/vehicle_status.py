@@ -265,6 +265,8 @@ def mode_name(custom_mode: int) -> str:
     main, sub = custom_mode >> 16 & 0xFF, custom_mode >> 24 & 0xFF
     if main == 3 and sub == 1:
         return "Orbit"
+    if main == 10:
+        return "Termination"
     if main == 4:
         return AUTO_MODES.get(sub, f"Auto {sub}")
     return MAIN_MODES.get(main, f"Mode {main}")

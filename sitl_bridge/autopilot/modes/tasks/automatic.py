@@ -43,7 +43,6 @@ class AutomaticTask(VehiclePart):
         self.trajectory = MovingSetpoint()
         self.heading = Heading()
         self.wants_takeoff = False
-        self._locked_yaw = math.nan
         self._turn_speed = math.inf
         self._resets = 0
 
@@ -52,7 +51,6 @@ class AutomaticTask(VehiclePart):
         state, output, trajectory = self._state, self._output, self.trajectory
         trajectory.start(state)
         self.heading.start(state.yaw)
-        self._locked_yaw = math.nan
         self._turn_speed = math.inf
         self._resets = state.resets
         if output.level != TRAJECTORY:
@@ -258,22 +256,17 @@ class AutomaticTask(VehiclePart):
         wanted = target.yaw
         if not math.isfinite(wanted):
             wanted = self._yaw_to(target)
+        if not math.isfinite(wanted):
+            wanted = self.heading.yaw  # FlightTaskAuto keeps the smoothed heading, however far it has turned
         if self._land.landed:
             self.heading.start(state.yaw)
-            self._locked_yaw = math.nan
             return
-        if math.isfinite(wanted):
-            self._locked_yaw = math.nan
-        else:
-            if not math.isfinite(self._locked_yaw):
-                self._locked_yaw = state.yaw
-            wanted = self._locked_yaw
         self.heading.turn(
             wanted, dt, math.radians(values["MPC_YAWRAUTO_MAX"]), math.radians(values["MPC_YAWRAUTO_ACC"])
         )
 
     def _yaw_to(self, target: PositionTarget) -> float:
-        """Return the heading to the target; nan to keep that with which the vehicle came so near."""
+        """Return the heading to the target; nan to keep the present one."""
         dx, dy = target.x - self._state.x, target.y - self._state.y
         if target.kind == GROUND or math.hypot(dx, dy) <= target.acceptance:
             return math.nan
