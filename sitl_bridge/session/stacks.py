@@ -262,7 +262,7 @@ class FlightStacks(ABC):
             UserError: for those that do not become ready or do not arm, with the reasons.
         """
         for vehicle in vehicles:
-            # Where the flight before ended, or soon will: PX4 leaves Land and Return a while after the landing.
+            # Where the flight before ended, or soon will: PX4 leaves Land and Return after the landing.
             # No set-points come until the vehicle is in the air again.
             ended = self.mode(vehicle) in ("Offboard", "Land", "Return")
             if ended and not (self.targets[vehicle] or self.is_armed(vehicle)):
