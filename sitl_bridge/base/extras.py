@@ -15,6 +15,9 @@ CAMPAIGN = "campaign"
 VIEW = "view"
 """Extra of this package that shows runs in three dimensions."""
 
+ROS2 = "ros2"
+"""Extra of this package that publishes on ROS 2's topics."""
+
 
 def missing(package: str, purpose: str, extra: str = PERCEPTION) -> UserError:
     """The error for an optional package that is not installed.

@@ -60,7 +60,11 @@ COMMANDS = {
 """By name: the module, which has a function or a group of commands of that name, and the summary in
 ``--help``."""
 
-OPTIONAL_VALUES = {"--view": ("8080", r"\d+"), "--stream": ("8765", r"([\w.-]+:)?\d+")}
+OPTIONAL_VALUES = {
+    "--view": ("8080", r"\d+"),
+    "--stream": ("8765", r"([\w.-]+:)?\d+"),
+    "--ros2": ("", r"\d+"),
+}
 """Options that may stand without a value: the value that they then have, and the pattern of a given one."""
 
 COMPLETION = "_SITL_BRIDGE_COMPLETE"

@@ -25,6 +25,7 @@ from sitl_bridge.core.world.wind import parse_wind
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.live.bus.address import PASSWORD, BusAddress
+from sitl_bridge.live.ros2.settings import LAST_DOMAIN, Ros2Settings
 from sitl_bridge.session.settings import FlightOptions, OutletSettings
 
 PythonOption = Annotated[str | None, typer.Option(help="interpreter of the script (default: this program's)")]
@@ -97,6 +98,13 @@ class RunOptions:
             metavar="[[HOST:]PORT]", help="let Foxglove connect and follow the run (127.0.0.1, port 8765)"
         ),
     ] = None
+    ros2: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[DOMAIN]",
+            help="publish on ROS 2's topics, on this machine (default: ROS_DOMAIN_ID, or 0)",
+        ),
+    ] = None
     runs_dir: RunsOption = Path("runs")
     quiet: QuietOption = False
     verbose: VerboseOption = False
@@ -122,6 +130,7 @@ class RunOptions:
                 None if self.viewer is None else parse_viewer(self.viewer),
                 self.samples,
                 None if self.stream is None else parse_stream(self.stream),
+                None if self.ros2 is None else Ros2Settings(parse_domain(self.ros2)),
             ),
             runs=self.runs_dir,
             airframe=None if self.airframe is None else load_airframe(self.airframe),
@@ -214,6 +223,18 @@ def parse_stream(text: str) -> tuple[str, int]:
     if not port.isdecimal() or (colon and not host):
         raise UserError(f"--stream {text!r}: write PORT or HOST:PORT, such as 8765 or 0.0.0.0:8765")
     return host or STREAM_ADDRESS, check_port(int(port), "--stream: port")
+
+
+def parse_domain(text: str) -> int:
+    """A ROS 2 domain; that of ROS_DOMAIN_ID for an empty text.
+
+    Raises:
+        UserError: for a number that is none.
+    """
+    text = text or os.environ.get("ROS_DOMAIN_ID", "") or "0"
+    if not text.isdecimal() or int(text) > LAST_DOMAIN:
+        raise UserError(f"--ros2: a domain of ROS 2 is 0 to {LAST_DOMAIN}, not {text!r}")
+    return int(text)
 
 
 def parse_bus(text: str | None) -> BusAddress | None:

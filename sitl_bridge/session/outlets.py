@@ -51,6 +51,10 @@ def start_outlets(run: RunContext, settings: OutletSettings, keep: Callable[[Run
         from sitl_bridge.analysis.export.sample_socket import SampleSocket
 
         made.append(SampleSocket(settings.samples, run.hosts, run.source.simulation.names, run.notify))
+    if settings.ros2 is not None:
+        from sitl_bridge.live.ros2.graph import RosGraph
+
+        made.append(RosGraph(run, settings.ros2))
     if settings.stream is not None:
         from sitl_bridge.live.view.stream_outlets import foxglove_stream
 

@@ -11,10 +11,12 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
+from sitl_bridge.base.extras import ROS2, missing
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.simulation.events import EventSpecification, problems
@@ -27,6 +29,7 @@ from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 from sitl_bridge.link.px4.find import Px4Build, find_px4
 from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.ros2.settings import Ros2Settings
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.mission_file import check_mission
 
@@ -130,6 +133,7 @@ class OutletSettings:
         viewer: host to which the states are sent as by PX4's SIH, and the UDP port of instance 0.
         samples: local socket on which the samples of sensors that see are offered.
         stream: address and TCP port on which Foxglove connects.
+        ros2: how the run is shown to ROS 2.
     """
 
     bus: BusAddress | None = None
@@ -137,6 +141,7 @@ class OutletSettings:
     viewer: tuple[str, int] | None = None
     samples: Path | None = None
     stream: tuple[str, int] | None = None
+    ros2: Ros2Settings | None = None
 
     def faults(self) -> list[str]:
         """What keeps them from starting: missing packages and ports in use."""
@@ -175,6 +180,8 @@ class OutletSettings:
                 require_free_port(port, host, "the stream")
             except UserError as error:
                 found.append(f"--stream: {error}")
+        if self.ros2 is not None and find_spec("cyclonedds") is None:
+            found.append(f"--ros2: {missing('cyclonedds', 'ROS 2 topics', ROS2)}")
         return found
 
 

@@ -29,7 +29,7 @@ from sitl_bridge.perception.sample_files import POINT
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.ulog_writer import UlogWriter
 
-STORE = get_typestore(Stores.ROS2_HUMBLE)
+STORE = get_typestore(Stores.ROS2_JAZZY)
 STEPS = 600
 
 

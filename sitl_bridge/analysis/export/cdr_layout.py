@@ -7,6 +7,7 @@ CDR (OMG DDS-XTypes, encoding version 1): four bytes of header, then each value 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,14 @@ class CdrLayout:
         for offset, value in self._constants:
             data[:, offset : offset + len(value)] = np.frombuffer(value, np.uint8)
         return table
+
+
+@lru_cache(256)
+def layout_of(
+    name: str, strings: tuple[tuple[str, str], ...], lengths: tuple[tuple[str, int], ...]
+) -> CdrLayout:
+    """The layout of messages, kept for the next ones."""
+    return CdrLayout(name, dict(strings), dict(lengths))
 
 
 def bytes_of(table: NDArray[np.void]) -> NDArray[np.uint8]:

@@ -1,6 +1,7 @@
 """Definitions of the messages that recordings are exported as, without comments.
 
-They are ROS 2 Humble's, and actuator_msgs (github.com/rudislabs/actuator_msgs) of ROS's bridge to Gazebo.
+They are ROS 2 Jazzy's, which Humble reads (Range alone differs, by a field at its end), and actuator_msgs
+(github.com/rudislabs/actuator_msgs) of ROS's bridge to Gazebo.
 """
 
 from __future__ import annotations

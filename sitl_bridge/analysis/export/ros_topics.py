@@ -12,8 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.analysis.export.cdr_layout import bytes_of, layout_of
 from sitl_bridge.base.arrays import Floats, Index
+from sitl_bridge.core.sensors.records import KIND_NAMES
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.record.run_reader import RecordedSteps
 
@@ -98,7 +99,7 @@ def begin_messages(
         time: (k,) ns; the stamps of headers are set to it.
         strings, lengths: as of ``CdrLayout``.
     """
-    table = CdrLayout(name, strings, lengths).messages(len(time))
+    table = layout_of(name, tuple(strings.items()), tuple((lengths or {}).items())).messages(len(time))
     if "header.stamp.sec" in (table.dtype.names or ()):
         stamp(table, time)
     return RosMessages(topic, name, time, bytes_of(table)), table
@@ -279,6 +280,25 @@ def motion_topics(name: str) -> dict[str, tuple[str, Maker]]:
         "/tf": ("tf2_msgs/TFMessage", _transforms),
         f"/{ros_name(name)}/wind": ("geometry_msgs/Vector3Stamped", _wind),
     }
+
+
+def topic_types(names: Sequence[str], sensors: Sequence[NDArray[np.void]]) -> dict[str, str]:
+    """``package/Type`` of all topics of ``ros_messages``.
+
+    Args:
+        names: of the vehicles.
+        sensors: records of each vehicle's sensors.
+    """
+    types: dict[str, str] = {}
+    for name, records in zip(names, sensors, strict=True):
+        types |= {topic: kind for topic, (kind, _) in motion_topics(name).items()}
+        types[motor_command_topic(name)] = "actuator_msgs/Actuators"
+        types[rotor_topic(name)] = "sensor_msgs/JointState"
+        for sensor in records:
+            kind = KIND_NAMES.get(int(sensor["kind"]), "")
+            if kind in SENSORS:
+                types[sensor_topic(name, kind, int(sensor["instance"]))] = SENSORS[kind][1]
+    return types
 
 
 def motor_command_topic(name: str) -> str:

@@ -18,19 +18,14 @@ from foxglove.websocket import Capability, ServerListener, WebSocketServer
 
 from sitl_bridge.analysis.export.mcap_file import RosChannels
 from sitl_bridge.analysis.export.ros_topics import (
-    SENSORS,
     base_link,
-    motion_topics,
-    motor_command_topic,
     ros_messages,
     ros_name,
-    rotor_topic,
-    sensor_topic,
+    topic_types,
 )
 from sitl_bridge.analysis.export.scene_messages import SCENE_TOPIC, scene_messages
 from sitl_bridge.analysis.export.seen_samples import image_message
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.sensors.records import KIND_NAMES
 from sitl_bridge.live.bus.broker import lower_priority
 from sitl_bridge.live.bus.client_link import Picture, PictureRequest, RowsRequest, Sent
 from sitl_bridge.live.bus.topics import Topics, topic_name
@@ -55,20 +50,6 @@ MOST_ROWS = 20_000
 def camera_topic(camera: Camera) -> str:
     """Topic of a camera's pictures."""
     return f"/{ros_name(camera.vehicle)}/{ros_name(camera.sensor)}/image"
-
-
-def topic_types(run: ViewedRun) -> dict[str, str]:
-    """``package/Type`` of all topics of a run but the scene."""
-    types: dict[str, str] = {}
-    for name, airframe in zip(run.names, run.airframes, strict=True):
-        types |= {topic: kind for topic, (kind, _) in motion_topics(name).items()}
-        types[motor_command_topic(name)] = "actuator_msgs/Actuators"
-        types[rotor_topic(name)] = "sensor_msgs/JointState"
-        for sensor in airframe.sensor_records():
-            kind = KIND_NAMES[int(sensor["kind"])]
-            if kind in SENSORS:
-                types[sensor_topic(name, kind, int(sensor["instance"]))] = SENSORS[kind][1]
-    return types | {camera_topic(camera): "sensor_msgs/Image" for camera in run.cameras()}
 
 
 class _Subscribers(ServerListener):
@@ -108,7 +89,9 @@ class FoxgloveStream:
         self._cameras = {camera_topic(camera): camera for camera in run.cameras()}
         self._context = foxglove.Context()
         self._ros = RosChannels(self._context)
-        self._channels = {topic: self._ros.channel(topic, kind) for topic, kind in topic_types(run).items()}
+        types = topic_types(run.names, [airframe.sensor_records() for airframe in run.airframes])
+        types |= dict.fromkeys(self._cameras, "sensor_msgs/Image")
+        self._channels = {topic: self._ros.channel(topic, kind) for topic, kind in types.items()}
         self._scene = SceneUpdateChannel(SCENE_TOPIC, context=self._context)
         self._session = directory.name
         self._picture_due = 0.0

@@ -1,0 +1,114 @@
+"""ROS 2's message types as DDS sees them: types of cyclonedds, their names and RIHS01 hashes.
+
+Names by rmw's mangling (design.ros2.org, topic and service names): ``package::msg::dds_::Type_``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from typing import Any
+
+from cyclonedds.idl import make_idl_struct
+from cyclonedds.idl.types import (
+    array,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    sequence,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, fields_of, schema_name
+
+_BASIC: dict[str, tuple[Any, int]] = {
+    "bool": (bool, 15),
+    "int8": (int8, 2),
+    "uint8": (uint8, 3),
+    "int16": (int16, 4),
+    "uint16": (uint16, 5),
+    "int32": (int32, 6),
+    "uint32": (uint32, 7),
+    "int64": (int64, 8),
+    "uint64": (uint64, 9),
+    "float32": (float32, 10),
+    "float64": (float64, 11),
+    "string": (str, 17),
+}
+"""Type of cyclonedds, and type_id of REP 2011 (type_description_interfaces/msg/FieldType)."""
+_NESTED, _ARRAY, _SEQUENCE = 1, 48, 144
+"""type_id of a message in a message; what arrays and unbounded sequences add."""
+
+
+def dds_name(name: str) -> str:
+    """The DDS type of ``package/Type``; those of services are ``package/srv/Type_Request``."""
+    *package, kind = name.split("/")
+    middle = package[1] if len(package) > 1 else "msg"
+    return f"{package[0]}::{middle}::dds_::{kind}_"
+
+
+@cache
+def dds_type(name: str) -> Any:
+    """The type of ``package/Type``, from its definition."""
+    fields: dict[str, Any] = {}
+    for kind, count, field in fields_of(name):
+        one = dds_type(kind) if kind in DEFINITIONS else _BASIC[kind][0]
+        fields[field] = sequence[one] if count is None else one if count == 1 else array[one, count]
+    made = make_idl_struct(name.rpartition("/")[2], dds_name(name).replace("::", "."), fields)
+    plain = made.serialize
+
+    def serialize(self: Any, *options: Any, **named: Any) -> bytes:
+        encoded: bytes = self.__dict__.get("encoded") or plain(self, *options, **named)
+        return encoded
+
+    made.serialize = serialize
+    return made
+
+
+def encoded(name: str, data: bytes) -> Any:
+    """A message of ``package/Type`` that is CDR already."""
+    kind = dds_type(name)
+    made = kind.__new__(kind)
+    made.encoded = data
+    return made
+
+
+def type_hash(name: str) -> str:
+    """RIHS01 of ``package/Type`` (REP 2016): SHA-256 of its description and those of the types in it."""
+    found: dict[str, Any] = {}
+
+    def describe(kind: str) -> dict[str, Any]:
+        fields = [_described(*field) for field in fields_of(kind)]
+        for inner, _, _ in fields_of(kind):
+            if inner in DEFINITIONS and inner not in found:
+                found[inner] = describe(inner)
+        return {"type_name": schema_name(kind), "fields": fields}
+
+    main = describe(name)
+    described = {
+        "type_description": main,
+        "referenced_type_descriptions": [found[inner] for inner in sorted(found)],
+    }
+    return f"RIHS01_{hashlib.sha256(json.dumps(described).encode()).hexdigest()}"
+
+
+def _described(kind: str, count: int | None, field: str) -> dict[str, Any]:
+    nested = kind in DEFINITIONS
+    number = _NESTED if nested else _BASIC[kind][1]
+    number += _SEQUENCE if count is None else _ARRAY if count > 1 else 0
+    return {
+        "name": field,
+        "type": {
+            "type_id": number,
+            "capacity": count if count is not None and count > 1 else 0,
+            "string_capacity": 0,
+            "nested_type_name": schema_name(kind) if nested else "",
+        },
+    }
