@@ -21,13 +21,16 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_typestore
+from scipy.spatial.transform import Rotation
 from support.recorded_climb import Climb
 
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name
+from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.graph import RosGraph
 from sitl_bridge.live.ros2.settings import Ros2Settings
 from sitl_bridge.live.ros2.types import type_hash
+from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 
 pytestmark = pytest.mark.timeout(60)
 STORE = get_typestore(Stores.ROS2_JAZZY)
@@ -81,7 +84,8 @@ class Node:
 
     def subscribe(self, topic: str, name: str) -> None:
         made = Topic(self.participant, f"rt{topic}", foreign_type(name))
-        qos = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepAll)
+        kept = Policy.Durability.TransientLocal if topic == "/tf_static" else Policy.Durability.Volatile
+        qos = Qos(Policy.Reliability.Reliable(0), kept, Policy.History.KeepAll)
         self._readers[topic] = name, DataReader(self.participant, made, qos=qos)
 
     def take(self, topic: str) -> list[Any]:
@@ -97,6 +101,10 @@ class Source:
     def __init__(self, climb: Climb) -> None:
         self.simulation, self._climb = climb.simulation, climb
         self.running = threading.Event()
+        self.runner: Any = None
+
+    def status(self) -> Any:
+        return SimpleNamespace(battery=np.array([[15.5, 12.0, 0.75], [16.0, 1.0, 1.0]]))
 
     def call(self, action: Callable[[], None]) -> None:
         action()
@@ -112,12 +120,23 @@ def published(tmp_path: Path) -> Iterator[tuple[Source, Node, list[str]]]:
     with Climb(tmp_path) as climb:
         source: Any = Source(climb)
         climb.advance(1)
-        graph = RosGraph(RunContext(source, climb.path, notify=said.append), Ros2Settings(DOMAIN))
+        camera = CameraSpecification(
+            kind="camera",
+            rate=50.0,
+            width=32,
+            height=16,
+            position=(0.1, 0.2, 0.3),
+            rotation=(0.0, -90.0, 0.0),
+        )
+        source.runner = SensorRunner(camera, climb.simulation)
+        run = RunContext(source, climb.path, notify=said.append, hosts=(source.runner,))
+        graph = RosGraph(run, Ros2Settings(DOMAIN))
         graph.start()
         try:
             yield source, Node(), said
         finally:
             graph.close()
+            source.runner.close()
 
 
 def stamp_of(time_: Any) -> float:
@@ -187,3 +206,46 @@ def test_clock_imu_and_odometry_of_every_step_arrive(published: tuple[Source, No
     yaw = 2.0 * np.arctan2(poses[0].pose.pose.orientation.z, poses[0].pose.pose.orientation.w)
     assert yaw == pytest.approx(np.pi / 2.0 - 0.5, abs=0.01)  # 0.5 rad from north, from east in ENU
     assert said == [f"ROS 2 topics in domain {DOMAIN}"]
+
+
+def test_batteries_pictures_and_their_mountings_arrive(published: tuple[Source, Node, list[str]]) -> None:
+    source, node, _ = published
+    picture, base = "/vehicle_0/camera_0/cam0", "vehicle_0/base_link/camera_0"
+    image = np.arange(16 * 32 * 3, dtype=np.uint8).reshape(16, 32, 3)
+
+    def deliver() -> None:
+        for listener in source.runner.listeners:
+            listener(SeenSample(1_500_000, {"image": image}))
+
+    deliver()  # its topics appear
+    node.until(lambda: {picture, f"{picture}/camera_info", "/tf_static"} <= node.offered.keys())
+    for topic, name in (
+        ("/vehicle_0/battery", "sensor_msgs/msg/BatteryState"),
+        ("/tf_static", "tf2_msgs/msg/TFMessage"),
+        (picture, "sensor_msgs/msg/Image"),
+        (f"{picture}/camera_info", "sensor_msgs/msg/CameraInfo"),
+    ):
+        node.subscribe(topic, name)
+    (mounted,) = node.until(lambda: node.take("/tf_static"))  # kept for those that come later
+    first, second = mounted.transforms
+    assert (first.header.frame_id, first.child_frame_id) == ("vehicle_0/base_link", base)
+    place, turn = first.transform.translation, first.transform.rotation
+    assert (place.x, place.y, place.z) == pytest.approx((0.1, -0.2, -0.3))
+    optical = second.transform.rotation
+    assert (second.header.frame_id, second.child_frame_id) == (base, f"{base}_optical")
+    # The camera looks down: the optical axis z is base_link's -z.
+    both = Rotation.from_quat([turn.x, turn.y, turn.z, turn.w]) * Rotation.from_quat(
+        [optical.x, optical.y, optical.z, optical.w]
+    )
+    assert both.apply([0.0, 0.0, 1.0]) == pytest.approx([0.0, 0.0, -1.0], abs=1e-9)
+    time.sleep(0.5)  # the publisher finds the subscribers
+    deliver()
+    (shown,) = node.until(lambda: node.take(picture))
+    (info,) = node.until(lambda: node.take(f"{picture}/camera_info"))
+    assert (shown.encoding, shown.width, shown.height) == ("rgb8", 32, 16)
+    assert shown.header.frame_id == info.header.frame_id == f"{base}_optical"
+    assert stamp_of(shown.header.stamp) == 1.5
+    assert shown.data.tobytes() == image.tobytes()
+    source.running.set()
+    battery = node.until(lambda: node.take("/vehicle_0/battery"))[0]
+    assert (battery.voltage, battery.current, battery.percentage) == (15.5, -12.0, 0.75)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_topics import (
     RosMessages,
@@ -130,13 +131,30 @@ def _origin(topic: str, name: str, log: VehicleLog) -> RosMessages:
 
 
 def _battery(topic: str, name: str, voltage: Series, current: Series | None) -> RosMessages:
-    """Voltage, and the current where it is known: negative when discharging (sensor_msgs/BatteryState)."""
+    made, table = _begin_battery(topic, name, nanoseconds(voltage.time))
+    table["voltage"] = voltage.values[:, 0]
+    table["current"] = np.nan if current is None else -current.values[:, 0]
+    return made
+
+
+def _begin_battery(topic: str, name: str, time: Index) -> tuple[RosMessages, NDArray[np.void]]:
+    """States of a battery of which nothing is known yet: currents are negative when it discharges."""
     strings = {"header.frame_id": base_link(name), "location": "", "serial_number": ""}
     lengths = {"cell_voltage": 0, "cell_temperature": 0}
-    time = nanoseconds(voltage.time)
     made, table = begin_messages(topic, "sensor_msgs/BatteryState", time, strings, lengths)
-    table["voltage"], table["present"] = voltage.values[:, 0], 1
-    table["current"] = np.nan if current is None else -current.values[:, 0]
-    for unknown in ("temperature", "charge", "capacity", "design_capacity", "percentage"):
+    table["present"] = 1
+    for unknown in ("current", "temperature", "charge", "capacity", "design_capacity", "percentage"):
         table[unknown] = np.nan
+    return made, table
+
+
+def battery_topic(name: str) -> str:
+    """Topic of a vehicle's battery."""
+    return f"/{ros_name(name)}/{BATTERY}"
+
+
+def battery_message(name: str, time: int, voltage: float, current: float, left: float) -> RosMessages:
+    """The true state of a battery at ``time`` in ns: V, A, and the share of its charge that is left."""
+    made, table = _begin_battery(battery_topic(name), name, np.array([time]))
+    table["voltage"], table["current"], table["percentage"] = voltage, -current, left
     return made

@@ -1,17 +1,26 @@
 """Samples of sensors that see, as ROS 2's messages while a simulation runs.
 
 Topics are those of an exported recording, with the cameras' intrinsics beside them.  Frames have the
-sensor's axes: x ahead, y right, z down.
+sensor's axes: x ahead, y right, z down; those of pictures are optical (REP 103).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, begin_messages, ros_name
+from sitl_bridge.analysis.export.ros_topics import (
+    RosMessages,
+    base_link,
+    begin_messages,
+    ros_name,
+    set_axes,
+    stamp,
+    to_flu,
+)
 from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
+from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.lens import Fisheye
@@ -21,6 +30,11 @@ from sitl_bridge.core.sensors.perception.stereo_camera import PairSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
 from sitl_bridge.perception.sample_files import points_of
 
+MOUNTINGS = "/tf_static"
+"""Topic of the sensors' places on their vehicles."""
+OPTICAL = "_optical"
+"""End of the frames of pictures (REP 103): z ahead, x right, y down."""
+PICTURED = (ImagingSpecification, DepthCameraSpecification)
 PICTURES = {"image": "cam0", "left": "cam0", "right": "cam1", "depth": "depth", "color": "rgb"}
 """Last part of the topic by the array's name."""
 
@@ -40,13 +54,40 @@ def sample_messages(
     at = time * 1000
     for name, part in PICTURES.items():
         if name in arrays:
-            yield image_message(arrays[name], at, f"{topic}/{part}", frame)
-            if isinstance(sensor, (ImagingSpecification, DepthCameraSpecification)):
-                yield _camera_info(sensor, name, at, f"{topic}/{part}/camera_info", frame)
+            yield image_message(arrays[name], at, f"{topic}/{part}", f"{frame}{OPTICAL}")
+            if isinstance(sensor, PICTURED):
+                yield _camera_info(sensor, name, at, f"{topic}/{part}/camera_info", f"{frame}{OPTICAL}")
     if isinstance(sensor, LidarSpecification):
         yield cloud_message(points_of(arrays), at, f"{topic}/points", frame)
     if isinstance(sensor, ScannerSpecification):
         yield _scan(sensor, arrays, at, f"{topic}/scan", frame)
+
+
+def mountings(sensors: Sequence[tuple[str, SeeingSpecification]], time: int) -> RosMessages:
+    """Where sensors that see are mounted: from ``base_link`` to their frames.
+
+    Args:
+        sensors: vehicle's name and airframe's line.
+        time: ns.
+    """
+    frames = []
+    for vehicle, sensor in sensors:
+        parent, child = base_link(vehicle), f"{base_link(vehicle)}/{sensor.name}"
+        # (0, 1, 0, 0) turns FLU into FRD; the sensor's axes are x ahead, y right, z down.
+        w, x, y, z = quaternion_from_euler(*np.radians(sensor.rotation).tolist())
+        frames.append((parent, child, to_flu(np.array([sensor.position], np.float64)), [w, -z, y, -x]))
+        if isinstance(sensor, PICTURED):  # x right, y down, z ahead
+            frames.append((child, f"{child}{OPTICAL}", np.zeros((1, 3)), [0.5, 0.5, 0.5, 0.5]))
+    strings: dict[str, str] = {}
+    for k, (parent, child, _, _) in enumerate(frames):
+        strings |= {f"transforms.{k}.header.frame_id": parent, f"transforms.{k}.child_frame_id": child}
+    at, lengths = np.array([time]), {"transforms": len(frames)}
+    made, table = begin_messages(MOUNTINGS, "tf2_msgs/TFMessage", at, strings, lengths)
+    for k, (_, _, place, rotation) in enumerate(frames):
+        stamp(table, at, f"transforms.{k}.header.stamp")
+        set_axes(table, f"transforms.{k}.transform.translation", place)
+        set_axes(table, f"transforms.{k}.transform.rotation", np.array([rotation]))
+    return made
 
 
 def _camera_info(

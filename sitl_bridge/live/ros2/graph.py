@@ -1,17 +1,21 @@
 """A run as a ROS 2 graph: it follows the recording and publishes its topics, on a thread of its own.
 
-The topics are those of an exported recording, with ``/clock`` beside them.  A topic that nobody reads costs
-nothing.
+The topics are those of an exported recording, with ``/clock``, batteries and the samples of sensors that see
+beside them.  A topic of the recording that nobody reads costs nothing.
 """
 
 from __future__ import annotations
 
 import heapq
 import threading
+from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+from sitl_bridge.analysis.export.flight_stack_topics import battery_message, battery_topic
+from sitl_bridge.analysis.export.live_samples import MOUNTINGS, mountings, sample_messages
 from sitl_bridge.analysis.export.ros_topics import (
     RosMessages,
     begin_messages,
@@ -24,12 +28,17 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.participant import Participant
 from sitl_bridge.live.ros2.settings import Ros2Settings
+from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.record.followed_steps import StepFollower, StepsPart
 
 INTERVAL = 0.01
 """s of wall time between two looks at the recording."""
 MOST_ROWS = 20_000
 """Rows that are sent at a time; earlier ones are left out."""
+WAITING = 16
+"""Samples of a sensor that sees which wait to be sent; beyond them the oldest are left out."""
+BATTERY_PERIOD = 100_000
+"""us of simulated time between two states of a battery."""
 CLOCK = "/clock"
 """Topic of simulated time, published at every step."""
 
@@ -57,16 +66,26 @@ class RosGraph:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ROS 2", daemon=True)
         self._participant = Participant(settings.domain)
-        types = topic_types(simulation.names, list(simulation.sensors))
-        for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types}.items():
+        types = self._recorded = topic_types(simulation.names, list(simulation.sensors))
+        self._battery_time = simulation.start - BATTERY_PERIOD
+        batteries = {battery_topic(name): "sensor_msgs/BatteryState" for name in simulation.names}
+        for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types, **batteries}.items():
             self._participant.advertise(topic, kind)
+        self._runners = [host for host in run.hosts if isinstance(host, SensorRunner)]
+        self._seen: deque[tuple[SensorRunner, SeenSample]] = deque(maxlen=WAITING * len(self._runners))
 
     # --- from any thread
 
     def start(self) -> None:
         """Publish, from now on."""
         self._run.notify(f"ROS 2 topics in domain {self._settings.domain}")
+        for runner in self._runners:
+            runner.listeners.append(partial(self._take, runner))
         self._thread.start()
+
+    def _take(self, runner: SensorRunner, sample: SeenSample) -> None:
+        """Keep a sample for the graph's thread; on the simulation's."""
+        self._seen.append((runner, sample))
 
     def close(self) -> None:
         """Publish what has been recorded, and leave the domain; safe to call twice."""
@@ -81,13 +100,16 @@ class RosGraph:
     def _work(self) -> None:
         simulation = self._simulation
         try:
+            self._publish_mountings()
             with StepFollower(
                 self._run.directory, len(simulation), simulation.start, simulation.step, MOST_ROWS
             ) as steps:
                 while not self._stop.wait(INTERVAL):
                     self._record()
                     self._publish(steps.part())
+                    self._publish_samples()
                 self._publish(steps.part())
+                self._publish_samples()
         except Exception as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
             self._errors.add("ROS 2, without which the simulation goes on,", error)
 
@@ -110,6 +132,24 @@ class RosGraph:
         for _, topic, data in heapq.merge(*series, key=lambda message: message[0]):
             self._participant.publish(topic, data)
 
+    def _publish_mountings(self) -> None:
+        """Publish where the sensors that see are mounted."""
+        names = self._simulation.names
+        mounted = [(names[runner.vehicle], runner.specification) for runner in self._runners]
+        if mounted:
+            self._participant.advertise(MOUNTINGS, "tf2_msgs/TFMessage")
+            time = self._simulation.time * 1000
+            self._participant.publish(MOUNTINGS, mountings(mounted, time).data[0].tobytes())
+
+    def _publish_samples(self) -> None:
+        """Publish the samples of sensors that see that have arrived; a topic appears with its first one."""
+        while self._seen:
+            runner, sample = self._seen.popleft()
+            name = self._simulation.names[runner.vehicle]
+            for made in sample_messages(runner.specification, name, sample.time, sample.arrays):
+                self._participant.advertise(made.topic, made.name)
+                self._participant.publish(made.topic, made.data[0].tobytes())
+
     def _messages(self, part: StepsPart, topics: set[str]) -> Iterator[RosMessages]:
         rows = part.rows
         if not len(rows):
@@ -117,7 +157,14 @@ class RosGraph:
         simulation = self._simulation
         times = np.unique(rows["time"])
         yield clock_messages(times * 1000)
-        yield from ros_messages(part, simulation.names, self._rotors, 0, len(rows), topics=topics - {CLOCK})
+        if times[-1] - self._battery_time >= BATTERY_PERIOD:
+            self._battery_time = int(times[-1])
+            for name, (voltage, current, left) in zip(
+                simulation.names, self._source.status().battery.tolist(), strict=True
+            ):
+                yield battery_message(name, int(times[-1]) * 1000, voltage, current, left)
+        recorded = {topic for topic in topics if topic in self._recorded}
+        yield from ros_messages(part, simulation.names, self._rotors, 0, len(rows), topics=recorded)
 
     @staticmethod
     def _series(found: RosMessages) -> Iterator[tuple[int, str, bytes]]:
