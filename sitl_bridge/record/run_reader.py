@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -55,6 +56,19 @@ def bytes_before(rows: NDArray[np.void]) -> NDArray[np.int64]:
     """(k,) where the bytes of each row begin, after those of the rows before it."""
     sizes = rows["message_bytes"].astype(np.int64) + rows["frame_bytes"]
     return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+
+
+@contextlib.contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Report what a recorded file lacks, or holds in another form, as damage of the file.
+
+    Raises:
+        UserError: where reading it fails.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise UserError(f"{file}: is damaged: {cause(error)}") from error
 
 
 class RecordedRun:
@@ -120,10 +134,8 @@ class RecordedRun:
         Raises:
             UserError: if it is not there.
         """
-        try:
+        with readable(self.path / "run.json"):
             return read(self.description)
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise UserError(f"{self.path / 'run.json'}: is damaged: {cause(error)}") from error
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,7 +162,10 @@ class RecordedRun:
     @property
     def step(self) -> int:
         """us of simulated time between two steps."""
-        return self.described(lambda found: int(found["step"]))
+        step = self.described(lambda found: int(found["step"]))
+        if step < 1:
+            raise UserError(f"{self.path / 'run.json'}: is damaged: step: {step} us")
+        return step
 
     @cached_property
     def frames(self) -> NDArray[np.uint8]:

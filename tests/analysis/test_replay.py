@@ -14,6 +14,7 @@ import pytest
 from support.peer import Peer
 from typer.testing import CliRunner
 
+from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.replay.run_replay import replay_run
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.error_log import ErrorLog
@@ -265,6 +266,43 @@ def test_a_recording_that_cannot_be_repeated_says_why(recorded: Path, tmp_path: 
     (target / "frames.bin").write_bytes(b"short")
     with pytest.raises(UserError, match="is truncated"):
         _ = RecordedRun(target).frames
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", {}), ("proximity", "near"), ("start", math.nan), ("start", 10**30), ("step", 0),
+        ("substeps", 1e308), ("vehicles", "two"), ("vehicles", ["one"]),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_kind_in_a_recording_is_damage(
+    recorded: Path, tmp_path: Path, name: str, value: object
+) -> None:
+    target = tmp_path / "run"
+    shutil.copytree(recorded, target)
+    facts = json.loads((target / "run.json").read_text())
+    (target / "run.json").write_text(json.dumps(facts | {name: value}))
+    with pytest.raises(UserError, match=r"run\.json: is damaged"):
+        replay_run(RecordedRun(target))
+    if name == "step":
+        with pytest.raises(UserError, match="is damaged: step: 0 us"):
+            write_mcap(RecordedRun(target), tmp_path / "flight.mcap", 1.0)
+
+
+@pytest.mark.parametrize("damage", [{"kind": None}, {"time": "soon"}, {"event": []}, {"vehicles": "both"}])
+def test_an_event_of_another_kind_in_a_recording_is_damage(
+    recorded: Path, tmp_path: Path, damage: dict[str, object]
+) -> None:
+    target = tmp_path / "run"
+    shutil.copytree(recorded, target)
+    lines = [json.loads(line) for line in (target / "events.jsonl").read_text().splitlines()]
+    first = next(line for line in lines if line["kind"] == "event")
+    first.update(damage)
+    if damage == {"kind": None}:
+        del first["kind"]
+    (target / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(UserError, match=r"events\.jsonl: is damaged"):
+        replay_run(RecordedRun(target))
 
 
 def test_of_a_cut_recording_what_is_there_is_repeated_and_exported_and_both_say_so(

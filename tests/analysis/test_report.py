@@ -36,6 +36,7 @@ from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.report.report_page import LARGEST, page
 from sitl_bridge.analysis.report.reported_run import report
+from sitl_bridge.analysis.report.run_events import timeline
 from sitl_bridge.analysis.report.time_lines import vehicle_plots
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.report import report as command
@@ -240,6 +241,19 @@ def test_of_a_damaged_run_the_rest_is_shown(tmp_path: Path) -> None:
     assert found.vehicles[0].rows is not None
     assert len(found.vehicles[0].rows) == pytest.approx(2100, abs=5)
     assert "cut off" in page(report([found]))
+
+
+@pytest.mark.parametrize("key", ["collisions", "contacts"])
+@pytest.mark.parametrize(
+    "damage", [0.5, [3], [{"time": "soon"}], [{"time": 1.0, "closing_speed": "fast"}], [{"time": 10**400}]]
+)
+def test_damaged_collisions_and_contacts_of_a_summary_are_left_out(
+    tmp_path: Path, key: str, damage: object
+) -> None:
+    run = make_run(tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps(summary | {key: damage}))
+    assert not [entry for entry in timeline(read_run(run)) if entry.lane == "contact"]
 
 
 def test_a_damaged_level_of_a_logged_message_is_debug(tmp_path: Path) -> None:

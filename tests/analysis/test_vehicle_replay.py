@@ -120,6 +120,26 @@ def test_files_that_are_no_log_or_end_early(tmp_path: Path) -> None:
     assert 0 < shorter.windows < longer.windows
 
 
+def test_an_origin_that_is_not_on_earth_is_passed_over(tmp_path: Path) -> None:
+    path = write_flight(tmp_path / "log.ulg")
+    known = read_vehicle_log(path, 4).origin
+    place = np.array([known[1]]).tobytes()
+    data = path.read_bytes()
+    last = data.rfind(place)
+    path.write_bytes(data[:last] + np.array([2.1e23]).tobytes() + data[last + 8 :])
+    assert read_vehicle_log(path, 4).origin == known
+
+
+def test_a_log_whose_topic_has_no_timestamp_says_so(tmp_path: Path) -> None:
+    path = write_flight(tmp_path / "log.ulg")
+    data = path.read_bytes()
+    path.write_bytes(
+        data.replace(b"vehicle_attitude:uint64_t timestamp", b"vehicle_attitude:uint64_t timestump")
+    )
+    with pytest.raises(UserError, match="has no field 'timestamp'"):
+        read_vehicle_log(path, 4)
+
+
 def test_a_log_that_px4_cannot_replay_says_what_to_record(tmp_path: Path) -> None:
     path = write_flight(tmp_path / "log.ulg")
     with pytest.raises(UserError, match=r"lacks ekf2_timestamps, .* SDLOG_PROFILE"):

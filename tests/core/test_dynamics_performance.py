@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from support.dynamics_vehicles import (
 )
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.dynamics import performance as dynamics_performance
 from sitl_bridge.core.dynamics.performance import figure_of_merit, hover, motor_lag, performance
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
@@ -206,6 +208,23 @@ def test_the_lag_of_the_motors_contains_current_limit_and_sag(name: str, most: f
     record = load_airframe(name).record
     trim = performance(record, 1.225, 9.80665).hover
     assert 0.8 * most < 1e3 * motor_lag(record, trim, 1.225) < most
+
+
+def test_motors_without_lag_of_their_own_have_that_of_supply_and_inertia() -> None:
+    record = load_airframe("crazyflie").record
+    lags = []
+    for constant in (1e-3, 1e-12):
+        record["motor_tau_up"] = constant
+        lags.append(motor_lag(record, performance(record, 1.225, 9.80665).hover, 1.225))
+    assert lags[1] == pytest.approx(lags[0], abs=1e-3)
+
+
+def test_the_balance_of_the_rotors_is_found_once_for_all_charges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it converges slowly, finding it for each of 50 charges took minutes."""
+    balance = Mock(wraps=dynamics_performance._trim_thrusts)
+    monkeypatch.setattr(dynamics_performance, "_trim_thrusts", balance)
+    performance(load_airframe("ar200").record, 1.225, 9.80665)
+    assert balance.call_count == 2  # for the hover and for the endurance
 
 
 def test_shipped_rotors_are_as_good_as_real_propellers() -> None:

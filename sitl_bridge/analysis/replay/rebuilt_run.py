@@ -15,7 +15,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import airframe_beside
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import world_beside
-from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.record.run_reader import RecordedRun, readable
 
 
 def rebuild(run: RecordedRun) -> Simulation:
@@ -27,14 +27,15 @@ def rebuild(run: RecordedRun) -> Simulation:
     file, facts = run.path / "run.json", run.description
     if "step" not in facts or "vehicles" not in facts:
         raise UserError(f"{file}: does not hold what repeats a run; another version of sitl-bridge wrote it")
-    try:
-        return _rebuilt(facts)
-    except KeyError as error:
-        raise UserError(f"{file}: has no {error}, which repeats a run") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{file}: {where}: {first['msg']}") from error
+    with readable(file):
+        try:
+            return _rebuilt(facts)
+        except KeyError as error:
+            raise UserError(f"{file}: has no {error}, which repeats a run") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise UserError(f"{file}: {where}: {first['msg']}") from error
 
 
 def _rebuilt(facts: dict[str, Any]) -> Simulation:

@@ -32,7 +32,8 @@ from sitl_bridge.link.hil.link_state import LINK
 from sitl_bridge.link.hil.message_layout import CHECKSUM, HEADER, PAYLOADS
 from sitl_bridge.link.hil.recorded_samples import PAYLOAD_NAMES
 from sitl_bridge.record.records import ROW, flat
-from sitl_bridge.record.run_reader import RecordedRun
+from sitl_bridge.record.run_reader import RecordedRun, readable
+from sitl_bridge.record.run_recorder import EVENTS
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,10 @@ def replay_run(run: RecordedRun) -> RunReplay:
         if why != SAME:
             return _result(run, n, done, _difference(run, simulation, arrays, done, vehicle, why))
         if entry is not None:
-            _apply(entry, simulation)
-            if entry["kind"] == "restart":
-                arrays.links[entry["vehicle"]] = np.zeros((), LINK)  # of another flight stack
+            with readable(run.path / EVENTS):
+                _apply(entry, simulation)
+                if entry["kind"] == "restart":
+                    arrays.links[entry["vehicle"]] = np.zeros((), LINK)  # of another flight stack
     return _result(run, n, done, None)
 
 
@@ -124,11 +126,13 @@ def _changes(
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Numbers of steps after which something changed the simulation, with its entry; at last the end."""
     for entry in run.events:
-        if entry["kind"] in ("event", "command", "restart"):
+        with readable(run.path / EVENTS):
+            if entry["kind"] not in ("event", "command", "restart"):
+                continue
             after = -((simulation.start - entry["time"]) // simulation.step)
-            if after > total:
-                break
-            yield after, entry
+        if after > total:
+            break
+        yield after, entry
     yield total, None
 
 

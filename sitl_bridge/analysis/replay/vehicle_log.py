@@ -115,8 +115,8 @@ def read_vehicle_log(path: Path, motors: int, *, whole: bool = False) -> Vehicle
     log = read_ulog(path, TOPICS)
     if whole and log.file_corruption:
         raise UserError(f"{path}: is damaged; identify from another flight")
-    tables = {(d.name, d.multi_id): d.data for d in log.data_list if len(d.data["timestamp"]) > 1}
     try:
+        tables = {(d.name, d.multi_id): d.data for d in log.data_list if len(d.data["timestamp"]) > 1}
         return _read(path, log, tables, motors)
     except KeyError as error:
         raise UserError(f"{path}: has no field {error}, which the replay needs") from error
@@ -238,12 +238,13 @@ def _series(table: Table, names: list[str], time: Floats | None = None) -> Serie
 
 
 def _origin(table: Table) -> tuple[float, float, float]:
-    """Origin of the local frame, once it is known."""
+    """Origin of the local frame, the last of those that are known and on Earth."""
     home = Origin()
     if "ref_lat" not in table:
         return home.latitude, home.longitude, home.altitude
     place = np.stack([np.asarray(table[name], np.float64) for name in ("ref_lat", "ref_lon", "ref_alt")])
-    known = np.flatnonzero(np.isfinite(place).all(axis=0) & (np.abs(place[:2]) > 0.0).any(axis=0))
+    on_earth = (np.abs(place) <= [[90.0], [180.0], [9000.0]]).all(axis=0)
+    known = np.flatnonzero(on_earth & (np.abs(place[:2]) > 0.0).any(axis=0))
     if not len(known):
         return home.latitude, home.longitude, home.altitude
     latitude, longitude, altitude = place[:, known[-1]].tolist()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -153,25 +153,33 @@ def _formation(run: RunRecord) -> list[TimelineEntry]:
     return found
 
 
+def _impacts(listed: object) -> list[Mapping[str, Any]]:
+    """The entries of a list of collisions or contacts in a summary that have a time and a speed."""
+    return [
+        one
+        for one in (listed if isinstance(listed, list) else ())
+        if isinstance(one, Mapping)
+        and all(
+            isinstance(value, int | float) and abs(value) <= sys.float_info.max
+            for value in (one.get("time"), one.get("closing_speed") or 0.0)
+        )
+    ]
+
+
 def _collisions(run: RunRecord) -> list[TimelineEntry]:
     found = []
-    for one in run.summary.get("collisions") or ():
-        if (
-            isinstance(one, Mapping)
-            and isinstance(one.get("time"), int | float)
-            and math.isfinite(one["time"])
-        ):
-            who = " and ".join(str(name) for name in one.get("vehicles") or ())
-            text = f"{who} collided at {float(one.get('closing_speed') or 0.0):.1f} m/s"
-            found.append(TimelineEntry("contact", one["time"], one["time"], text, "error"))
+    for one in _impacts(run.summary.get("collisions")):
+        names = one.get("vehicles")
+        who = " and ".join(str(name) for name in (names if isinstance(names, list) else ()))
+        text = f"{who} collided at {float(one.get('closing_speed') or 0.0):.1f} m/s"
+        found.append(TimelineEntry("contact", one["time"], one["time"], text, "error"))
     return found
 
 
 def _contacts(summary: Mapping[str, Any], label: str) -> list[TimelineEntry]:
     found = []
-    for one in summary.get("contacts") or ():
-        if isinstance(one, Mapping) and isinstance(one.get("time"), int | float):
-            speed = float(one.get("closing_speed") or 0.0)
-            text = f"the {one.get('part')} hit {one.get('object')} at {speed:.1f} m/s"
-            found.append(TimelineEntry("contact", one["time"], one["time"], text, "error", label))
+    for one in _impacts(summary.get("contacts")):
+        speed = float(one.get("closing_speed") or 0.0)
+        text = f"the {one.get('part')} hit {one.get('object')} at {speed:.1f} m/s"
+        found.append(TimelineEntry("contact", one["time"], one["time"], text, "error", label))
     return found

@@ -85,6 +85,7 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
     """Return the s in which the rotors gain 63 % of the speed that a higher command gives them in a hover.
 
     Current limits and the sag of a full battery are part of it; the thrust and torque are those of still air.
+    Time constants below the step of 0.5 ms count as 0.5 ms, with which a step reaches the speed commanded.
 
     Args:
         vehicle: () VEHICLE record.
@@ -96,8 +97,11 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
     command = np.minimum(trim.command * (1.0 + rise), 1.0)
     limit = float(vehicle["esc_current_limit"]) or math.inf
     charge = float(vehicle["battery_capacity"])
-    tau, inertia = float(vehicle["motor_tau_up"]), np.maximum(vehicle["rotor_inertia"][:n], 1e-9)
     speeds, torques, seconds = trim.rotor_speed, trim.rotor_torque, 5e-4
+    tau, inertia = (
+        max(float(vehicle["motor_tau_up"]), seconds),
+        np.maximum(vehicle["rotor_inertia"][:n], 1e-9),
+    )
     idle, found = float(vehicle["battery_idle_current"]), [speeds.mean()]
 
     def gains(voltage: float) -> tuple[Floats, float]:
@@ -265,19 +269,31 @@ def hover(vehicle: Packed, density: float, gravity: float, charge: float | None 
     Raises:
         UserError: if the rotors cannot balance the vehicle at any speed.
     """
-    n = _rotors(vehicle)
     left = float(vehicle["battery_capacity"]) if charge is None else charge
+    return _supplied(vehicle, left, *_trim(vehicle, density, gravity))
+
+
+def _trim(vehicle: Packed, density: float, gravity: float) -> tuple[Floats, Floats, Floats]:
+    """Return thrusts in N, speeds in rad/s and torques in N m of the rotors in hover, at any charge."""
+    n = _rotors(vehicle)
     thrusts = _trim_thrusts(vehicle, float(vehicle["mass"]) * gravity, density)
     speeds = np.array([speed_for_thrust(vehicle, k, float(thrusts[k]), density) for k in range(n)])
     torques = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[1] for k in range(n)])
-    idle = float(vehicle["battery_idle_current"])
+    return thrusts, speeds, torques
+
+
+def _supplied(
+    vehicle: Packed, charge: float, thrusts: Floats, speeds: Floats, torques: Floats
+) -> Hover | None:
+    """Return the hover of rotors with a charge in A s; None if motors or battery are too weak."""
+    n, idle = _rotors(vehicle), float(vehicle["battery_idle_current"])
     if vehicle["motor_kind"] == MOTOR_DC:
         currents = torques / float(vehicle["dc_flux"])
         supplies = np.array([dc_supply(vehicle, float(currents[k]), float(speeds[k])) for k in range(n)])
         power = float(currents @ supplies)
     else:
         power = float(torques @ speeds) / float(vehicle["motor_efficiency"])
-    voltage = _balanced_voltage(vehicle, left, lambda volts: idle + power / volts)
+    voltage = _balanced_voltage(vehicle, charge, lambda volts: idle + power / volts)
     if math.isnan(voltage):
         return None
     if vehicle["motor_kind"] == MOTOR_DC:
@@ -438,8 +454,9 @@ def _endurance(vehicle: Packed, density: float, gravity: float, steps: int = 50)
         return math.inf
     portion = capacity / steps
     seconds = 0.0
+    rotors = _trim(vehicle, density, gravity)
     for i in range(steps):
-        trim = hover(vehicle, density, gravity, capacity - (i + 0.5) * portion)
+        trim = _supplied(vehicle, capacity - (i + 0.5) * portion, *rotors)
         if trim is None:
             break
         seconds += portion / trim.battery_current
