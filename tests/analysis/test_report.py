@@ -243,6 +243,17 @@ def test_of_a_damaged_run_the_rest_is_shown(tmp_path: Path) -> None:
     assert "cut off" in page(report([found]))
 
 
+def test_a_row_of_a_vehicle_that_cannot_be_is_damage_and_takes_no_time(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "run.json").write_text("{")
+    rows = np.load(run / "truth.npy", mmap_mode="r+")
+    rows["vehicle"][50] = 1_000_000_000
+    rows.flush()
+    found = read_run(run)
+    assert any("truth.npy: is damaged" in note for note in found.notes)
+    assert len(found.vehicles) == 1
+
+
 @pytest.mark.parametrize("key", ["collisions", "contacts"])
 @pytest.mark.parametrize(
     "damage", [0.5, [3], [{"time": "soon"}], [{"time": 1.0, "closing_speed": "fast"}], [{"time": 10**400}]]

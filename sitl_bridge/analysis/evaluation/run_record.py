@@ -268,6 +268,9 @@ def _truth(record: RunRecord) -> NDArray[np.void] | None:
         return None
     if note:
         record.notes.append(note)
+    if len(table) and not 0 <= table["vehicle"].min() <= table["vehicle"].max() < len(table):
+        record.notes.append(f"{TRUTH}: is damaged: it has a row of vehicle {table['vehicle'].max()}")
+        return None
     return table
 
 
