@@ -56,8 +56,8 @@ def mesh_scene(triangles: int = 100_000) -> Scene:
         [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
     )
     thing = MeshObject.model_validate({"kind": "mesh", "file": "clutter.stl"})
-    thing._mesh = TriangleMesh(corners.reshape(-1, 3), faces.reshape(-1, 3), None, False)
-    return Scene(SceneSpecification(objects=(thing,)))
+    mesh = TriangleMesh(corners.reshape(-1, 3), faces.reshape(-1, 3), None, False)
+    return Scene(SceneSpecification(objects=(thing.with_geometry(mesh),)))
 
 
 def voxel_scene() -> Scene:
@@ -66,8 +66,8 @@ def voxel_scene() -> Scene:
     occupied = random.random((200, 200, 25)) < 0.06
     occupied[90:110, 90:110] = False
     thing = OctreeObject.model_validate({"kind": "octree", "file": "map.bt"})
-    thing._voxels = VoxelGrid(occupied, np.array([-20.0, -20.0, -5.0]), 0.2)
-    return Scene(SceneSpecification(objects=(thing,)))
+    cells = VoxelGrid(occupied, np.array([-20.0, -20.0, -5.0]), 0.2)
+    return Scene(SceneSpecification(objects=(thing.with_geometry(cells),)))
 
 
 def processor_time(action: Callable[[], object], repeats: int) -> float:

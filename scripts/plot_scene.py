@@ -66,20 +66,20 @@ def _extent(shapes: list[NDArray[np.void]]) -> tuple[NDArray[np.float64], NDArra
 def _draw(axes: Axes, scene: Scene, shape: NDArray[np.void], rank: int) -> None:
     thing = scene.specification.objects[int(shape["object"])]
     match thing:
-        case HeightMapObject() if thing._grid is not None:
-            _draw_heights(axes, shape, thing._grid.heights, thing._grid.spacing, rank)
-        case MeshObject() if thing._mesh is not None:
-            mesh = thing._mesh
+        case HeightMapObject() if thing.geometry is not None:
+            _draw_heights(axes, shape, thing.geometry.heights, thing.geometry.spacing, rank)
+        case MeshObject() if thing.geometry is not None:
+            mesh = thing.geometry
             corners = mesh.vertices[mesh.faces] @ shape["rotation"].T + shape["position"]
             colors = np.tile(np.array(thing.color), (len(corners), 1)) if mesh.colors is None else mesh.colors
             order = np.argsort(-corners[:, :, 2].min(axis=1))
             _add(axes, list(corners[order][:, :, [1, 0]]), np.asarray(colors)[order], "none", rank)
-        case OctreeObject() if thing._voxels is not None:
-            cells = np.argwhere(thing._voxels.occupied.any(axis=2))
-            height = 0.5 * thing._voxels.occupied.shape[2]
-            centres = np.column_stack([cells + 0.5, np.full(len(cells), height)]) * thing._voxels.size
+        case OctreeObject() if thing.geometry is not None:
+            cells = np.argwhere(thing.geometry.occupied.any(axis=2))
+            height = 0.5 * thing.geometry.occupied.shape[2]
+            centres = np.column_stack([cells + 0.5, np.full(len(cells), height)]) * thing.geometry.size
             places = centres @ shape["rotation"].T + shape["position"]
-            half = 0.5 * thing._voxels.size * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+            half = 0.5 * thing.geometry.size * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
             _add(axes, list(places[:, None, [1, 0]] + half), np.array([thing.color]), "none", rank)
         case _:
             outline = outline_of(solid_points(shape))

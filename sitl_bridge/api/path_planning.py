@@ -117,7 +117,7 @@ def plan_path(
     limits = {"speed": speed, "acceleration": acceleration}
     stretch = np.array([1.0, 1.0, max(1.0, speed / vertical_speed)])
     least = radius + 0.5 * margin
-    trajectory, clearance = _trajectory(planner, waypoints, least, stretch, **limits)
+    trajectory, clearance = flyable_trajectory(planner, waypoints, least, stretch, **limits)
     return PlannedPath(waypoints, trajectory, clearance)
 
 
@@ -168,7 +168,7 @@ def _obstacles(world: WorldChoice, map: OccupancyMap | None, unknown_is_free: bo
     return MapObstacles(map, unknown_is_free=unknown_is_free)
 
 
-def _trajectory(
+def flyable_trajectory(
     planner: PathPlanner, waypoints: Floats, least: float, stretch: Floats, **limits: Any
 ) -> tuple[Trajectory, float]:
     """Return a trajectory through waypoints that keeps a clearance, and its least clearance.
@@ -188,7 +188,7 @@ def _trajectory(
         if path.duration > straight.duration:
             break
         places, clearance = _clearances(planner, path)
-        bad = (clearance < least) | (_from_legs(waypoints, places).min(axis=1) > ROUNDING)
+        bad = (clearance < least) | (distances_from_legs(waypoints, places).min(axis=1) > ROUNDING)
         if not bad.any():
             return path, float(clearance.min())
         points = _halved(points, places[bad])
@@ -217,7 +217,7 @@ def _clearances(planner: PathPlanner, path: Trajectory) -> tuple[Floats, Floats]
     return places, np.where(planner.is_within_bounds(places), clearance, 0.0)
 
 
-def _from_legs(points: Floats, places: Floats) -> Floats:
+def distances_from_legs(points: Floats, places: Floats) -> Floats:
     """Return distances (n, k - 1) of places (n, 3) from the legs of a polyline (k, 3)."""
     first, way = points[:-1], np.diff(points, axis=0)
     length = np.maximum(np.sum(way**2, axis=1), 1e-12)
@@ -228,5 +228,5 @@ def _from_legs(points: Floats, places: Floats) -> Floats:
 
 def _halved(points: Floats, places: Floats) -> Floats:
     """Return the polyline with the middle of every leg that is the nearest to one of some places."""
-    legs = np.unique(_from_legs(points, places).argmin(axis=1))
+    legs = np.unique(distances_from_legs(points, places).argmin(axis=1))
     return np.insert(points, legs + 1, 0.5 * (points[legs] + points[legs + 1]), axis=0)

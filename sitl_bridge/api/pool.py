@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -63,6 +63,9 @@ class WarmPool:
     def __len__(self) -> int:
         """Sessions that wait or settle."""
         return len(self._waiting)
+
+    def __iter__(self) -> Iterator[_Waiting]:
+        return iter(self._waiting)
 
     def holds(self, key: str) -> bool:
         """Whether a session waits or settles under a key."""

@@ -243,7 +243,7 @@ class Mesh(MeshObject):
         with _faults_of("Mesh"):
             super().__init__(kind="mesh", file=_ARRAY, **_fields(common))
         whole = indices.astype(np.int64)
-        self._mesh = TriangleMesh(points, whole, painted, is_solid(points, whole))
+        self._geometry = TriangleMesh(points, whole, painted, is_solid(points, whole))
 
 
 class HeightMap(HeightMapObject):
@@ -268,7 +268,7 @@ class HeightMap(HeightMapObject):
             )
         with _faults_of("HeightMap"):
             super().__init__(kind="height_map", file=_ARRAY, spacing=spacing, **_fields(common))
-        self._grid = HeightGrid(grid, spacing)
+        self._geometry = HeightGrid(grid, spacing)
 
 
 class Voxels(OctreeObject):
@@ -304,7 +304,7 @@ class Voxels(OctreeObject):
             raise UserError("Voxels: size is from 0.1 mm to 10 km, and corner three finite figures in m")
         with _faults_of("Voxels"):
             super().__init__(kind="octree", file=_ARRAY, **_fields(common))
-        self._voxels = VoxelGrid(cells, least, size)
+        self._geometry = VoxelGrid(cells, least, size)
 
 
 class Marker(MarkerObject):

@@ -174,9 +174,9 @@ class Monitor:
         self._rates = RATES
         self._kept: set[int] = set()
         self._last: dict[int, bytes] = {}
-        self._ping = 0
+        self.pings_sent = 0
         """Number of the last PING sent."""
-        self._pong = 0
+        self.pings_answered = 0
         """Number of the last PING that PX4 answered."""
         self._prompt = self.prompt = prompt
         """Whether PX4 answers a PING at once."""
@@ -257,8 +257,8 @@ class Monitor:
                 self._poll()
             if self._socket is None or self._peer is None:
                 return
-            self._ping += 1
-            ping = mavlink.MAVLink_ping_message(0, self._ping, 0, 0)
+            self.pings_sent += 1
+            ping = mavlink.MAVLink_ping_message(0, self.pings_sent, 0, 0)
             for message in (*messages, ping):
                 self._send(message, self._companion)
 
@@ -268,12 +268,12 @@ class Monitor:
             if self._socket is None or self._peer is None or not self._prompt:
                 return
             end = time.monotonic() + CONFIRMATION
-            while self._pong < self._ping and (left := end - time.monotonic()) > 0.0:
+            while self.pings_answered < self.pings_sent and (left := end - time.monotonic()) > 0.0:
                 if self._stop.is_set():
                     return
                 select.select([self._socket], [], [], min(left, STOP_CHECK))
                 self._poll()
-            if self._pong < self._ping:
+            if self.pings_answered < self.pings_sent:
                 self._prompt = False
                 self._add_message(
                     mavlink.MAV_SEVERITY_WARNING,
@@ -398,8 +398,8 @@ class Monitor:
         """Note the answer to a PING of the companion computer's; PX4 also sends PINGs of its own."""
         message = self._decoder.message(frame)
         if message is not None and message.target_component == self._companion.srcComponent:
-            self._pong = max(self._pong, message.seq)
-            self._prompt = self._pong == self._ping
+            self.pings_answered = max(self.pings_answered, message.seq)
+            self._prompt = self.pings_answered == self.pings_sent
 
     def _take_ack(self, frame: bytes) -> None:
         message = self._decoder.message(frame)

@@ -11,7 +11,7 @@ from support.vehicle_logs import FORMATS, WIND, write_flight
 from typer.testing import CliRunner
 
 from sitl_bridge.analysis.replay.estimator_replay import write_replay_files
-from sitl_bridge.analysis.replay.vehicle_log import Series, _outputs, read_vehicle_log
+from sitl_bridge.analysis.replay.vehicle_log import Series, read_vehicle_log, signals_of
 from sitl_bridge.analysis.replay.vehicle_replay import replay_log
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build
@@ -75,7 +75,7 @@ def test_outputs_of_can_speed_controllers_are_scaled_and_those_of_a_gimbal_left_
     np.testing.assert_allclose(can.commands.values, plain.commands.values, atol=1e-4)
     lamp = {f"output[{k}]": np.full(50, 1500.0) for k in range(16)} | {"timestamp": np.arange(50) * 10_000}
     lamp["output[1]"] = np.linspace(1000.0, 1100.0, 50)
-    assert _outputs({}, lamp, 2, 4) is None
+    assert signals_of({}, lamp, 2, 4) is None
 
 
 def test_seldom_logged_commands_leave_rotation_as_measured(tmp_path: Path) -> None:

@@ -446,7 +446,7 @@ def _uses_much(place: Inner, address: int) -> float:
 
 def _digest(function: Any) -> str:
     """Its digest, anew."""
-    kernel_cache._parts.cache_clear()
+    kernel_cache.parts_of.cache_clear()
     kernel_cache.digest_of.cache_clear()
     return kernel_cache.digest_of(function.py_func)
 

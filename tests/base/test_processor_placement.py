@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,8 +111,9 @@ def test_a_flight_stack_is_scheduled_as_batch_and_cannot_become_real_time(
     def run() -> None:
         command = [sys.executable, "-c", REPORT]
         with ChildProcess("report", command, tmp_path, dict(os.environ), lines.append, batch=True) as child:
-            child._process.wait(timeout=30.0)
-            child._reader.join(timeout=10.0)
+            end = time.monotonic() + 30.0
+            while not child.ended() and time.monotonic() < end:
+                time.sleep(0.01)
 
     if own_thread:
         thread = threading.Thread(target=run)

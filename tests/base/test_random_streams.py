@@ -42,7 +42,7 @@ def test_normal_numbers_are_distributed_normally(numbers: Any) -> None:
         assert np.mean(numbers**order) == pytest.approx(moment, abs=4.0 * deviation)
 
 
-@pytest.mark.parametrize("beyond", [1.0, 2.0, 3.0, random_streams._TAIL, 4.0, 4.5])
+@pytest.mark.parametrize("beyond", [1.0, 2.0, 3.0, random_streams.TAIL, 4.0, 4.5])
 def test_both_tails_have_their_share(numbers: Any, beyond: float) -> None:
     expected = COUNT * 0.5 * math.erfc(beyond / math.sqrt(2.0))
     for found in (np.sum(numbers > beyond), np.sum(numbers < -beyond)):
@@ -50,7 +50,7 @@ def test_both_tails_have_their_share(numbers: Any, beyond: float) -> None:
 
 
 def test_no_layer_and_no_rim_has_more_than_its_share(numbers: Any) -> None:
-    edges = np.unique(random_streams._EDGES[1:])
+    edges = np.unique(random_streams.EDGES[1:])
     inner = 0.5 * (edges[1:] + edges[:-1])
     bins = np.sort(np.concatenate([edges, inner, -edges[1:], -inner]))
     counts, _ = np.histogram(numbers, bins)
@@ -68,7 +68,7 @@ def test_numbers_that_follow_one_another_are_independent(numbers: Any) -> None:
 
 
 def test_the_layers_have_equal_areas() -> None:
-    edges = random_streams._EDGES
+    edges = random_streams.EDGES
     heights = np.exp(-0.5 * edges**2)
     areas = edges[1:-1] * np.diff(heights)[1:]
     assert np.allclose(areas, edges[0] * heights[1], rtol=1e-9)

@@ -136,7 +136,7 @@ def test_a_vertex_without_three_numbers_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_many_objects_name_is_read_once(tmp_path: Path) -> None:
     write_obj(tmp_path / "box.obj")
     world = _world(tmp_path, *["kind: mesh, file: box.obj"] * 3)
-    meshes = {id(thing._mesh) for thing in world.scene.objects if isinstance(thing, MeshObject)}
+    meshes = {id(thing.geometry) for thing in world.scene.objects if isinstance(thing, MeshObject)}
     assert len(meshes) == 1
 
 

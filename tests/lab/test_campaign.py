@@ -239,7 +239,7 @@ def test_a_campaign_goes_on_after_a_kill_and_repeats_no_finished_run(tmp_path: P
         if len(engine.jobs) == 4:
             raise KilledError
         engine.jobs.append(job)
-        return engine._answer(job)
+        return engine.answer(job)
 
     with pytest.raises(KilledError), Ledger(tmp_path / "out", space) as ledger:
         CampaignRun(space, ledger, Inline(dies)).fly()
@@ -259,7 +259,7 @@ def test_a_run_whose_worker_is_lost_is_tried_once_more_and_reported(tmp_path: Pa
     space = space_of(tmp_path, WIND + "runs: 3\n")
     good = analytic(space, lambda wind: wind)
     engine = Inline(
-        lambda job: "its worker ended" if job.number == 0 or job.attempt < job.number else good._answer(job)
+        lambda job: "its worker ended" if job.number == 0 or job.attempt < job.number else good.answer(job)
     )
     with Ledger(tmp_path / "out", space) as ledger:
         progress = CampaignRun(space, ledger, engine).fly()

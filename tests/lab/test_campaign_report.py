@@ -11,7 +11,7 @@ import pytest
 from support.campaigns import analytic, campaign, scenario
 
 from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
-from sitl_bridge.lab.campaign.page import _ticks, agreement, cluster_of, write_campaign_report
+from sitl_bridge.lab.campaign.page import agreement, axis_ticks, cluster_of, write_campaign_report
 from sitl_bridge.lab.campaign.run import CampaignRun
 from sitl_bridge.lab.campaign.space import CampaignSpace
 
@@ -30,9 +30,9 @@ def flown(directory: Path, text: str = TEXT + "runs: 40\n") -> Path:
 
 
 def test_axes_have_round_ticks() -> None:
-    assert _ticks(0.0, 10.0) == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
-    assert _ticks(0.31, 0.78) == pytest.approx([0.4, 0.5, 0.6, 0.7])
-    assert _ticks(0.5, 0.5) == [0.5]
+    assert axis_ticks(0.0, 10.0) == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    assert axis_ticks(0.31, 0.78) == pytest.approx([0.4, 0.5, 0.6, 0.7])
+    assert axis_ticks(0.5, 0.5) == [0.5]
 
 
 def test_the_report_states_rate_failures_and_the_command_that_flies_one_again(tmp_path: Path) -> None:

@@ -134,14 +134,13 @@ def test_a_faulty_line_of_the_bus_costs_one_message_and_not_the_bus(
     server = LockstepServer(make_simulation(), ports=[free_port()])
     address = BusAddress.parse("embedded")
     bus = Bus(RunContext(server, tmp_path, notify=notes.append), address)
-    bus._link = PipeEnd(here, 1 << 20)
-    bus._closing = True
+    bus.link = PipeEnd(here, 1 << 20)
     there.sendall(b"[1]\n" + b'["Orders", {"orders": [{"kind": "x", "vehicle": null, "command": {}}]}]\n')
     there.sendall(encode(UserNotice("still there")))
     there.close()
-    bus._work()
+    bus.work()
     here.close()
     server.close()
     assert notes[1:] == ["still there"]
     assert bus.failure is None
-    assert [line[-9:] for line in bus._errors.lines] == ["(2 times)"]
+    assert [line[-9:] for line in bus.errors.lines] == ["(2 times)"]

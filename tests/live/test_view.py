@@ -42,7 +42,7 @@ from sitl_bridge.live.view.picture_clock import RATE, PictureClock
 from sitl_bridge.live.view.pictures import LARGEST, packed, sample_picture, unpacked
 from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.run_link import RunLink
-from sitl_bridge.live.view.scene_shapes import MOST_CELLS, _cells, drawn_objects
+from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, drawn_objects
 from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage
 from sitl_bridge.live.view.stream_outlets import Stream
 from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
@@ -124,7 +124,7 @@ def test_round_objects_have_their_size() -> None:
 
 def test_a_large_occupancy_map_is_drawn_coarser_and_hollow() -> None:
     solid = VoxelGrid(np.ones((90, 90, 90), np.bool_), np.zeros(3), 0.1)
-    drawn = _cells(solid)
+    drawn = cell_faces(solid)
     assert len(drawn.vertices) <= 8 * MOST_CELLS
     assert np.ptp(drawn.vertices, axis=0) == pytest.approx([9.0, 9.0, 9.0], abs=0.21)
 
@@ -151,7 +151,7 @@ class Desk:
         run = RunContext(self.server, tmp_path, witness=self._note, **handlers)
         self.outlet = Outlet("a page", "nothing", run, "page")
         here, there = socket.socketpair()
-        self.outlet._link = PipeEnd(here, 1 << 20)
+        self.outlet.link = PipeEnd(here, 1 << 20)
         self.replies: list[Reply] = []
         topics = Topics("run", simulation.names)
         self.link = RunLink(there.detach(), topics, self.replies.extend, on_end=lambda: None)
@@ -162,16 +162,16 @@ class Desk:
         self.witnessed.append((name, vehicle, data, refused))
 
     def close(self) -> None:
-        assert self.outlet._link is not None
-        self.outlet._link.close()
-        self.link._thread.join()
+        assert self.outlet.link is not None
+        self.outlet.link.close()
+        self.link.thread.join()
         self.server.close()
 
     def serve(self) -> None:
         """Take one message of the page, and let the simulation act on it."""
-        assert self.outlet._link is not None
-        self.outlet._process(self.outlet._link.receive())
-        self.server._run_due_actions()
+        assert self.outlet.link is not None
+        self.outlet.process(self.outlet.link.receive())
+        self.server.run_due_actions()
 
 
 @pytest.fixture
@@ -222,14 +222,14 @@ def test_arming_goes_to_the_flight_stack_and_is_refused_without_a_link_to_it(
     desk = make_desk(on_flight=on_flight)
     desk.link.command("takeoff", "0", {"height": 4.0})
     desk.serve()
-    (result,) = desk.outlet._execution.poll()
+    (result,) = desk.outlet.execution.poll()
     assert result.refused is None
     assert (asked[0][0], asked[0][1]["height"], asked[0][2]) == ("takeoff", 4.0, 0)
 
     without = make_desk()
     without.link.command("arm", "0", {})
     without.serve()
-    (result,) = without.outlet._execution.poll()
+    (result,) = without.outlet.execution.poll()
     assert result.refused == "this run has no link to its flight stacks for commands"
 
 
@@ -238,7 +238,7 @@ def test_the_simulation_records_at_most_one_request_for_rows_at_a_time(
 ) -> None:
     desk = make_desk()
     for _ in range(5):
-        desk.outlet._request_rows()
+        desk.outlet.request_rows()
     assert len(desk.server._actions.take_due(0)) == 1
 
 
@@ -328,12 +328,11 @@ def test_recorded_pictures_are_shown_at_their_times(tmp_path: Path, free_port: C
         image.fromarray(np.full((600, 960), 80 * k, np.uint8)).save(folder / f"{k * 10**10}.png")
     playback = Playback(viewed, free_port())
     try:
-        playback._set_playing(False)
         for seconds, level in ((5.0, 0), (11.0, 80), (19.0, 80), (21.0, 160)):
-            playback._seconds = seconds
+            playback.seek(seconds)
             playback.advance(0.0)
-            assert playback._picture.image.shape == (LARGEST * 600 // 960, LARGEST, 3)
-            assert playback._picture.image[100, 100].tolist() == [level] * 3
+            assert playback.picture.image.shape == (LARGEST * 600 // 960, LARGEST, 3)
+            assert playback.picture.image[100, 100].tolist() == [level] * 3
     finally:
         playback.close()
 
@@ -351,7 +350,7 @@ def test_recorded_pictures_follow_while_the_recording_plays(
     try:
         for _ in range(48):
             playback.advance(1.0 / RATE)
-            shown.add(int(playback._picture.image[0, 0, 0]))
+            shown.add(int(playback.picture.image[0, 0, 0]))
     finally:
         playback.close()
     assert shown == {10 * k for k in range(20)}
@@ -466,8 +465,8 @@ def test_the_camera_follows_the_vehicle_from_behind_and_from_above() -> None:
 def test_the_page_gets_the_flight_stacks_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     view: Any = object.__new__(LiveView)
     reports, seen = [StackReport("Hold", [(1.0, 6, "ready")])], list[Any]()
-    monkeypatch.setattr(Stream, "_process", lambda _self, _message: None)
+    monkeypatch.setattr(Stream, "process", lambda _self, _message: None)
     monkeypatch.setattr(view, "_send", seen.append)
     monkeypatch.setattr(view, "_run", SimpleNamespace(stacks=lambda: reports), raising=False)
-    view._process(SnapshotRequest(Counts()))
+    view.process(SnapshotRequest(Counts()))
     assert seen == [StackReports(reports)]

@@ -118,18 +118,17 @@ def test_a_recording_plays_and_its_vehicle_is_where_it_flew(
     run, port = ViewedRun(make_run(tmp_path / "run")), free_port()
     playback = Playback(run, port)
     try:
-        playback._stage.scale = 4.0
+        playback.stage.scale = 4.0
         page.goto(page_url(port))
-        eventually(page, lambda: len(playback._server.get_clients()) == 1, "the page connects")
-        (client,) = playback._server.get_clients().values()
-        eye = playback._server.initial_camera.position
+        eventually(page, lambda: len(playback.server.get_clients()) == 1, "the page connects")
+        (client,) = playback.server.get_clients().values()
+        eye = playback.server.initial_camera.position
         eventually(page, lambda: np.allclose(client.camera.position, eye, atol=0.01), "the camera is set")
-        playback._set_playing(False)
         # 3 m north at 20 s, 6 m north at 38 s, 5 m up.
         early, late = (0.0, 3.0, 5.0), (0.0, 6.0, 5.0)
         shots = []
         for seconds in (20.0, 38.0):
-            playback._seconds = seconds
+            playback.seek(seconds)
             playback.advance(0.0)
             shots.append(picture(page))
         left, gone = (around(page, shot, client, early) for shot in shots)
@@ -137,9 +136,9 @@ def test_a_recording_plays_and_its_vehicle_is_where_it_flew(
         assert (np.abs(left - gone).sum(axis=-1) > 60).sum() > 30, "the vehicle leaves its place"
         assert orange(there) > 2 * orange(before), "it appears where it flew; the track is thinner"
         page.get_by_role("button", name="Play").click()
-        eventually(page, lambda: playback._playing, "the button plays on")
+        eventually(page, lambda: playback.playing, "the button plays on")
         playback.advance(1.0)
-        assert playback._seconds == pytest.approx(39.0)
+        assert playback.seconds == pytest.approx(39.0)
     finally:
         playback.close()
     assert [fault for fault in faults if "WebSocket" not in fault] == []

@@ -137,7 +137,7 @@ def test_a_drawn_photograph_is_that_of_a_ray_for_every_sample(seed: int, samples
     poses = Poses(np.array([0]), np.array([[2.0, 1.0, -12.0]]), attitude)
     view = View(caster, poses, 0, np.random.default_rng(0))
     origins, turned = camera.rays(view, camera.directions)
-    drawn, cast = camera._hits(view, origins, turned), caster.cast(origins, turned, camera.maximum)
+    drawn, cast = camera.hits(view, origins, turned), caster.cast(origins, turned, camera.maximum)
     same = drawn.shape == cast.shape
     near = np.isfinite(cast.distance) & same
     assert same.mean() > 0.9995

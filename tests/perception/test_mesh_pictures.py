@@ -37,8 +37,7 @@ def wall(uv: NDArray[np.float64] = CORNERS_UV, **fields: Any) -> MeshObject:
     """The wall with the picture; ``fields`` are those of the object."""
     thing = MeshObject.model_validate({"kind": "mesh", "file": "wall.glb", **fields})
     painted = FacePictures(uv[FACES].astype(np.float32), np.zeros(2, np.int32), (PIXELS,))
-    thing._mesh = TriangleMesh(QUAD, FACES, None, False, painted)
-    return thing
+    return thing.with_geometry(TriangleMesh(QUAD, FACES, None, False, painted))
 
 
 def seen_by(thing: MeshObject, **fields: Any) -> NDArray[np.float64]:
@@ -105,9 +104,9 @@ def test_a_texture_of_the_object_replaces_the_picture() -> None:
 
 
 def test_cameras_show_the_colours_of_triangles() -> None:
-    thing = MeshObject(kind="mesh", file=Path("wall.glb"))
+    plain = MeshObject(kind="mesh", file=Path("wall.glb"))
     colors = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], np.float32)
-    thing._mesh = TriangleMesh(QUAD, FACES, colors, False)
+    thing = plain.with_geometry(TriangleMesh(QUAD, FACES, colors, False))
     seen = seen_by(thing)
     right, left = seen[40, 110], seen[80, 50]
     assert right[0] > 0.3
@@ -143,9 +142,9 @@ def textured_file(path: Path, pixels: NDArray[np.uint8] = PIXELS) -> Path:
 
 @pytest.mark.parametrize("name", ["wall.glb", "wall.obj"])
 def test_the_picture_of_a_file_is_seen_the_right_way_up(name: str, tmp_path: Path) -> None:
-    thing = MeshObject(kind="mesh", file=Path(name))
-    thing._mesh = load_mesh(textured_file(tmp_path / name), None, (1.0, 1.0, 1.0))
-    painted = thing._mesh.painted
+    mesh = load_mesh(textured_file(tmp_path / name), None, (1.0, 1.0, 1.0))
+    thing = MeshObject(kind="mesh", file=Path(name)).with_geometry(mesh)
+    painted = mesh.painted
     assert painted is not None
     assert [picture.shape for picture in painted.pictures] == [(4, 6, 3)]
     cells, clear = expected()

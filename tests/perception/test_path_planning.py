@@ -11,7 +11,7 @@ from support.paths import MISSIONS
 
 import sitl_bridge as sb
 from sitl_bridge import planning
-from sitl_bridge.api.path_planning import _from_legs, _trajectory, gps_error
+from sitl_bridge.api.path_planning import distances_from_legs, flyable_trajectory, gps_error
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
 from sitl_bridge.perception.mapping.clearance import MapObstacles, SceneObstacles
@@ -90,7 +90,7 @@ def test_a_trajectory_stays_near_its_waypoints_and_within_its_bounds() -> None:
     path = planning.plan_path((0, -17.5, -5), (62, 5, -6), world=PLANT, margin=2.5, speed=4.0, bounds=bounds)
     places = path.at(np.linspace(0.0, path.duration, 3000)).position
     assert (places >= np.array(bounds[0]) - 0.01).all()
-    assert _from_legs(path.waypoints, places).min(axis=1).max() <= 2.05
+    assert distances_from_legs(path.waypoints, places).min(axis=1).max() <= 2.05
     assert path.clearance > 1.5
 
 
@@ -137,7 +137,7 @@ def test_a_trajectory_that_keeps_no_clearance_is_refused() -> None:
     plan = planner()
     waypoints = np.array([[0.0, 2.0, -5.0], [20.0, 2.0, -5.0]])  # through the wall
     with pytest.raises(sb.UserError, match=r"there is no trajectory through the 2 waypoints"):
-        _trajectory(plan, waypoints, 0.5, np.ones(3), speed=3.0, acceleration=2.0)
+        flyable_trajectory(plan, waypoints, 0.5, np.ones(3), speed=3.0, acceleration=2.0)
 
 
 def test_ompl_plans_behind_the_same_function() -> None:

@@ -120,7 +120,7 @@ def test_a_mesh_is_met_as_by_brute_force(seed: int) -> None:
 
 def test_terrain_is_met_as_its_triangles_are() -> None:
     thing = terrain(14, 11, 5, 1.5, position=(-8.0, -6.0, -1.0))
-    grid = thing._grid
+    grid = thing.geometry
     assert grid is not None
     x, y = np.meshgrid(np.arange(14) * 1.5 - 8.0, np.arange(11) * 1.5 - 6.0, indexing="ij")
     points = np.stack([x, y, -1.0 - grid.heights.astype(float)], axis=-1)
@@ -140,7 +140,7 @@ def test_terrain_is_met_as_its_triangles_are() -> None:
 
 def test_voxels_are_met_as_boxes_are() -> None:
     thing = voxels((7, 6, 5), 0.2, 8, 0.5, position=(1.0, 2.0, -3.0), rotation=(10.0, 20.0, 30.0))
-    grid = thing._voxels
+    grid = thing.geometry
     assert grid is not None
     turn = matrix_from_euler(*np.radians((10.0, 20.0, 30.0)))
     boxes = []

@@ -326,7 +326,7 @@ def test_messages_of_a_companion_have_been_read_when_deliver_returns(monitor: Mo
     px4.received("BATTERY_STATUS")
     monitor.deliver([message])  # PX4 has not answered yet, and is not waited for
     answer()
-    wait_for(lambda: monitor._pong == 1)
+    wait_for(lambda: monitor.pings_answered == 1)
     read.clear()
     thread = threading.Thread(target=answer)
     thread.start()
@@ -343,7 +343,7 @@ def confirmed_message(monitor: Monitor, px4: FakePx4) -> Any:
     monitor.deliver([message])
     ping = px4.received("PING")
     px4.send(mavlink.MAVLink_ping_message(0, ping.seq, ping.get_srcSystem(), ping.get_srcComponent()))
-    wait_for(lambda: monitor._pong == 1)
+    wait_for(lambda: monitor.pings_answered == 1)
     return message
 
 
@@ -372,7 +372,7 @@ def test_a_monitor_stops_while_messages_of_a_companion_wait_for_px4(monitor: Mon
 
     thread = threading.Thread(target=deliver)
     thread.start()
-    wait_for(lambda: monitor._ping == 2)
+    wait_for(lambda: monitor.pings_sent == 2)
     monitor.stop()
     thread.join(timeout=0.5 * CONFIRMATION)
     assert not thread.is_alive()

@@ -62,7 +62,7 @@ class Pair:
 
     def end(self) -> list[tuple[str, float | int | None]]:
         """All calls, once the mission has closed its end."""
-        self.mission._end()
+        self.mission.end()
         assert self.simulation.ended.wait(10.0)
         return self.limits.calls
 

@@ -88,7 +88,9 @@ def test_a_mission_that_is_killed_leaves_nothing_and_is_reported_as_that(wait_fo
 
 def test_a_keeper_that_is_killed_takes_the_mission_with_it(wait_for: Wait) -> None:
     process, pids = started(MISSION, wait_for)
-    process._process.kill()
+    keeper = psutil.Process(pids[0]).parent()
+    assert keeper is not None
+    keeper.kill()
     wait_for(lambda: gone(pids[0]), "the mission to end")
     process.stop()
     psutil.Process(pids[2]).kill()  # it left the session, and nobody is there any more who could know of it

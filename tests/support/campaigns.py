@@ -40,7 +40,7 @@ class Inline:
     def __init__(self, answer: Callable[[Job], RunRow | str]) -> None:
         self.jobs: list[Job] = []
         self.workers = 2
-        self._answer = answer
+        self.answer = answer
         self._waiting: deque[Job] = deque()
 
     def submit(self, job: Job) -> None:
@@ -50,7 +50,7 @@ class Inline:
         del timeout
         job = self._waiting.popleft()
         self.jobs.append(job)
-        return [(job, self._answer(job))]
+        return [(job, self.answer(job))]
 
     def close(self) -> None:
         pass

@@ -33,8 +33,9 @@ CUBE_FACES = np.array(
 def mesh(vertices: Floats, faces: NDArray[np.int64], *, solid: bool = True, **fields: Any) -> MeshObject:
     """A mesh object with its geometry."""
     made = MeshObject.model_validate({"kind": "mesh", "file": "mesh.obj", **fields})
-    made._mesh = TriangleMesh(np.asarray(vertices, float), np.asarray(faces, np.int64), None, solid)
-    return made
+    return made.with_geometry(
+        TriangleMesh(np.asarray(vertices, float), np.asarray(faces, np.int64), None, solid)
+    )
 
 
 def box_mesh(size: tuple[float, float, float], **fields: Any) -> MeshObject:
@@ -45,15 +46,13 @@ def box_mesh(size: tuple[float, float, float], **fields: Any) -> MeshObject:
 def terrain(heights: Floats, spacing: float, **fields: Any) -> HeightMapObject:
     """A height map with its heights."""
     made = HeightMapObject.model_validate({"kind": "height_map", "file": "heights.npz", **fields})
-    made._grid = HeightGrid(np.asarray(heights, np.float32), spacing)
-    return made
+    return made.with_geometry(HeightGrid(np.asarray(heights, np.float32), spacing))
 
 
 def voxels(occupied: NDArray[np.bool_], size: float, corner: Any = (0, 0, 0), **fields: Any) -> OctreeObject:
     """An octree object with its cells."""
     made = OctreeObject.model_validate({"kind": "octree", "file": "map.bt", **fields})
-    made._voxels = VoxelGrid(occupied, np.asarray(corner, float), size)
-    return made
+    return made.with_geometry(VoxelGrid(occupied, np.asarray(corner, float), size))
 
 
 def world(*objects: Any, ground: bool = True) -> World:

@@ -10,6 +10,6 @@ class Counted(LockstepServer):
 
     turns = 0
 
-    def _serve_once(self) -> None:
-        super()._serve_once()
+    def serve_once(self) -> None:
+        super().serve_once()
         self.turns += 1

@@ -28,8 +28,9 @@ def triple(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Triple:
 
 def mesh_object(vertices: object, faces: object, solid: bool = True, **fields: object) -> MeshObject:
     made = MeshObject.model_validate({"kind": "mesh", "file": "mesh.stl", **fields})
-    made._mesh = TriangleMesh(np.asarray(vertices, float), np.asarray(faces, np.int64), None, solid)
-    return made
+    return made.with_geometry(
+        TriangleMesh(np.asarray(vertices, float), np.asarray(faces, np.int64), None, solid)
+    )
 
 
 def tetrahedra(count: int, seed: int, reach: float = 20.0, size: float = 2.0) -> MeshObject:
@@ -49,8 +50,7 @@ def tetrahedra(count: int, seed: int, reach: float = 20.0, size: float = 2.0) ->
 def terrain(rows: int, columns: int, seed: int, spacing: float = 1.0, **fields: object) -> HeightMapObject:
     made = HeightMapObject.model_validate({"kind": "height_map", "file": "terrain.npz", **fields})
     heights = np.random.default_rng(seed).uniform(0.0, 2.0, (rows, columns))
-    made._grid = HeightGrid(heights.astype(np.float32), spacing)
-    return made
+    return made.with_geometry(HeightGrid(heights.astype(np.float32), spacing))
 
 
 def voxels(
@@ -58,8 +58,7 @@ def voxels(
 ) -> OctreeObject:
     made = OctreeObject.model_validate({"kind": "octree", "file": "map.bt", **fields})
     occupied = np.random.default_rng(seed).random(shape) < share
-    made._voxels = VoxelGrid(occupied, np.zeros(3), size)
-    return made
+    return made.with_geometry(VoxelGrid(occupied, np.zeros(3), size))
 
 
 def everything(seed: int) -> list[AnyObject]:

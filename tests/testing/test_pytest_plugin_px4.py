@@ -116,7 +116,7 @@ def test_a_warm_px4_flies_in_under_two_seconds(tmp_path: Path) -> None:
     pool = FlightPool(warm=1, notify=pytest.fail)
     try:
         pool.prepare(chosen.settings)
-        [waiting] = pool.waiting._waiting
+        [waiting] = pool.waiting
         assert waiting.settled.wait(240.0)
         begun = time.monotonic()
         flight = chosen.open(pool, linked=True)

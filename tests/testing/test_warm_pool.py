@@ -47,7 +47,7 @@ def test_a_flight_takes_what_waits_for_it_and_flies_at_once(pool: FlightPool, tm
     assert len(pool.waiting) == 1
     pool.prepare(flight("no-room", tmp_path).settings)
     assert len(pool.waiting) == 1
-    [waiting] = [one.session for one in pool.waiting._waiting]
+    [waiting] = [one.session for one in pool.waiting]
     sitl = flight("first", tmp_path).open(pool, linked=True)
     assert isinstance(sitl.stacks, LinkedStacks)
     assert sitl.stacks.session is waiting
@@ -74,7 +74,7 @@ def test_one_that_dies_while_it_waits_is_reported_once_and_replaced(
 ) -> None:
     before = children()
     pool.prepare(flight("test", tmp_path).settings)
-    [one] = pool.waiting._waiting
+    [one] = pool.waiting
     wait_for(one.settled.is_set, "the session to settle")
     stack = one.session.vehicles[0].flight_stack
     assert stack is not None

@@ -279,7 +279,7 @@ def _commands(path: Path, log: ULog, tables: Tables, motors: int) -> tuple[str, 
         found.append((signals.rate, f"actuator_motors, THR_MDL_FAC {factor:g}", signals))
     for (name, instance), outputs in tables.items():
         if name == "actuator_outputs":
-            made = _outputs(log.initial_parameters, outputs, instance, motors)
+            made = signals_of(log.initial_parameters, outputs, instance, motors)
             if made is not None:
                 found.append((made[1].rate, *made))
     if not found and any(name == "actuator_outputs" for name, _ in tables):
@@ -308,7 +308,7 @@ def motor_signal(thrust: Floats, factor: float) -> Floats:
     return np.asarray((-rest + np.sqrt(rest * rest + 4.0 * factor * thrust)) / (2.0 * factor))
 
 
-def _outputs(
+def signals_of(
     parameters: Mapping[str, float], table: Table, instance: int, motors: int
 ) -> tuple[str, Series] | None:
     """Signals from one instance of actuator_outputs; None if its motors do not turn.

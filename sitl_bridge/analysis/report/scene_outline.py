@@ -32,12 +32,12 @@ def footprints(scene: Scene) -> list[dict[str, Any]]:
         thing = scene.specification.objects[int(shape["object"])]
         entry: dict[str, Any] = {"name": name, "color": [round(float(c), 3) for c in shape["color"]]}
         match thing:
-            case HeightMapObject() if thing._grid is not None:
-                entry["terrain"] = _terrain(shape, thing._grid.heights, thing._grid.spacing)
-            case OctreeObject() if thing._voxels is not None:
-                entry["prisms"] = _columns(shape, thing._voxels.occupied, thing._voxels.size)
-            case MeshObject() if thing._mesh is not None:
-                corners = thing._mesh.vertices @ shape["rotation"].T + shape["position"]
+            case HeightMapObject() if thing.geometry is not None:
+                entry["terrain"] = _terrain(shape, thing.geometry.heights, thing.geometry.spacing)
+            case OctreeObject() if thing.geometry is not None:
+                entry["prisms"] = _columns(shape, thing.geometry.occupied, thing.geometry.size)
+            case MeshObject() if thing.geometry is not None:
+                corners = thing.geometry.vertices @ shape["rotation"].T + shape["position"]
                 entry["prisms"] = [_prism(corners)]
             case _:
                 entry["prisms"] = [_prism(solid_points(shape))]

@@ -128,7 +128,7 @@ class _Parts:
                 self._add(hint, name)
 
 
-_parts = functools.cache(_Parts)
+parts_of = functools.cache(_Parts)
 
 
 @functools.cache
@@ -143,7 +143,7 @@ def digest_of(function: FunctionType) -> str:
     while todo:
         each = todo.pop()
         if each not in found:
-            found[each] = _parts(each)
+            found[each] = parts_of(each)
             todo += found[each].calls
     hasher = hashlib.sha256(repr(_VERSIONS).encode() + _INTERNALS.read_bytes())
     for parts in sorted(found.values(), key=lambda parts: (parts.name, parts.digest)):

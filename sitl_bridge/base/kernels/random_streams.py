@@ -20,23 +20,23 @@ from sitl_bridge.base.kernels.record import Words
 
 _UNIT = 1.0 / 9007199254740992.0
 _LAYERS = 256
-_TAIL = 3.6541528853610088
+TAIL = 3.6541528853610088
 """Where the lowest of 256 layers of equal area under exp(-x^2/2) ends and the tail begins."""
 
 
 def _layers() -> NDArray[np.float64]:
     """(_LAYERS + 1,) edges of the layers from the lowest, which has the tail, to 0 at the top."""
-    density = math.exp(-0.5 * _TAIL * _TAIL)
-    area = _TAIL * density + math.sqrt(0.5 * math.pi) * math.erfc(_TAIL / math.sqrt(2.0))
-    edges = [area / density, _TAIL]
+    density = math.exp(-0.5 * TAIL * TAIL)
+    area = TAIL * density + math.sqrt(0.5 * math.pi) * math.erfc(TAIL / math.sqrt(2.0))
+    edges = [area / density, TAIL]
     while len(edges) < _LAYERS:
         edges.append(math.sqrt(-2.0 * math.log(area / edges[-1] + math.exp(-0.5 * edges[-1] ** 2))))
     return np.array([*edges, 0.0])
 
 
-_EDGES = _layers()
-_INNER = _EDGES[1:] / _EDGES[:-1]
-_DENSITIES = np.exp(-0.5 * _EDGES**2)
+EDGES = _layers()
+_INNER = EDGES[1:] / EDGES[:-1]
+_DENSITIES = np.exp(-0.5 * EDGES**2)
 
 
 def stream(seed: int, *path: int | str) -> NDArray[np.uint64]:
@@ -115,14 +115,14 @@ def _in_layer(word: Any) -> tuple[Any, float]:
 def _rare_normal(state: Words, layer: Any, share: float) -> float:
     """``normal`` from a place that is not within the layer above: the layer's rim, or the tail."""
     while True:
-        number = share * _EDGES[layer]
+        number = share * EDGES[layer]
         if abs(share) < _INNER[layer]:
             return float(number)
         if layer == np.uint64(0):
             while True:  # Marsaglia, 1964
-                beyond = -math.log(1.0 - uniform(state)) / _TAIL
+                beyond = -math.log(1.0 - uniform(state)) / TAIL
                 if -2.0 * math.log(1.0 - uniform(state)) > beyond * beyond:
-                    return math.copysign(_TAIL + beyond, share)
+                    return math.copysign(TAIL + beyond, share)
         low, high = _DENSITIES[layer], _DENSITIES[layer + np.uint64(1)]
         if low + uniform(state) * (high - low) < math.exp(-0.5 * number * number):
             return float(number)
@@ -138,7 +138,7 @@ def normal(state: Words) -> float:
     """
     layer, share = _in_layer(_word(state))
     if abs(share) < _INNER[layer]:
-        return float(share * _EDGES[layer])
+        return float(share * EDGES[layer])
     return _rare_normal(state, layer, share)
 
 

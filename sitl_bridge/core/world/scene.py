@@ -225,7 +225,7 @@ class Scene:
     def _fill_mesh(
         self, shape: NDArray[np.void], thing: MeshObject
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        mesh = thing._mesh
+        mesh = thing.geometry
         if mesh is None:
             raise UserError(f"{thing.file}: the mesh has not been read; read its world by its file")
         # The specification keeps the mesh alive, and with it its identity.
@@ -257,7 +257,7 @@ class Scene:
     def _fill_heights(
         self, shape: NDArray[np.void], thing: HeightMapObject
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        grid = thing._grid
+        grid = thing.geometry
         if grid is None:
             raise UserError(f"{thing.file}: the heights have not been read; read its world by its file")
         heights = np.ascontiguousarray(grid.heights, np.float32)
@@ -270,7 +270,7 @@ class Scene:
     def _fill_voxels(
         self, shape: NDArray[np.void], thing: OctreeObject
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        grid = thing._voxels
+        grid = thing.geometry
         if grid is None:
             raise UserError(f"{thing.file}: the octree has not been read; read its world by its file")
         bits = np.packbits(grid.occupied.reshape(-1), bitorder="little")

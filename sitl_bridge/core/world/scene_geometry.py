@@ -49,11 +49,11 @@ class GeometryLoader:
             UserError: for an invalid file.
         """
         match item:
-            case MeshObject() if item._mesh is None:
+            case MeshObject() if item.geometry is None:
                 return self._mesh(item)
-            case HeightMapObject() if item._grid is None:
+            case HeightMapObject() if item.geometry is None:
                 return self._heights(item)
-            case OctreeObject() if item._voxels is None:
+            case OctreeObject() if item.geometry is None:
                 return self._octree(item)
             case MarkerObject() if item._pixels is None:
                 marked = item.model_copy()
@@ -116,9 +116,7 @@ class GeometryLoader:
             return mesh
 
         mesh = self._once((file, scale, item.axes), read)
-        made = item.model_copy(update={"file": file})
-        made._mesh = mesh
-        return made
+        return item.with_geometry(mesh, file=file)
 
     def _heights(self, item: HeightMapObject) -> HeightMapObject:
         file = self._directory / item.file
@@ -127,13 +125,9 @@ class GeometryLoader:
             lambda: load_heights(file, item.spacing, item.height, self._origin),
         )
         place = tuple(a + b for a, b in zip(item.position, corner, strict=True))
-        made = item.model_copy(update={"file": file, "position": place})
-        made._grid = grid
-        return made
+        return item.with_geometry(grid, file=file, position=place)
 
     def _octree(self, item: OctreeObject) -> OctreeObject:
         file = self._directory / item.file
         voxels = self._once((file, item.axes), lambda: load_octree(file, item.axes))
-        made = item.model_copy(update={"file": file})
-        made._voxels = voxels
-        return made
+        return item.with_geometry(voxels, file=file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Color = tuple[Share, Share, Share]
+Shape = TypeVar("Shape", TriangleMesh, HeightGrid, VoxelGrid)
 
 
 FARTHEST = 1e5
@@ -131,7 +132,24 @@ class PlaneObject(SceneObject):
     kind: Literal["plane"] = Field(description="of object")
 
 
-class MeshObject(SceneObject):
+class ShapedObject(SceneObject, Generic[Shape]):
+    """An object whose shape is read from a file."""
+
+    _geometry: Shape | None = PrivateAttr(None)
+
+    @property
+    def geometry(self) -> Shape | None:
+        """Its shape; None until its file is read."""
+        return self._geometry
+
+    def with_geometry(self, geometry: Shape, **changed: object) -> Self:
+        """A copy with a shape, and with other fields."""
+        made = self.model_copy(update=changed)
+        made._geometry = geometry
+        return made
+
+
+class MeshObject(ShapedObject[TriangleMesh]):
     """A mesh from a file."""
 
     kind: Literal["mesh"] = Field(description="of object")
@@ -144,10 +162,9 @@ class MeshObject(SceneObject):
         description="of the file: x east, y north, z up; x east, y up, z south; or north, east, down; without"
         " it, y_up for glTF, what a DAE file states, z_up for the others",
     )
-    _mesh: TriangleMesh | None = PrivateAttr(None)
 
 
-class HeightMapObject(SceneObject):
+class HeightMapObject(ShapedObject[HeightGrid]):
     """Terrain from a grid of heights above its origin, which is the grid's south-west corner.
 
     A GeoTIFF lies where its coordinates put it, moved by ``position``.
@@ -160,10 +177,9 @@ class HeightMapObject(SceneObject):
     )
     spacing: Positive | None = Field(None, description="m between heights; not for a GeoTIFF")
     height: Number | None = Field(None, description="m of a white pixel of a PNG; black is 0")
-    _grid: HeightGrid | None = PrivateAttr(None)
 
 
-class OctreeObject(SceneObject):
+class OctreeObject(ShapedObject[VoxelGrid]):
     """An octree map of OctoMap; its occupied cells are solid."""
 
     kind: Literal["octree"] = Field(description="of object")
@@ -171,7 +187,6 @@ class OctreeObject(SceneObject):
     axes: Literal["z_up", "ned"] = Field(
         "z_up", description="of the file: x east, y north, z up; or north, east, down"
     )
-    _voxels: VoxelGrid | None = PrivateAttr(None)
 
 
 Dictionary = Literal[

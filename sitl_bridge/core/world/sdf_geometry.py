@@ -221,8 +221,7 @@ def _polyline(part: Part, node: XmlNode) -> SceneObject:
 
 def _solid(part: Part, node: XmlNode, mesh: TriangleMesh) -> SceneObject:
     item = MeshObject(kind="mesh", file=node.source, axes="z_up", **_common(part))
-    item._mesh = mesh
-    return item
+    return item.with_geometry(mesh)
 
 
 def _to_ned(mesh: TriangleMesh) -> TriangleMesh:
@@ -267,8 +266,7 @@ def _heightmap(part: Part, node: XmlNode) -> SceneObject:
     item = HeightMapObject(
         kind="height_map", file=file, spacing=grid.spacing, height=z, **_common(part, place)
     )
-    item._grid = grid
-    return item
+    return item.with_geometry(grid)
 
 
 def square_grid(heights: NDArray[np.float64], north: float, east: float) -> HeightGrid:

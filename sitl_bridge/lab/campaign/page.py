@@ -257,7 +257,7 @@ def _y(value: float, low: float, high: float) -> float:
     return HEIGHT - EDGE - (HEIGHT - EDGE - 10) * ((value - low) / ((high - low) or 1.0))
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def axis_ticks(low: float, high: float) -> list[float]:
     """Round values from low to high, four to nine of them."""
     if not high > low:
         return [low]
@@ -272,7 +272,10 @@ def _plot(
 ) -> str:
     """One plot as SVG, with ticks at its axes."""
     base = HEIGHT - EDGE
-    across, up = ((value, _x(value, *x)) for value in _ticks(*x)), ((v, _y(v, *y)) for v in _ticks(*y))
+    across, up = (
+        ((value, _x(value, *x)) for value in axis_ticks(*x)),
+        ((v, _y(v, *y)) for v in axis_ticks(*y)),
+    )
     text = "".join(
         f'<path d="M{at:.1f} {base}v4" stroke="var(--dim)"/>'
         f'<text x="{at:.1f}" y="{base + 16}" text-anchor="middle">{value:.6g}</text>'

@@ -362,19 +362,19 @@ class LockstepServer:
         schedule_as_batch()
         try:
             while not self._stop:
-                self._serve_once()
+                self.serve_once()
         except BaseException as error:  # noqa: BLE001  (stored for the owner, which raises it)
             self.failure = error
         finally:
             self.links.report_faults(now=True)
             self.flush_log()
 
-    def _serve_once(self) -> None:
+    def serve_once(self) -> None:
         """Do everything rare, then let the compiled loop run."""
         self.loop["request"] = 0
         if self.links.accept(self._begun):
             self.loop["due"] = time.monotonic_ns()
-        self._run_due_actions()
+        self.run_due_actions()
         last = self._last_time_now()
         if last is None:
             self.links.drop_ended()
@@ -423,7 +423,7 @@ class LockstepServer:
         """Run the compiled loop up to a time in us, on this thread; returns why it ended."""
         return kernel.run(self._loop_array, self.simulation.handles, self._link_handles, last)
 
-    def _run_due_actions(self) -> None:
+    def run_due_actions(self) -> None:
         """Run the actions that are due, and the sensors that run between steps."""
         now = int(self.loop["time"])
         self._run(self._actions.take_due(now))

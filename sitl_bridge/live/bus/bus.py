@@ -69,10 +69,11 @@ class Bus(Outlet):
     def _ended(self) -> None:
         self.connected.clear()
 
-    def _process(self, message: Sent) -> None:
+    def process(self, message: Sent) -> None:
+        """Answer a message of the process; also: counts and the connection to the broker."""
         match message:
             case SnapshotRequest(counts):
                 self.counts = counts
             case Connected(connected):
                 (self.connected.set if connected else self.connected.clear)()
-        super()._process(message)
+        super().process(message)

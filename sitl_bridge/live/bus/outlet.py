@@ -91,13 +91,11 @@ class Outlet:
     ) -> None:
         self._name, self._module, self._arguments = name, module, arguments
         self._run, self._source, self._notify = run, run.source, run.notify
-        self._execution = Execution(
-            run.source, run.on_formation, on_flight=run.on_flight, witness=run.witness
-        )
+        self.execution = Execution(run.source, run.on_formation, on_flight=run.on_flight, witness=run.witness)
         self._directory = run.directory / directory
-        self._errors = ErrorLog(run.notify) if run.errors is None else run.errors
+        self.errors = ErrorLog(run.notify) if run.errors is None else run.errors
         self._client: ChildProcess | None = None
-        self._link: PipeEnd | None = None
+        self.link: PipeEnd | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
         self._rows_requested = False
@@ -110,7 +108,7 @@ class Outlet:
         self._directory.mkdir(parents=True, exist_ok=True)
         here, there = socket.socketpair()
         with there:
-            self._link = PipeEnd(here, FROM_CLIENT)
+            self.link = PipeEnd(here, FROM_CLIENT)
             self._client = ChildProcess(
                 self._name,
                 [sys.executable, "-m", self._module, str(there.fileno()), *self._arguments],
@@ -120,13 +118,13 @@ class Outlet:
             )
         for message in first:
             self._send(message)
-        self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+        self._thread = threading.Thread(target=self.work, name=self._name, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Let the process take its leave and stop it; safe to call twice, ends within seconds."""
         thread, self._thread = self._thread, None
-        client, link = self._client, self._link
+        client, link = self._client, self.link
         if thread is None or client is None or link is None:
             return
         self._closing = True
@@ -145,20 +143,21 @@ class Outlet:
 
     def _send(self, what: Sent) -> None:
         with contextlib.suppress(OSError):  # the thread reports the end of the process
-            if self._link is not None:
-                self._link.send(what)
+            if self.link is not None:
+                self.link.send(what)
 
     # --- the outlet's thread
 
-    def _work(self) -> None:
-        assert self._link is not None
+    def work(self) -> None:
+        """Serve the link until the process ends or the outlet closes."""
+        assert self.link is not None
         try:
             while True:
-                if self._link.poll(POLL_INTERVAL if self._execution.busy else IDLE_INTERVAL):
+                if self.link.poll(POLL_INTERVAL if self.execution.busy else IDLE_INTERVAL):
                     with self._passing():
-                        self._process(self._link.receive())
+                        self.process(self.link.receive())
                 with self._passing():
-                    results = self._execution.poll()
+                    results = self.execution.poll()
                     if results:
                         self._send(Results(results))
         except (EOFError, ConnectionError) as error:
@@ -179,28 +178,28 @@ class Outlet:
         except (EOFError, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001  (reported and counted)
-            self._errors.add(f"a message of {self._name}", error)
+            self.errors.add(f"a message of {self._name}", error)
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
-        self._errors.add(f"{self._name}, without which the simulation goes on,", error)
+        self.errors.add(f"{self._name}, without which the simulation goes on,", error)
 
     def _ended(self) -> None:
         """Note that the process is served no longer."""
 
-    def _process(self, message: Sent) -> None:
+    def process(self, message: Sent) -> None:
         """Answer a message of the process."""
         match message:
             case SnapshotRequest():
                 self._send(take_snapshot(self._source))
             case RowsRequest():
-                self._request_rows()
+                self.request_rows()
             case Orders(orders):
-                self._execution.take(orders)
+                self.execution.take(orders)
             case UserNotice(line):
                 self._notify(line)
 
-    def _request_rows(self) -> None:
+    def request_rows(self) -> None:
         """Let the simulation record the steps so far; one request at a time waits for it."""
         if self._rows_requested:
             return

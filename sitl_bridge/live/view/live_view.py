@@ -25,7 +25,8 @@ class LiveView(Stream):
         super().__init__("the live view", "sitl_bridge.live.view.live_page", run, "view", [str(port)])
         self.url = page_url(port)
 
-    def _process(self, message: Sent) -> None:
-        super()._process(message)
+    def process(self, message: Sent) -> None:
+        """Answer a message of the process; also: reports of the flight stacks."""
+        super().process(message)
         if isinstance(message, SnapshotRequest):
             self._send(StackReports(self._run.stacks()))

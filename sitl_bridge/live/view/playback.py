@@ -41,19 +41,19 @@ class Playback:
 
     def __init__(self, run: ViewedRun, port: int) -> None:
         self._run = run
-        self._server: ViserServer = open_page(port)
+        self.server: ViserServer = open_page(port)
         self._rows_source = RowFollower(run.path, len(run.names))
-        self._stage = Stage(self._server, run)
-        self._seconds = 0.0
+        self.stage = Stage(self.server, run)
+        self.seconds = 0.0
         self._shown = -1
         self._drawn_tracks = 0.0
         self._picture_files: dict[str, list[SeenFile]] = {}
-        self._picture: Any = None
+        self.picture: Any = None
         self._picture_shown: Path | None = None
         self._read_rows()
-        self._stage.enlarge(self._rows)
+        self.stage.enlarge(self._rows)
         self._build_controls()
-        self._stage.look_at(self._rows)
+        self.stage.look_at(self._rows)
 
     def _read_rows(self) -> None:
         """Take the rows so far."""
@@ -63,14 +63,14 @@ class Playback:
         self._end = float(self._times[-1])
 
     def _build_controls(self) -> None:
-        gui = self._server.gui
+        gui = self.server.gui
         self._status = gui.add_markdown("")
         self._play = gui.add_button("Pause")
         self._slider = gui.add_slider("Time (s)", 0.0, max(self._end, 0.01), 0.01, 0.0)
         self._pace = gui.add_dropdown("Speed", PACES, initial_value="1")
         look = gui.add_button("Look at the vehicles")
-        size = gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, self._stage.scale)
-        self._playing = True
+        size = gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, self.stage.scale)
+        self.playing = True
         cameras = {f"{camera.vehicle}: {camera.sensor}": camera for camera in self._run.cameras()}
         for title, camera in cameras.items():
             files = sample_files(self._run.recorded, camera.vehicle, camera.sensor)
@@ -78,70 +78,74 @@ class Playback:
                 self._picture_files[title] = pictures
         if self._picture_files:
             self._camera = gui.add_dropdown("Camera", list(self._picture_files))
-            self._picture = gui.add_image(np.zeros((3, 4, 3), np.uint8), label="Picture")
+            self.picture = gui.add_image(np.zeros((3, 4, 3), np.uint8), label="Picture")
         for note in self._run.notes:
             gui.add_markdown(f"*{note}*")
 
         self._play.on_click(lambda _event: self._toggle())
         self._slider.on_update(self._seek)
         look.on_click(
-            lambda _event: self._stage.look_at(self._step(), list(self._server.get_clients().values()))
+            lambda _event: self.stage.look_at(self._step(), list(self.server.get_clients().values()))
         )
         size.on_update(lambda _event: self._resize(float(size.value)))
 
     def _toggle(self) -> None:
-        if not self._playing and self._seconds >= self._end:
-            self._seconds = 0.0
-        self._set_playing(not self._playing)
+        if not self.playing and self.seconds >= self._end:
+            self.seconds = 0.0
+        self._set_playing(not self.playing)
 
     def _seek(self, event: Any) -> None:
         if event.client is not None:  # not this program's own update
-            self._set_playing(False)
-            self._seconds = float(self._slider.value)
+            self.seek(float(self._slider.value))
+
+    def seek(self, seconds: float) -> None:
+        """Stand still at a time of the recording."""
+        self._set_playing(False)
+        self.seconds = seconds
 
     def _resize(self, scale: float) -> None:
-        self._stage.scale, self._shown = scale, -1
+        self.stage.scale, self._shown = scale, -1
 
     def _set_playing(self, playing: bool) -> None:
-        self._playing = playing
+        self.playing = playing
         self._play.label = "Pause" if playing else "Play"
 
     def _step(self) -> NDArray[np.void]:
         n = len(self._run.names)
-        k = max(int(np.searchsorted(self._times, self._seconds + 1e-9, "right")) - 1, 0)
+        k = max(int(np.searchsorted(self._times, self.seconds + 1e-9, "right")) - 1, 0)
         return self._rows[k * n : (k + 1) * n]
 
     def advance(self, seconds: float) -> None:
         """Show the recording after so many seconds of wall time more."""
-        if self._playing:
-            self._seconds = min(self._seconds + seconds * float(self._pace.value), self._end)
-            if self._seconds >= self._end:
+        if self.playing:
+            self.seconds = min(self.seconds + seconds * float(self._pace.value), self._end)
+            if self.seconds >= self._end:
                 self._set_playing(False)
-            self._slider.value = round(self._seconds, 2)
+            self._slider.value = round(self.seconds, 2)
         rows = self._step()
         if int(rows["time"][0]) == self._shown:
             return
         self._shown = int(rows["time"][0])
-        self._stage.place(rows)
+        self.stage.place(rows)
         now = time.monotonic()
-        if now - self._drawn_tracks >= TRACK_INTERVAL or not self._playing:
+        if now - self._drawn_tracks >= TRACK_INTERVAL or not self.playing:
             self._drawn_tracks = now
             n = len(self._run.names)
-            last = int(np.searchsorted(self._times, self._seconds + 1e-9, "right"))
-            self._stage.draw_tracks(self._rows[: last * n])
-            wind = self._stage.draw_wind(rows)
-            self._status.content = f"**{self._seconds:.2f} s** of {self._end:.2f} s, wind {wind:.1f} m/s"
+            last = int(np.searchsorted(self._times, self.seconds + 1e-9, "right"))
+            self.stage.draw_tracks(self._rows[: last * n])
+            wind = self.stage.draw_wind(rows)
+            self._status.content = f"**{self.seconds:.2f} s** of {self._end:.2f} s, wind {wind:.1f} m/s"
         self._show_picture()
 
     def _show_picture(self) -> None:
-        if self._picture is None:
+        if self.picture is None:
             return
         files = self._picture_files[self._camera.value]
-        now = self._run.start * 1000 + round(self._seconds * 1e9)
+        now = self._run.start * 1000 + round(self.seconds * 1e9)
         k = bisect.bisect_right(files, now, key=lambda file: file.time) - 1
         if k >= 0 and files[k].file != self._picture_shown:
             self._picture_shown = files[k].file
-            self._picture.image = shown_picture(read_image(files[k].file), LARGEST)
+            self.picture.image = shown_picture(read_image(files[k].file), LARGEST)
 
     def run(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Play until stopped."""
@@ -154,5 +158,5 @@ class Playback:
 
     def close(self) -> None:
         """Stop the page."""
-        self._server.stop()
+        self.server.stop()
         self._rows_source.close()

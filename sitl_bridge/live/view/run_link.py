@@ -51,8 +51,8 @@ class RunLink:
         self._lock = threading.Lock()
         self._count = 0
         self._queue = CommandQueue(topics, self._hand_on, self._time)
-        self._thread = threading.Thread(target=self._read, name="link", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._read, name="link", daemon=True)
+        self.thread.start()
 
     def _time(self) -> float:
         return 0.0 if self.snapshot is None else self.snapshot.time

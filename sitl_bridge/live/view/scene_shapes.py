@@ -48,12 +48,12 @@ def drawn_objects(scene: Scene) -> Iterator[DrawnObject]:
         color = tuple(float(c) for c in shape["color"])
         thing = scene.specification.objects[int(shape["object"])]
         match thing:
-            case MeshObject() if thing._mesh is not None:
-                parts = _by_colour(thing._mesh, thing.color)
-            case HeightMapObject() if thing._grid is not None:
-                parts = [(_terrain(thing._grid), color)]
-            case OctreeObject() if thing._voxels is not None:
-                parts = [(_cells(thing._voxels), color)]
+            case MeshObject() if thing.geometry is not None:
+                parts = _by_colour(thing.geometry, thing.color)
+            case HeightMapObject() if thing.geometry is not None:
+                parts = [(_terrain(thing.geometry), color)]
+            case OctreeObject() if thing.geometry is not None:
+                parts = [(cell_faces(thing.geometry), color)]
             case _ if kind == SPHERE:
                 parts = [(_sphere(float(half[0])), color)]
             case _ if kind == CYLINDER:
@@ -113,7 +113,7 @@ def _cylinder(radius: float, half: float) -> Triangles:
     return Triangles(np.concatenate(rows), _lattice(4, AROUND, wrapped=True))
 
 
-def _cells(grid: VoxelGrid) -> Triangles:
+def cell_faces(grid: VoxelGrid) -> Triangles:
     """The occupied cells that can be seen as cubes; coarser until they are few enough."""
     step, occupied = 1, grid.occupied
     while True:

@@ -47,12 +47,13 @@ class Stream(Outlet):
         super().__init__(name, module, run, directory, [*arguments, str(run.directory.resolve())])
         self.last_sample = last_samples(run)
 
-    def _process(self, message: Sent) -> None:
+    def process(self, message: Sent) -> None:
+        """Answer a message of the process; also: pictures and samples."""
         match message:
             case PictureRequest(vehicle, sensor):
                 self._send(picture_of(self.last_sample, vehicle, sensor))
             case _:
-                super()._process(message)
+                super().process(message)
 
 
 def viewer_stream(run: RunContext, target: tuple[str, int]) -> Stream:

@@ -199,7 +199,7 @@ class TimeGate:
                     return
         except OSError:
             pass
-        self._end()
+        self.end()
 
     def _send(self, message: bytes) -> None:
         if self._socket is None:
@@ -209,9 +209,9 @@ class TimeGate:
         except BlockingIOError:
             self._sent = None  # the buffer is full; the next message contains the present limit
         except OSError:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Close the gate: the simulation has ended."""
         if self._socket is not None:
             self._socket.close()

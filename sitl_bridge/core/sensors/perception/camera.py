@@ -147,7 +147,7 @@ class ImagingSpecification(SeeingSpecification):
         middle = 0.5 * (s - 1)
         return Pinhole(self.width * s, self.height * s, fx * s, cx * s + middle, cy * s + middle)
 
-    def _hits(self, view: View, origins: NDArray[np.float64], turned: NDArray[np.float64]) -> Hits:
+    def hits(self, view: View, origins: NDArray[np.float64], turned: NDArray[np.float64]) -> Hits:
         """What the camera's rays meet: drawn for a pinhole and a global shutter, else ray by ray."""
         camera = self._pinhole
         if camera is None:
@@ -163,7 +163,7 @@ class ImagingSpecification(SeeingSpecification):
         if self.row_time > 0.0:
             ages = np.asarray(self.row_time * np.arange(self.height - 1.0, -1.0, -1.0))
         origins, turned = self.rays(view, self.directions, ages, shift)
-        hits, caster = tuple(self._hits(view, origins, turned)), view.caster
+        hits, caster = tuple(self.hits(view, origins, turned)), view.caster
         radiance = np.empty(turned.shape, np.float32)
         azimuth, elevation = np.radians(self.sun)
         level = math.cos(elevation)

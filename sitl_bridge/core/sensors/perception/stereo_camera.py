@@ -90,7 +90,7 @@ class VisualInertialSpecification(PairSpecification):
         (k, 3) in m/s^2 and ``angular_velocity`` (k, 3) in rad/s, in the sensor's axes.
         """
         age = np.arange(self.imu_samples - 1.0, -1.0, -1.0) / self.imu_rate
-        force, rate = self._inertial(view, view.time - age * 1e6)
+        force, rate = self.inertial_values(view, view.time - age * 1e6)
         # A density, two-sided, gives a sample the variance density^2 times the rate (RotorS, Kalibr).
         scale = np.sqrt(self.imu_rate)
         force += self.accelerometer_noise * scale * view.random.standard_normal(force.shape)
@@ -101,7 +101,7 @@ class VisualInertialSpecification(PairSpecification):
         """Adds the IMU's biases, which go on from sample to sample."""
         return InertialBias(self)
 
-    def _inertial(
+    def inertial_values(
         self, view: View, time: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """True specific force and angular velocity (k, 3) at the IMU, in the sensor's axes."""
