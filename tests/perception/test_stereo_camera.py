@@ -138,9 +138,8 @@ def test_a_simulated_vehicle_gives_the_imu_what_it_feels() -> None:
     assert way.inertial[-1, 2] == pytest.approx(-9.8, abs=0.3)  # it stands on the ground
     sensor = airframe.seeing_sensors()[0]
     assert isinstance(sensor, VisualInertialSpecification)
-    force, _ = sensor.inertial_values(
-        View(None, way, core.time, np.random.default_rng(1)), np.array([core.time])
-    )  # type: ignore[arg-type]
+    view = View(None, way, core.time, np.random.default_rng(1))  # type: ignore[arg-type]
+    force, _ = sensor.inertial_values(view, np.array([core.time]))
     assert force[0, 2] == pytest.approx(-9.8, abs=0.3)
 
 
