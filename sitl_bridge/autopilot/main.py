@@ -147,7 +147,7 @@ class LinkedStack:
                 continue
             if reason == lockstep_client.TICKED or wall - polled > STANDSTILL:
                 polled = wall
-                self._endpoint.poll(now, wall)
+                self._endpoint.poll(now, wall, ticked=reason == lockstep_client.TICKED)
             else:
                 self._endpoint.receive(now, wall)
 

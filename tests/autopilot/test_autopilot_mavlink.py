@@ -183,6 +183,20 @@ def test_an_interval_below_a_microsecond_is_one_microsecond() -> None:
     assert [number for now in (0, 8_000) for number in streams.due(now)] == [30, 30]
 
 
+def test_between_updates_only_a_new_peer_is_told_the_state(station: Station) -> None:
+    def told(now: int, wall: int, *, ticked: bool) -> set[str]:
+        due = station.services.poll(now, wall, ticked=ticked)
+        return {message.get_type() for _, messages in due for message in messages}
+
+    assert "LOCAL_POSITION_NED" in told(0, 0, ticked=False)  # it has never been sent
+    station.commander.armed = not station.commander.armed
+    station.services.links[next(iter(station.services.links))].streams.set_interval(30, 20_000)
+    assert not told(40_000, SECOND // 2, ticked=False)
+    # By wall time, with nothing new: it is alive, and its name.
+    assert told(40_000, 2 * SECOND, ticked=False) == {"HEARTBEAT", "STATUSTEXT"}
+    assert told(48_000, 2 * SECOND, ticked=True) >= {"LOCAL_POSITION_NED", "ATTITUDE", "HEARTBEAT"}
+
+
 def test_message_intervals_are_set_read_reset_and_refused(station: Station) -> None:
     def result(message: Any) -> int:
         return int(station.ask(message, "COMMAND_ACK").result)

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from support.paths import MISSIONS
 
+from sitl_bridge.api.flights import flight_settings
 from sitl_bridge.session.mission_file import takes_turns
 from sitl_bridge.session.session import Session
-from sitl_bridge.session.settings import FlightOptions, FlightSettings
+from sitl_bridge.session.settings import FlightOptions
 
 INSTANCE = 60
 BURSTS = """
@@ -45,7 +46,7 @@ def truth(mission: Path, runs: Path, seed: int, arguments: tuple[str, ...] = ())
     options = FlightOptions(
         autopilot="builtin", instance=INSTANCE, seed=seed, speed=float("inf"), runs=runs, arguments=arguments
     )
-    with Session(FlightSettings.from_mission(mission, options)) as session:
+    with Session(flight_settings(mission, options)) as session:
         assert session.fly(), session.conclude().reason
     console = (session.directory.path / "console.log").read_text(encoding="utf-8")
     assert "has not let simulated time go on" not in console
@@ -57,6 +58,19 @@ def test_a_plan_is_flown_to_the_same_bytes_beside_busy_programs(tmp_path: Path) 
     alone = truth(plan, tmp_path / "alone", seed=5)
     with busy(2):
         assert truth(plan, tmp_path / "beside", seed=5) == alone
+
+
+def test_several_vehicles_repeat_in_avoidance_and_by_plans_of_their_own(tmp_path: Path) -> None:
+    plan = MISSIONS / "campaigns" / "hop.plan"
+    two = tmp_path / "two.yaml"
+    two.write_text(
+        f"vehicles: [{{name: a, airframe: iris, mission: {plan}}},"
+        f" {{name: b, airframe: iris, mission: {plan}, position: [8, 0, 0]}}]"
+    )
+    for mission in (MISSIONS / "crossing_pair.yaml", two):
+        alone = truth(mission, tmp_path / "alone", seed=5)
+        with busy(2):
+            assert truth(mission, tmp_path / "beside", seed=5) == alone
 
 
 def test_setpoints_and_commands_of_a_script_repeat_too(tmp_path: Path) -> None:

@@ -199,16 +199,17 @@ class Endpoint:
 
     # ------------------------------------------------------------------ each time step
 
-    def poll(self, now: int, wall: int) -> None:
+    def poll(self, now: int, wall: int, *, ticked: bool = True) -> None:
         """Read and answer the received messages, then send the messages that are due.
 
         Args:
             now: us of simulated time.
             wall: us of a monotonic wall clock.
+            ticked: as of :meth:`Services.poll`.
         """
         self.receive(now, wall)
         self._probe_peers(now, wall)
-        for (local, address), messages in self.services.poll(now, wall):
+        for (local, address), messages in self.services.poll(now, wall, ticked=ticked):
             with self.services.reporting_faults(f"Telemetry for {address[0]}:{address[1]}", now):
                 self._send(self._port(local), address, messages)
 

@@ -69,8 +69,8 @@ class Link:
             self.missions.current,
         )
         self._beat = _HeartbeatTimer()
-        self._state: tuple[int, int, int] | None = None
-        """Base mode, custom mode and system status of the last HEARTBEAT."""
+        self._told: Any = None
+        """The last HEARTBEAT."""
         self._mission_beat = _HeartbeatTimer()
         self._stack_name_due: int | None = None
         self._stack_name_sent = False
@@ -107,15 +107,14 @@ class Link:
             return self._set_mode(message, now)
         return _time_answers(message, now)
 
-    def poll(self, now: int, wall: int) -> list[Any]:
-        """Return the messages that are due, oldest first; for the times see :meth:`handle`."""
+    def poll(self, now: int, wall: int, *, ticked: bool = True) -> list[Any]:
+        """Return the messages that are due, oldest first; for the arguments see :meth:`Services.poll`."""
         due: list[Any] = []
-        beat = heartbeat(self._services.snapshot(now))
-        state = (beat.base_mode, beat.custom_mode, beat.system_status)
-        # News comes at its simulated time; the beats of the wall clock carry none.
-        if self._beat.is_due(now, wall) or state != self._state:
-            self._state = state
-            due.append(beat)
+        told = self._told
+        if ticked or told is None:
+            self._told = heartbeat(self._services.snapshot(now))
+        if self._beat.is_due(now, wall) or _state(self._told) != _state(told):
+            due.append(self._told)
         due += self._stack_name(wall)
         due += self._outbox
         self._outbox.clear()
@@ -123,7 +122,7 @@ class Link:
         due += self.parameters.poll()
         due += self.logs.poll(wall)
         due += self._mission_progress(now)
-        for number in self.streams.due(now):
+        for number in self.streams.due(now, first=not ticked):
             message = MESSAGES[number](self._services.snapshot(now))
             if message is not None:
                 due.append(message)
@@ -169,6 +168,10 @@ class Link:
             params = (float(message.base_mode), float(custom >> 16 & 0xFF), float(custom >> 24), *(0.0,) * 4)
             source.commander.command(mavlink.MAV_CMD_DO_SET_MODE, params, now)
         return []
+
+
+def _state(beat: Any) -> tuple[int, int, int] | None:
+    return None if beat is None else (beat.base_mode, beat.custom_mode, beat.system_status)
 
 
 class _HeartbeatTimer:
@@ -237,8 +240,15 @@ class Services:
         """Process a peer's message and return the answers; see :meth:`Link.handle`."""
         return self.links[key].handle(message, now, wall)
 
-    def poll(self, now: int, wall: int) -> list[tuple[Key, list[Any]]]:
-        """Return all due messages by peer; call it at least as often as the commander is updated."""
+    def poll(self, now: int, wall: int, *, ticked: bool = True) -> list[tuple[Key, list[Any]]]:
+        """Return all due messages by peer; call it at least as often as the commander is updated.
+
+        Args:
+            now, wall: as of :meth:`Link.handle`.
+            ticked: whether the commander has been updated since the last call.  Between updates nothing
+                tells of the vehicle's state but what a peer has never received: when such a call comes
+                depends on the machine, and programs that fly by what they are told must not.
+        """
         self._snapshot = None  # records may have changed since the last call
         commander = self.source.commander
         while commander.texts:
@@ -256,7 +266,7 @@ class Services:
         due: list[tuple[Key, list[Any]]] = []
         for key, link in self.links.items():
             with self.reporting_faults(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
-                messages = link.poll(now, wall)
+                messages = link.poll(now, wall, ticked=ticked)
                 if messages:
                     due.append((key, messages))
         return due

@@ -69,6 +69,9 @@ ONBOARD = {
 }
 """Hz on the offboard and payload links (MAVLINK_MODE_ONBOARD)."""
 
+NEVER, AGAIN = -1, -2
+"""In place of the interval of the last message: of a new peer, and of one that has asked for another."""
+
 
 class Streams:
     """Streams of one link.
@@ -80,7 +83,7 @@ class Streams:
     def __init__(self, rates: dict[int, float]) -> None:
         self._defaults = {number: round(SECOND / rate) for number, rate in rates.items()}
         self._intervals = dict(self._defaults)
-        self._sent = dict.fromkeys(self._intervals, -1)  # number of the interval of the last message
+        self._sent = dict.fromkeys(self._intervals, NEVER)  # number of the interval of the last message
         self._put_clock_last()
 
     def set_interval(self, number: int, interval: float) -> bool:
@@ -101,7 +104,7 @@ class Streams:
             self._sent.pop(number, None)
         else:
             self._intervals[number] = whole or self._defaults[number]
-            self._sent[number] = -1
+            self._sent[number] = AGAIN
             self._put_clock_last()
         return True
 
@@ -115,10 +118,10 @@ class Streams:
             return 0
         return self._intervals.get(number, -1)
 
-    def due(self, now: int) -> Iterator[int]:
-        """Yield the ids of the messages that are due."""
+    def due(self, now: int, *, first: bool = False) -> Iterator[int]:
+        """Yield the ids of the messages that are due; with ``first`` only of those that were never sent."""
         for number, sent in self._sent.items():
             present = now // self._intervals[number]
-            if present != sent:
+            if present != sent and (sent == NEVER or not first):
                 self._sent[number] = present
                 yield number
