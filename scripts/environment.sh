@@ -23,6 +23,7 @@ make_environment() {
     "$wanted "*"$extras"*) return ;;
   esac
   echo "installing into .venv; this takes a minute or more"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".$extras" || exit 1
+  # Only a part of what is installed is ever imported, and is compiled then.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".$extras" || exit 1
   echo "$wanted $extras" >.venv/installed
 }

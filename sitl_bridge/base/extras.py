@@ -14,7 +14,8 @@ CAMPAIGN = "campaign"
 """Extra of this package that searches and flies campaigns on many machines."""
 VIEW = "view"
 """Extra of this package that shows runs in three dimensions."""
-
+FIGURES = "figures"
+"""Extra of this package that draws figures for papers."""
 ROS2 = "ros2"
 """Extra of this package that publishes on ROS 2's topics."""
 

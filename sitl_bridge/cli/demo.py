@@ -12,11 +12,11 @@ from sitl_bridge.cli.fly import fly
 from sitl_bridge.session.settings import choose_autopilot
 
 MISSION = "square.plan"
-DEFAULTS = ("--wind", "4@270,turbulence=light", "--speed", "10")
+DEFAULTS = ("--wind", "4@270,turbulence=light", "--speed", "10", "--report")
 """Options of ``fly``; those of the command line follow them and take precedence."""
 
 NEXT = """Next:
-  {program} report runs/latest              the flight as one page for the browser
+  xdg-open runs/latest/report.html          the flight as one page in the browser
   {program} fly square.plan --view --speed 1   the flight live in the browser
   {program} start                           a vehicle for QGroundControl and your scripts"""
 WITHOUT_PX4 = """PX4 was not found.  To fly it: make px4_sitl in a checkout of PX4-Autopilot, then

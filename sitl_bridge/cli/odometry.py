@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.extras import FIGURES, missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,8 +74,11 @@ def odometry(
 def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:
     """Run the estimators, write the results into ``place`` and print them."""
     from sitl_bridge.lab.odometry.evaluation import evaluate, facts_of, write_results
-    from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
 
+    try:
+        from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
+    except ModuleNotFoundError as error:
+        raise missing("matplotlib", "pictures of trajectories", FIGURES) from error
     report = (lambda _line: None) if as_json else typer.echo
     results = evaluate(estimators, place, yardstick, report)
     write_results(results, place / "results.json")

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.extras import FIGURES, missing
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
 from sitl_bridge.cli.options import parse_limits
@@ -58,6 +59,12 @@ def report(
     from sitl_bridge.analysis.report.report_page import as_json as plain
     from sitl_bridge.analysis.report.reported_run import report as reported
 
+    if figures is not None:
+        try:
+            from sitl_bridge.analysis.report.paper_figures import write_figures
+        except ModuleNotFoundError as error:
+            raise missing("matplotlib", "figures", FIGURES) from error
+
     chosen = ({} if limits is None else limits_of_file(limits)) | parse_limits(limit)
     terminal = Terminal(quiet=quiet, verbose=verbose, stderr=as_json)
     with terminal.step("reading the runs"):
@@ -69,8 +76,6 @@ def report(
         write_report(found, place)
     written = [place]
     if figures is not None:
-        from sitl_bridge.analysis.report.paper_figures import write_figures
-
         with terminal.step("drawing the figures"):
             written += write_figures(found, figures)
     for one in found:

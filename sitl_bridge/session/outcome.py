@@ -1,4 +1,4 @@
-"""The outcome of a flight that has ended: its verdict, its summary as plain values, its picture."""
+"""The outcome of a flight that has ended: its verdict, its summary as plain values."""
 
 from __future__ import annotations
 
@@ -69,10 +69,8 @@ def conclude(
     logs: Mapping[str, Path],
     vehicles: Sequence[tuple[VehicleRun, Outcome]],
     errors: ErrorLog,
-    *,
-    picture: bool,
 ) -> FlightOutcome:
-    """Read a flight that has ended, judge it, and write its summary and picture into the run directory.
+    """Read a flight that has ended, judge it, and write its summary into the run directory.
 
     Args:
         settings: of the flight.
@@ -82,7 +80,6 @@ def conclude(
         logs: files of the run by their content.
         vehicles: with what the simulation knows of each.
         errors: receives errors of the evaluation; with any of them the flight has failed.
-        picture: whether to draw one.
     """
     names = tuple(vehicle.name for vehicle in settings.vehicles)
     run, files = RunRecord(directory.path, settings.name), dict(logs)
@@ -90,9 +87,6 @@ def conclude(
         run = read_run(directory.path)
     read = {vehicle.name: vehicle.record for vehicle in run.vehicles}
     records = [read.get(name) for name in names]
-    if picture:
-        with errors.guard("drawing of the picture"):
-            files |= _draw(settings, directory, records)
     formation: dict[str, float] = {}
     with errors.guard("comparison of the formation with the truth"):
         formation = add_truth(directory.path / "formation", directory.truth, len(names))
@@ -142,21 +136,6 @@ def conclude(
         files,
         formation,
     )
-
-
-def _draw(
-    settings: FlightSettings, directory: RunDirectory, records: Sequence[FlightRecord | None]
-) -> dict[str, Path]:
-    """Draw the picture of the flight of a single vehicle; returns what was drawn."""
-    record, vehicle, path = records[0], settings.vehicles[0], directory.path / "flight.png"
-    if len(records) > 1 or record is None or record.air_time <= 0:
-        return {}
-    # Importing matplotlib takes half a second, which must not delay the start of a flight.
-    from sitl_bridge.analysis.report.plot_flight import draw
-
-    mission = settings.name if vehicle.mission is None else vehicle.mission
-    draw(record, path, f"{mission}, {vehicle.airframe.name}")
-    return {"picture": path}
 
 
 def closest_values(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:

@@ -620,8 +620,8 @@ class Session:
             "ground truth": self.directory.truth,
         }
 
-    def conclude(self, *, picture: bool = True) -> FlightOutcome:
-        """Stop everything, judge the flight, write its summary and a picture into the run directory."""
+    def conclude(self) -> FlightOutcome:
+        """Stop everything, judge the flight, and write its summary into the run directory."""
         from sitl_bridge.session.outcome import conclude  # imports the evaluation, which flying does not need
 
         self.stop()
@@ -633,5 +633,4 @@ class Session:
             self.logs,
             [(vehicle, self.outcome_of(vehicle)) for vehicle in self.vehicles],
             self.errors,
-            picture=picture,
         )

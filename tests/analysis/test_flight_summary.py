@@ -18,7 +18,6 @@ from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecor
 from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings_of, write_json
 from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
 from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED, Verdict, conclude
-from sitl_bridge.analysis.report.plot_flight import draw
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.flight_display import show
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
@@ -305,16 +304,9 @@ def test_a_log_cut_off_by_a_crash_is_read_as_far_as_it_goes(hover: FlightRecord,
 
 
 def test_summary_json_has_null_for_what_is_unknown(hover: FlightRecord, tmp_path: Path) -> None:
-    outcome = Outcome("hover.py", "iris", True, logs={"picture": tmp_path / "flight.png"})
+    outcome = Outcome("hover.py", "iris", True, logs={"ground truth": tmp_path / "truth.npy"})
     path = tmp_path / "summary.json"
     write_json(summarise(outcome, hover, []), path)
     data = json.loads(path.read_text())
     assert data["impact_speed"] is None
     assert data["flight"]["deviations"]["hold"]["rms"] == pytest.approx(0.5, abs=0.01)
-
-
-def test_the_picture_is_a_png_of_the_flight(hover: FlightRecord, tmp_path: Path) -> None:
-    path = tmp_path / "flight.png"
-    draw(hover, path, "hover, iris")
-    assert path.read_bytes().startswith(b"\x89PNG\r\n")
-    assert path.stat().st_size > 20_000

@@ -67,7 +67,6 @@ def test_every_shipped_mission_flies_unchanged_on_the_built_in_stack(mission: Pa
     assert outcome.impact_speed < 1.5
     assert record.estimate_error is not None
     assert record.estimate_error.rms < 0.5
-    assert (session.directory.path / "flight.png").is_file()
     here = str(tmp_path)
     assert [
         p.pid for p in psutil.process_iter(["cmdline"]) if here in " ".join(p.info["cmdline"] or [])

@@ -264,7 +264,7 @@ def test_shipped_programs_import_the_public_api() -> None:
         ("What happens when PX4 dies?", "link/hil/links.py", "Links"),
         ("What does the built-in stack do on a failure?", "autopilot/safety/failsafe.py", "Failsafe"),
         ("Where are a formation's slots?", "swarm/formation/patterns.py", "pattern"),
-        ("What is on the report's picture?", "analysis/report/plot_flight.py", "draw"),
+        ("What do the report's curves show?", "analysis/report/time_lines.py", "vehicle_plots"),
     ],
 )
 def test_the_tree_answers_where_to_change_something(question: str, file: str, name: str) -> None:

@@ -245,7 +245,7 @@ def _fly_processes(space: CampaignSpace, job: Job, options: FlightOptions) -> tu
         session = Session(settings)
         with session:
             session.fly()
-        outcome = session.conclude(picture=False)
+        outcome = session.conclude()
         return outcome.run, outcome.verdict
     finally:
         for one in claims:
