@@ -348,6 +348,25 @@ def test_an_edited_law_flies_whoever_imported_numba_first(tmp_path: Path) -> Non
     assert _fly(tmp_path) == "-2.0 2.0 True\n"
 
 
+def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
+    _small_package(tmp_path, 2.0)
+    cache = tmp_path / "cache"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(tmp_path)} | AT_ONCE
+    program = (
+        "from sitl_bridge.flight import fly, fly_motion as kernel\n"
+        "fly(1.0); print(*(sum(found.values()) for found in (kernel._cache_hits, kernel._cache_misses)))"
+    )
+    together = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    counts = sorted(process.communicate(timeout=60)[0].strip() for process in together)
+    assert counts == ["0 1", "1 0", "1 0", "1 0"], "found in the cache, and not"
+    assert not list(cache.rglob("*.lock"))
+
+
 def test_kernels_that_an_edit_does_not_concern_are_not_compiled_again(tmp_path: Path) -> None:
     """In another checkout, too."""
     program = (

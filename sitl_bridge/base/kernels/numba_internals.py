@@ -16,6 +16,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import ctypes
+import fcntl
 import functools
 import gc
 import os
@@ -24,12 +25,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ClassVar, cast, get_type_hints
+from typing import IO, Any, ClassVar, cast, get_type_hints
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, errors, typed_passes, untyped_passes
+from numba.core import cgutils, errors, event, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import PassManager, _pass_registry
@@ -235,15 +236,47 @@ class _Cache:
 
     def __init__(self, function: FunctionType) -> None:
         self._function = function
+        self._turn: IO[bytes] | None = None
 
     def _path(self, kinds: Any, context: Any) -> Path:
         """File of the code for a signature, on a processor like this one."""
         return file_of(self._function, f"{[_text(kind) for kind in kinds]} {context.codegen().magic_tuple()}")
 
     def load_overload(self, kinds: Any, context: Any) -> Any:
-        """Code for types of arguments; None where there is none, or where its file is damaged."""
+        """Code for types of arguments; None where there is none, or where its file is damaged.
+
+        Where there is none, another process may be compiling it right now: then this one waits for that.
+        """
         context.refresh()
         path = self._path(kinds, context)
+        found = self._load(path, context)
+        if found is None and self._take_turn(path):
+            found = self._load(path, context)
+        return found
+
+    def _take_turn(self, path: Path) -> bool:
+        """Be the only process that compiles this, until ``end_turn``; whether another one was first."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._turn = path.with_suffix(".lock").open("wb")
+            try:
+                fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                with event.trigger_event("numba:compile"):
+                    fcntl.flock(self._turn, fcntl.LOCK_EX)
+                return True
+        except OSError:
+            pass  # where nothing can be kept, everybody compiles
+        return False
+
+    def end_turn(self) -> None:
+        """Let other processes compile; safe to call twice."""
+        if self._turn is not None:
+            Path(self._turn.name).unlink(missing_ok=True)
+            self._turn.close()
+            self._turn = None
+
+    def _load(self, path: Path, context: Any) -> Any:
         try:
             content = path.read_bytes()
         except OSError:
@@ -307,6 +340,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             return super().compile(sig)
         finally:
             gc.set_threshold(*before)
+            self._cache.end_turn()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Type a call by another kernel."""
