@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSpecification
 from sitl_bridge.core.vehicle import airframe as vehicle
@@ -71,7 +72,7 @@ class Airframe(vehicle.Airframe):
         sensors = tuple(
             kept.get(s.name, s) if isinstance(s, CustomSpecification) else s for s in made.sensors
         )
-        changes: dict[str, Any] = {"sensors": sensors}
+        changes: JsonObject = {"sensors": sensors}
         if made.rotor_model == self.rotor_model:
             changes["rotor_model"] = self.rotor_model  # a class that is in no file stays
         return type(self).of(made.model_copy(update=changes).loaded())
@@ -139,7 +140,7 @@ def airframes_of(choices: AirframeChoice | Sequence[AirframeChoice]) -> list[veh
     return [choice if isinstance(choice, vehicle.Airframe) else read[choice] for choice in listed]
 
 
-def _merged(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(data: ReadJson, changes: ReadJson) -> JsonObject:
     """Data with the fields of ``changes``, mappings merged field by field."""
     merged = dict(data)
     for key, value in changes.items():
@@ -151,11 +152,11 @@ def _merged(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def _only(merged: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _only(merged: ReadJson, fields: ReadJson) -> JsonObject:
     return {key: merged[key] for key in fields}
 
 
-def _same(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+def _same(path: str, before: ReadJson, after: ReadJson) -> bool:
     """Whether a figure that is a field of a field is the same in both; others count as changed."""
     a: Any = before
     b: Any = after

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.analysis.evaluation.measures import checked_limits
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
@@ -16,6 +15,7 @@ from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.base.user_file import place_of, refuse_while_loading
 from sitl_bridge.core.vehicle.vehicle_specification import Choice
@@ -41,7 +41,7 @@ class FlightResult:
     reason: str
     names: tuple[str, ...]
     directory: Path
-    summary: dict[str, Any]
+    summary: JsonObject
 
     @property
     def truth(self) -> TruthTable:

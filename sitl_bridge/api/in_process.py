@@ -40,6 +40,7 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import (
@@ -152,7 +153,7 @@ class InProcessStacks(Stacks):
             )
             for i, v in enumerate(settings.vehicles)
         ]
-        self._facts: dict[str, Any] = {
+        self._facts: JsonObject = {
             "events": [event.model_dump(mode="json") for event in settings.events],
             "limits": dict(settings.limits),
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from sitl_bridge.core.simulation.events import (
 )
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.ready_session import ReadySession
 
@@ -105,12 +105,12 @@ class LinkedStacks(Stacks, LinkedVehicles):
         """(n,) share of the charge."""
         return np.array([link.monitor.status().battery_remaining for link in self._links])
 
-    def send(self, vehicle: int, message: Any) -> None:
+    def send(self, vehicle: int, message: MavlinkMessage) -> None:
         """Send a vehicle a MAVLink message."""
         self.refuse_ended()
         self._deliver(vehicle, message)
 
-    def received(self, vehicle: int, number: int) -> Any:
+    def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
         """The last MAVLink message of an id."""
         monitor = self._links[vehicle].monitor
         monitor.keep(number)

@@ -6,13 +6,14 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.height_map_file import MAX_HEIGHTS
 from sitl_bridge.core.world.mesh_file import is_solid, refuse_too_many
@@ -82,9 +83,9 @@ def _faults_of(what: str) -> Iterator[None]:
         raise ConfigurationError(what, faults) from error
 
 
-def _fields(common: Common) -> dict[str, Any]:
+def _fields(common: Common) -> JsonObject:
     """Fields of a scene's file: angles in deg, sequences as tuples of numbers."""
-    fields: dict[str, Any] = dict(common)
+    fields: JsonObject = dict(common)
     for name in ("position", "rotation", "color"):
         if name in fields:
             fields[name] = tuple(np.asarray(fields[name], float).tolist())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.errors import UserError, did_you_mean
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.records import KIND_NAMES
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -53,7 +53,7 @@ def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[s
     return {name: values[:, place] for name, place in FIELDS[kind].items()}
 
 
-def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict[str, Any]:
+def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> JsonObject:
     """Last samples of a custom sensor, (n,) a figure; nan before the first and for vehicles without it."""
     found: dict[str, NDArray[np.float64]] = {}
     for host in hosts:
@@ -64,12 +64,12 @@ def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> dict
     return found
 
 
-def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int, zero: int) -> dict[str, Any]:
+def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int, zero: int) -> JsonObject:
     """Last samples of a perception sensor: (n, ...) an array, and ``time`` (n,) in s since ``zero`` in us.
 
     Vehicles without it, and all before the first sample, have nan, or 0 in arrays of integers.
     """
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, AnyArray] = {}
     for host in hosts:
         if host.name != name or not isinstance(host, SensorRunner) or host.latest is None:
             continue

@@ -24,6 +24,7 @@ from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.world_choice import World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.user_file import refuse_while_loading
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
@@ -40,7 +41,7 @@ from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings, choose_autopilot
 
-FaultChoice = AnyEvent | Mapping[str, Any]
+FaultChoice = AnyEvent | ReadJson
 """A fault of ``sb.faults``, or an event as a scenario file has it."""
 
 _EVENT: TypeAdapter[EventSpecification] = TypeAdapter(EventSpecification)

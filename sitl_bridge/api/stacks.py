@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import EventSpecification, ScheduledEvent, affected_vehicles
 from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.live.bus.run_source import RunSource
 from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.stacks import FlightStacks
@@ -122,7 +122,7 @@ class Stacks(FlightStacks):
     def batteries(self) -> NDArray[np.float64]:
         """(n,) share of the charge by the flight stacks, 0..1; nan before it is known."""
 
-    def send(self, vehicle: int, message: Any) -> None:
+    def send(self, vehicle: int, message: MavlinkMessage) -> None:
         """Send a vehicle a MAVLink message.
 
         Raises:
@@ -131,7 +131,7 @@ class Stacks(FlightStacks):
         del vehicle, message
         raise self._no_mavlink("send")
 
-    def received(self, vehicle: int, number: int) -> Any:
+    def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
         """The last MAVLink message of an id that a vehicle has sent; None before it has sent one.
 
         Raises:

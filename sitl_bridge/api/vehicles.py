@@ -16,18 +16,20 @@ from sitl_bridge.api.statements import Statements
 from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import Array, VehicleArrays
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler, wrap_angle
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import TeleportEvent
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.plan_flight import fly_plans
 from sitl_bridge.session.stacks import Message, Target
 
-Which: TypeAlias = int | str | slice | Sequence[int | str] | NDArray[Any]
+Which: TypeAlias = int | str | slice | Sequence[int | str] | AnyArray
 """Vehicles: a number or a name; a slice, several of them, or (n,) True and False."""
 
 FORCE = 21196.0
@@ -682,7 +684,7 @@ class Vehicles(VehicleArrays, Statements):
             number = command
         self._command_each(str(command), number, params)
 
-    def send(self, message: Any) -> None:
+    def send(self, message: MavlinkMessage) -> None:
         """Send a MAVLink message, made with pymavlink's ``dialects.v20.common``; needs ``mavlink=True``."""
         for i in self._numbers:
             self._stacks.send(i, message)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander_data import (
@@ -42,6 +42,7 @@ from sitl_bridge.autopilot.safety.failsafe import AutoDisarm
 from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.autopilot.safety.plans import Plans
 from sitl_bridge.autopilot.vehicle_part import Vehicle
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.plan.plan_upload import MissionItem
 
 CHECK_PERIOD = 100_000
@@ -350,7 +351,7 @@ class Commander:
 
     # ------------------------------------------------------------------ the update
 
-    def update(self, now: int, estimate: Any, setpoint: Any, thrust: float = math.nan) -> None:
+    def update(self, now: int, estimate: Packed, setpoint: Packed, thrust: float = math.nan) -> None:
         """Advance to ``now`` and set the setpoint of the controller.
 
         Args:

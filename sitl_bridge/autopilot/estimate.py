@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.autopilot.records import ESTIMATE
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.core.world.geography import Projection
 
 CODES = {"i": "q", "f": "d"}
 
 
-def packed_fields(record: np.dtype[np.void], names: Sequence[str]) -> struct.Struct:
+def packed_fields(record: np.dtype[Packed], names: Sequence[str]) -> struct.Struct:
     """Return what unpacks the numbers of some fields of a record, one after another.
 
     Args:
@@ -71,7 +71,7 @@ class EstimatedState:
         self.projection: Projection | None = None
         self.resets = 0
 
-    def read(self, estimate: Any, global_bit: int) -> None:
+    def read(self, estimate: Packed, global_bit: int) -> None:
         """Take over a () ESTIMATE record; the ``global_bit`` of ``valid`` vouches for the origin."""
         words = _WORDS.unpack_from(estimate)
         self.time, self.valid = words[0:2]

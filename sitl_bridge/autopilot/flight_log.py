@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.autopilot.control.records import USER
 from sitl_bridge.autopilot.modes.position_target import IDLE
@@ -30,6 +29,7 @@ from sitl_bridge.autopilot.records import (
     VELOCITY,
 )
 from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.earth import ecef, ned_to_ecef_rotation
 from sitl_bridge.record.topic_memory import TopicMemory
@@ -188,7 +188,7 @@ class EstimateLog:
             self._gps_time = int(m["gps_time"])
             self._write_gps(now, m)
 
-    def _write_gps(self, now: int, m: Any) -> None:
+    def _write_gps(self, now: int, m: Packed) -> None:
         north, east, down = m["gps_velocity"].tolist()
         eph, epv = float(m["eph"]), float(m["epv"])
         for topic in ("sensor_gps", "vehicle_gps_position"):
@@ -250,7 +250,7 @@ class EstimateLog:
         )  # the Earth's field and the magnetometer's bias are not estimated
         self._put("estimator_states", now, states=states, n_states=16)
 
-    def _write_flags(self, now: int, estimate: Any) -> None:
+    def _write_flags(self, now: int, estimate: Packed) -> None:
         valid = int(estimate["valid"])
         fused = [count > 0 for count in estimate["fused"].tolist()]
         rejected = estimate["rejected"].tolist()

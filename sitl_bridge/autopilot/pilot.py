@@ -6,7 +6,6 @@ The same object steers a vehicle of a fleet in this process and one at the far e
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.autopilot.stack import StackArrays
 from sitl_bridge.autopilot.topic_log import LogSources
 from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -108,15 +108,15 @@ class Pilot:
         for name, value in (parameters or {}).items():
             self.parameters.set(name, value)
         self.commander = Commander(facts or facts_of(airframe, world), self.parameters)
-        self.estimate: Any = stacks.estimates[index]
-        self.setpoint: Any = stacks.setpoints[index]
-        self._output: Any = stacks.setpoints[index, ...]  # the same memory, written as a whole
-        self.reader: Any = stacks.readers[index]
-        self.allocation: Any = stacks.allocations[index]
-        self.wrench: Any = stacks.wrenches[index]
+        self.estimate: Packed = stacks.estimates[index]
+        self.setpoint: Packed = stacks.setpoints[index]
+        self._output: Packed = stacks.setpoints[index, ...]  # the same memory, written as a whole
+        self.reader: Packed = stacks.readers[index]
+        self.allocation: Packed = stacks.allocations[index]
+        self.wrench: Packed = stacks.wrenches[index]
         self.controls = controls
         self.own_controller = user_controller(airframe, world, controller)
-        self._estimator: Any = stacks.estimators[index]
+        self._estimator: Packed = stacks.estimators[index]
         self._version = -1
         """Of the parameters that the estimator has."""
         self._stepped = 0

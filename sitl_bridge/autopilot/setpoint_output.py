@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.autopilot.records import OFF
+from sitl_bridge.base.kernels.record import Packed
 
 LEVEL_QUATERNION = (1.0, 0.0, 0.0, 0.0)
 
@@ -34,7 +34,7 @@ class Output:
         self.x = self.y = self.vx = self.vy = math.nan
         self.ax = self.ay = 0.0
 
-    def write(self, setpoint: Any) -> None:
+    def write(self, setpoint: Packed) -> None:
         """Into a () array of SETPOINT, in the order of its fields."""
         setpoint[()] = (
             self.level,

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.process import LOG_ENDED
 from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_writer import UlogWriter, spread
 
@@ -58,11 +58,11 @@ class LogSources:
     """
 
     commander: Commander
-    estimate: Any
-    setpoint: Any
-    reader: Any
-    controller: Any
-    wrench: Any
+    estimate: Packed
+    setpoint: Packed
+    reader: Packed
+    controller: Packed
+    wrench: Packed
     controls: Floats
     full_thrust: float
     full_moment: tuple[float, float, float]

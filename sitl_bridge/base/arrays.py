@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,3 +12,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.int64]
 """Whole numbers: indices, counts, us."""
 Mask: TypeAlias = NDArray[np.bool_]
+AnyArray: TypeAlias = NDArray[Any]
+"""Of numbers of any type."""
+Columns: TypeAlias = Mapping[str, AnyArray]
+"""A table: its columns by their names."""

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from sitl_bridge.base.json_data import JsonObject
+
 FieldPath = tuple[str | int, ...]
 """Keys of mappings and indices of sequences, from the top of the data."""
 
@@ -46,7 +48,7 @@ def _inside(data: Any, part: str | int) -> Any:
         return None
 
 
-def _fields(model: type[BaseModel]) -> dict[str, Any]:
+def _fields(model: type[BaseModel]) -> JsonObject:
     """Annotation of each field, by its name in files."""
     return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
 

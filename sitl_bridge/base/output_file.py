@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Columns
 from sitl_bridge.base.errors import UserError
 
 
@@ -62,7 +62,7 @@ def write_figure(path: Path, figure: Any) -> Path:
     return write_whole(path, picture.getvalue())
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Path:
+def write_arrays(path: Path, arrays: Columns) -> Path:
     """Write arrays as a compressed ``.npz`` file, whole or not at all.
 
     Raises:

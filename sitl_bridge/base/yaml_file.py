@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, printable, shortened
 from sitl_bridge.base.field_paths import FieldPath, field_names, kinds, models_at, suggestion
 from sitl_bridge.base.input_file import read_bytes
+from sitl_bridge.base.json_data import JsonObject
 
 MAX_BYTES = 300_000
 """The largest shipped airframe has 5 kB."""
@@ -98,7 +99,7 @@ class Document:
     """
 
     source: str
-    data: dict[str, Any]
+    data: JsonObject
     lines: dict[FieldPath, int]
     faults: tuple[Fault, ...] = field(default=())
 
@@ -131,8 +132,8 @@ class _Reader:
             return self._mapping(node, path)
         return [self.read(child, (*path, i)) for i, child in enumerate(node.value)]
 
-    def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> dict[str, Any]:
-        data: dict[str, Any] = {}
+    def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> JsonObject:
+        data: JsonObject = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or not _is_text(key_node.value):
@@ -239,7 +240,7 @@ def read(path: Path) -> Document:
     return Document(source, data, reader.lines, tuple(reader.faults))
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
+def load(path: Path) -> tuple[JsonObject, dict[FieldPath, int]]:
     """Plain data of a YAML file, and the line of every path in it.
 
     Raises:

@@ -19,6 +19,7 @@ from rich.text import Text
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
 from sitl_bridge.base.input_file import exists
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import shipped_names
 from sitl_bridge.base.yaml_file import placed, read
 from sitl_bridge.cli.schema import file_kind
@@ -45,7 +46,7 @@ from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.mission_file import find_mission
 
-Facts = dict[str, Any]
+Facts = JsonObject
 LITTLE_THRUST = 1.5
 """Thrust over weight below which gusts and steep turns leave too little thrust for attitude control."""
 SLOW = 5.0
@@ -439,7 +440,7 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def scene_facts(scene: Scene) -> dict[str, Any]:
+def scene_facts(scene: Scene) -> JsonObject:
     """Counts, extent, triangles and memory of a scene; empty for level ground alone."""
     if not scene:
         return {}
@@ -449,7 +450,7 @@ def scene_facts(scene: Scene) -> dict[str, Any]:
         *scene.names[:MOST_NAMES],
         *([f"and {len(scene.names) - MOST_NAMES} more"] if len(scene.names) > MOST_NAMES else []),
     ]
-    facts: dict[str, Any] = {
+    facts: JsonObject = {
         "ground": "level at height 0" if scene.specification.ground else "none",
         "objects": [f"{count} x {kind}" for kind, count in kinds.items()],
         "names": ", ".join(names),

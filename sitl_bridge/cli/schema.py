@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import typer
 from pydantic import BaseModel
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.campaign.file import Campaign
@@ -38,7 +39,7 @@ def schema(kind: Annotated[FileKind, typer.Argument(help="kind of file")]) -> No
     typer.echo(schema_text(kind), nl=False)
 
 
-def file_kind(data: dict[str, Any]) -> FileKind:
+def file_kind(data: JsonObject) -> FileKind:
     """Kind of a file: the one that has most of its top-level fields; an airframe if none has any.
 
     Only a campaign varies values.
@@ -50,7 +51,7 @@ def file_kind(data: dict[str, Any]) -> FileKind:
     return max(("airframe", "world", "scenario"), key=lambda kind: len(known[kind] & set(data)))
 
 
-def file_schema(kind: FileKind) -> dict[str, Any]:
+def file_schema(kind: FileKind) -> JsonObject:
     """JSON Schema of a kind of file."""
     made = MODELS[kind].model_json_schema(by_alias=True)
     if kind == "airframe":
@@ -58,7 +59,7 @@ def file_schema(kind: FileKind) -> dict[str, Any]:
     return {"$schema": _DIALECT, **made, "title": f"sitl-bridge {kind}"}
 
 
-def _based(made: dict[str, Any]) -> dict[str, Any]:
+def _based(made: JsonObject) -> JsonObject:
     """An airframe's schema for files with a base, whose sections may be given in part."""
     for part in made.get("$defs", {}).values():
         if "kind" not in part.get("required", ()):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.mavlink_component import (
     ACCEPTED,
     DENIED,
+    Handler,
     MavlinkComponent,
     Parameters,
     from_autopilot,
@@ -125,7 +126,7 @@ class CameraComponent(MavlinkComponent):
         """us at which the next photo of a series is taken."""
         return self._next if self._left else None
 
-    def handle(self, message: Any, now: int) -> None:
+    def handle(self, message: MavlinkMessage, now: int) -> None:
         """Process a message; a trigger takes a photo at the time that it gives."""
         if message.get_type() == "CAMERA_TRIGGER":
             if from_autopilot(message) and message.get_srcSystem() == self.system:
@@ -145,25 +146,25 @@ class CameraComponent(MavlinkComponent):
         """Report a photo of some bytes."""
         self._photos.append(photo)
         self._used += size / 2**20
-        self.outbox.append(self._photo(len(self._photos) - 1))
+        self.outbox.append(self._captured(len(self._photos) - 1))
         if self._left:
             self.outbox.append(self._status(now))
 
     # ---------------------------------------------------------------- commands
 
-    def _set_mode(self, parameters: Parameters, _message: Any, now: int) -> int:
+    def _set_mode(self, parameters: Parameters, _message: MavlinkMessage, now: int) -> int:
         if whole(parameters[1]) not in PHOTO_MODES:
             return DENIED
         self._mode = whole(parameters[1])
         self.outbox.append(self._settings(now))
         return ACCEPTED
 
-    def _reset(self, _parameters: Parameters, _message: Any, now: int) -> int:
+    def _reset(self, _parameters: Parameters, _message: MavlinkMessage, now: int) -> int:
         self._mode = mavlink.CAMERA_MODE_IMAGE
         self.outbox.append(self._settings(now))
         return ACCEPTED
 
-    def _start(self, parameters: Parameters, message: Any, now: int) -> int:
+    def _start(self, parameters: Parameters, message: MavlinkMessage, now: int) -> int:
         count = whole(parameters[2])
         if count == 1:
             if from_autopilot(message):
@@ -177,25 +178,25 @@ class CameraComponent(MavlinkComponent):
         self._next = now
         return ACCEPTED
 
-    def _stop(self, _parameters: Parameters, _message: Any, now: int) -> int:
+    def _stop(self, _parameters: Parameters, _message: MavlinkMessage, now: int) -> int:
         self._left = 0
         self.outbox.append(self._status(now))
         return ACCEPTED
 
-    def _shoot(self, parameters: Parameters, message: Any, now: int) -> int:
+    def _shoot(self, parameters: Parameters, message: MavlinkMessage, now: int) -> int:
         if not from_autopilot(message) and whole(parameters[4]) == 1 and not self._take(now):
             return int(mavlink.MAV_RESULT_TEMPORARILY_REJECTED)
         return ACCEPTED
 
-    def _old_request(self, number: int) -> Any:
-        def request(_parameters: Parameters, message: Any, now: int) -> int:
+    def _old_request(self, number: int) -> Handler:
+        def request(_parameters: Parameters, message: MavlinkMessage, now: int) -> int:
             return self._request((float(number),) + (0.0,) * 6, message, now)
 
         return request
 
     # ---------------------------------------------------------------- messages
 
-    def _information(self, now: int) -> Any:
+    def _information(self, now: int) -> MavlinkMessage:
         camera = self._camera
         focal, _, _, _ = camera.intrinsics
         flags = (
@@ -222,10 +223,10 @@ class CameraComponent(MavlinkComponent):
             self._gimbal,
         )
 
-    def _settings(self, now: int) -> Any:
+    def _settings(self, now: int) -> MavlinkMessage:
         return mavlink.MAVLink_camera_settings_message(now // 1000, self._mode, math.nan, math.nan)
 
-    def _storage(self, now: int) -> Any:
+    def _storage(self, now: int) -> MavlinkMessage:
         return mavlink.MAVLink_storage_information_message(
             now // 1000,
             1,
@@ -240,13 +241,13 @@ class CameraComponent(MavlinkComponent):
             b"run directory",
         )
 
-    def _status(self, now: int) -> Any:
+    def _status(self, now: int) -> MavlinkMessage:
         # 0 idle, 1 capturing, 2 waiting between two, 3 both (MAVLink: CAMERA_CAPTURE_STATUS.image_status)
         return mavlink.MAVLink_camera_capture_status_message(
             now // 1000, 2 if self._left else 0, 0, self._interval, 0, STORAGE - self._used, len(self._photos)
         )
 
-    def _video(self) -> Any | None:
+    def _video(self) -> MavlinkMessage | None:
         camera = self._camera
         if camera.video is None:
             return None
@@ -260,7 +261,7 @@ class CameraComponent(MavlinkComponent):
             mavlink.VIDEO_STREAM_ENCODING_H264,
         )
 
-    def _video_status(self) -> Any | None:
+    def _video_status(self) -> MavlinkMessage | None:
         if self._camera.video is None:
             return None
         return mavlink.MAVLink_video_stream_status_message(1, *self._video_figures())
@@ -274,10 +275,12 @@ class CameraComponent(MavlinkComponent):
         running = int(mavlink.VIDEO_STREAM_STATUS_FLAGS_RUNNING)
         return running, camera.rate, camera.width, camera.height, bits, 0, view
 
-    def _photo(self, index: float) -> Any | None:
-        if not math.isfinite(index) or not 0 <= int(index) < len(self._photos):
-            return None
-        photo = self._photos[int(index)]
+    def _photo(self, index: float) -> MavlinkMessage | None:
+        known = math.isfinite(index) and 0 <= int(index) < len(self._photos)
+        return self._captured(int(index)) if known else None
+
+    def _captured(self, index: int) -> MavlinkMessage:
+        photo = self._photos[index]
         latitude, longitude, altitude = photo.place or (0.0, 0.0, 0.0)
         return mavlink.MAVLink_camera_image_captured_message(
             photo.time // 1000,
@@ -288,7 +291,7 @@ class CameraComponent(MavlinkComponent):
             round(altitude * 1e3),
             round(photo.height * 1e3),
             photo.attitude,
-            int(index),
+            index,
             1 if photo.file else 0,
             photo.file.encode("ascii")[:205],
         )

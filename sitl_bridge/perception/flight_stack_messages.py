@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
@@ -16,6 +15,7 @@ from sitl_bridge.core.sensors.perception.obstacle_map import FARTHEST, SECTORS, 
 from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 LIDAR_POSITION_NOISE, LIDAR_ANGLE_NOISE = 0.03, 0.005
 """m and rad, of a pose by the registration of a turn indoors (measured: 0.01 to 0.03 m)."""
@@ -23,7 +23,7 @@ VARIANCES = (0, 6, 11, 15, 18, 20)
 """Places of the variances in the upper triangle of a covariance of 6 x 6."""
 
 
-def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[Any]:
+def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[MavlinkMessage]:
     """Messages of a sample for the simulator link; arguments as of :func:`companion_messages`."""
     if isinstance(specification, VisualOdometrySpecification):
         return [_visual_odometry(specification, time, arrays)]
@@ -34,7 +34,7 @@ def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays)
     return []
 
 
-def companion_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[Any]:
+def companion_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[MavlinkMessage]:
     """Messages of a sample for an ordinary MAVLink link.
 
     Args:
@@ -47,7 +47,7 @@ def companion_messages(specification: SeeingSpecification, time: int, arrays: Ar
     return []
 
 
-def _obstacle_distance(specification: RangingSpecification, time: int, arrays: Arrays) -> Any:
+def _obstacle_distance(specification: RangingSpecification, time: int, arrays: Arrays) -> MavlinkMessage:
     return mavlink.MAVLink_obstacle_distance_message(
         time_usec=time,
         sensor_type=mavlink.MAV_DISTANCE_SENSOR_LASER,
@@ -61,7 +61,7 @@ def _obstacle_distance(specification: RangingSpecification, time: int, arrays: A
     )
 
 
-def _visual_odometry(specification: VisualOdometrySpecification, time: int, arrays: Arrays) -> Any:
+def _visual_odometry(specification: VisualOdometrySpecification, time: int, arrays: Arrays) -> MavlinkMessage:
     """ODOMETRY; its variances are those of each sample by itself, as most programs give them."""
     angle = math.radians(specification.angle_noise)
     pose, twist = [0.0] * 21, [0.0] * 21
@@ -78,7 +78,7 @@ def _visual_odometry(specification: VisualOdometrySpecification, time: int, arra
     )
 
 
-def _lidar_odometry(time: int, arrays: Arrays) -> Any:
+def _lidar_odometry(time: int, arrays: Arrays) -> MavlinkMessage:
     """ODOMETRY of a position and an attitude; the estimator gives no velocity.
 
     Its type is vision: PX4 drops estimates of the type lidar (SimulatorMavlink.cpp, handle_message_odometry).
@@ -98,7 +98,7 @@ def _odometry(
     covariances: tuple[list[float], list[float]],
     resets: int,
     kind: int,
-) -> Any:
+) -> MavlinkMessage:
     return mavlink.MAVLink_odometry_message(
         time,
         mavlink.MAV_FRAME_LOCAL_FRD,
@@ -115,7 +115,7 @@ def _odometry(
     )
 
 
-def _landing_target(specification: MarkerDetectorSpecification, time: int, arrays: Arrays) -> Any:
+def _landing_target(specification: MarkerDetectorSpecification, time: int, arrays: Arrays) -> MavlinkMessage:
     distance = float(arrays["distance"])
     size = 2.0 * math.atan2(0.5 * specification.size, distance)
     return mavlink.MAVLink_landing_target_message(

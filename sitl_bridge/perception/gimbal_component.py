@@ -7,14 +7,15 @@ sends GIMBAL_DEVICE_SET_ATTITUDE.  While that message arrives, the flight stack 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.gimbal import Angles, Gimbal, heading_of
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.mavlink_component import (
     ACCEPTED,
     DENIED,
@@ -91,7 +92,7 @@ class GimbalComponent(MavlinkComponent):
 
     # ---------------------------------------------------------------- time
 
-    def advance(self, now: int, seconds: float, body: Any) -> None:
+    def advance(self, now: int, seconds: float, body: Floats) -> None:
         """Turn the gimbal, and send what is due.
 
         Args:
@@ -127,7 +128,7 @@ class GimbalComponent(MavlinkComponent):
 
     # ---------------------------------------------------------------- what arrives
 
-    def handle(self, message: Any, now: int) -> None:
+    def handle(self, message: MavlinkMessage, now: int) -> None:
         """Process a message."""
         kind = message.get_type()
         if kind == "GIMBAL_DEVICE_SET_ATTITUDE":
@@ -162,10 +163,10 @@ class GimbalComponent(MavlinkComponent):
             yaw += self._heading if locked else -self._heading
         gimbal.point((roll, pitch, yaw), rates, locked, self._heading)
 
-    def _controls(self, message: Any) -> bool:
+    def _controls(self, message: MavlinkMessage) -> bool:
         return (message.get_srcSystem(), message.get_srcComponent()) == self._owner or from_autopilot(message)
 
-    def _configure(self, parameters: Parameters, message: Any, _now: int) -> int:
+    def _configure(self, parameters: Parameters, message: MavlinkMessage, _now: int) -> int:
         sender = (message.get_srcSystem(), message.get_srcComponent())
         found = list(self._owner)
         for k in range(2):
@@ -179,7 +180,7 @@ class GimbalComponent(MavlinkComponent):
         self._owner = (found[0], found[1])
         return ACCEPTED
 
-    def _pitch_yaw(self, parameters: Parameters, message: Any, _now: int) -> int:
+    def _pitch_yaw(self, parameters: Parameters, message: MavlinkMessage, _now: int) -> int:
         if not self._controls(message):
             return DENIED
         self._place = None
@@ -188,14 +189,14 @@ class GimbalComponent(MavlinkComponent):
         self._set(flags, (0.0, pitch, yaw), (math.nan, pitch_rate, yaw_rate))
         return ACCEPTED
 
-    def _look_at(self, parameters: Parameters, _message: Any, _now: int) -> int:
+    def _look_at(self, parameters: Parameters, _message: MavlinkMessage, _now: int) -> int:
         latitude, longitude, altitude = parameters[4:7]
         if not (abs(latitude) <= 90.0 and abs(longitude) <= 180.0 and math.isfinite(altitude)):
             return DENIED
         self._place = (latitude, longitude, altitude)
         return ACCEPTED
 
-    def _look_at_nothing(self, _parameters: Parameters, _message: Any, _now: int) -> int:
+    def _look_at_nothing(self, _parameters: Parameters, _message: MavlinkMessage, _now: int) -> int:
         self._place = None
         self._gimbal.point(self._gimbal.neutral, NOTHING, False, self._heading)
         return ACCEPTED
@@ -205,7 +206,7 @@ class GimbalComponent(MavlinkComponent):
     def _flags(self) -> int:
         return LEVEL | (YAW_LOCK | IN_EARTH if self._gimbal.locked else IN_VEHICLE)
 
-    def _attitude(self, now: int, body: Any) -> Any:
+    def _attitude(self, now: int, body: Floats) -> MavlinkMessage:
         pose = self._gimbal.pose(body)
         if not self._gimbal.locked:
             pose = matrix_from_euler(0.0, 0.0, -heading_of(body)) @ pose
@@ -235,12 +236,12 @@ class GimbalComponent(MavlinkComponent):
             math.radians(v) for ends in (limits.roll, limits.pitch, limits.yaw or (0.0, 0.0)) for v in ends
         ]
 
-    def _information(self, now: int) -> Any:
+    def _information(self, now: int) -> MavlinkMessage:
         return mavlink.MAVLink_gimbal_device_information_message(
             now // 1000, b"sitl-bridge", b"gimbal", b"", 1, 1, 1, self._capabilities(), 0, *self._limits()
         )
 
-    def _manager(self, now: int) -> Any | None:
+    def _manager(self, now: int) -> MavlinkMessage | None:
         if self.managed(now):
             return None
         point = mavlink.GIMBAL_MANAGER_CAP_FLAGS_CAN_POINT_LOCATION_GLOBAL
@@ -249,5 +250,5 @@ class GimbalComponent(MavlinkComponent):
         )
 
 
-def _rates(message: Any) -> Angles:
+def _rates(message: MavlinkMessage) -> Angles:
     return message.angular_velocity_x, message.angular_velocity_y, message.angular_velocity_z

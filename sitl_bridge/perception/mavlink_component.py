@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 ACCEPTED: int = mavlink.MAV_RESULT_ACCEPTED
 DENIED: int = mavlink.MAV_RESULT_DENIED
@@ -22,9 +23,9 @@ REMEMBERED = 32
 """Commands that are recognised when they are repeated."""
 
 Parameters = Sequence[float]
-Handler = Callable[[Parameters, Any, int], int]
+Handler = Callable[[Parameters, MavlinkMessage, int], int]
 """Executes a command's seven parameters from a message at a time in us; returns MAV_RESULT."""
-Reply = Callable[[Parameters, int], Any | None]
+Reply = Callable[[Parameters, int], MavlinkMessage | None]
 """Makes a requested message from the request's seven parameters; None where there is no such thing."""
 
 
@@ -36,11 +37,11 @@ class ComponentLink(Protocol):
         """MAVLink id of the vehicle."""
         ...
 
-    def receive(self) -> list[Any]:
+    def receive(self) -> list[MavlinkMessage]:
         """Messages that have arrived, oldest first."""
         ...
 
-    def send(self, component: int, messages: Sequence[Any]) -> None:
+    def send(self, component: int, messages: Sequence[MavlinkMessage]) -> None:
         """Send messages of a component."""
         ...
 
@@ -60,7 +61,7 @@ class MavlinkComponent:
     def __init__(self, system: int, component: int, kind: int) -> None:
         self.system = system
         self.component = component
-        self.outbox: deque[Any] = deque()
+        self.outbox: deque[MavlinkMessage] = deque()
         self.handlers: dict[int, Handler] = {mavlink.MAV_CMD_REQUEST_MESSAGE: self._request}
         self.replies: dict[int, Reply] = {}
         self._kind = kind
@@ -78,7 +79,7 @@ class MavlinkComponent:
                 )
             )
 
-    def handle(self, message: Any, now: int) -> None:
+    def handle(self, message: MavlinkMessage, now: int) -> None:
         """Process a message that has arrived."""
         if message.get_type() not in ("COMMAND_LONG", "COMMAND_INT"):
             return
@@ -89,7 +90,7 @@ class MavlinkComponent:
             return
         self._command(message, now)
 
-    def _command(self, message: Any, now: int) -> None:
+    def _command(self, message: MavlinkMessage, now: int) -> None:
         handler = self.handlers.get(message.command)
         everybody = message.target_component == 0
         if handler is None and everybody:
@@ -108,7 +109,7 @@ class MavlinkComponent:
             return
         self.outbox.append(mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, *sender))
 
-    def _request(self, parameters: Parameters, _message: Any, now: int) -> int:
+    def _request(self, parameters: Parameters, _message: MavlinkMessage, now: int) -> int:
         reply = self.replies.get(whole(parameters[0]))
         if reply is None:
             return UNSUPPORTED
@@ -119,12 +120,12 @@ class MavlinkComponent:
         return ACCEPTED
 
 
-def from_autopilot(message: Any) -> bool:
+def from_autopilot(message: MavlinkMessage) -> bool:
     """Whether a flight stack sent a message."""
     return bool(message.get_srcComponent() == AUTOPILOT)
 
 
-def parameters_of(message: Any) -> tuple[float, ...]:
+def parameters_of(message: MavlinkMessage) -> tuple[float, ...]:
     """The seven parameters of a command; of a COMMAND_INT, x and y as degrees."""
     first = (message.param1, message.param2, message.param3, message.param4)
     if message.get_type() == "COMMAND_INT":

@@ -32,6 +32,7 @@ from sitl_bridge.core.sensors.perception.view import (
 )
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.camera_component import CameraComponent, TakenPhoto
 from sitl_bridge.perception.gimbal_component import COMPONENTS, GimbalComponent
 from sitl_bridge.perception.mavlink_component import ComponentLink
@@ -172,7 +173,7 @@ class PayloadRunner(SensorRunner):
             times.append(self.camera.due)
         return min(times)
 
-    def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
+    def run(self, state: NDArray[np.void], time: int) -> Sequence[MavlinkMessage]:
         """Take and deliver what is due, and exchange messages; see ``SensorRunner``."""
         if self._tick <= time:
             self._tick = time + PERIOD

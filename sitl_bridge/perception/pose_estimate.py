@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 KEPT = 50
 """Messages of each kind, several seconds."""
@@ -51,10 +51,10 @@ class PoseEstimate:
 
     def __init__(self, system: int) -> None:
         self._system = system
-        self._places: deque[Any] = deque(maxlen=KEPT)
-        self._attitudes: deque[Any] = deque(maxlen=KEPT)
+        self._places: deque[MavlinkMessage] = deque(maxlen=KEPT)
+        self._attitudes: deque[MavlinkMessage] = deque(maxlen=KEPT)
 
-    def handle(self, message: Any) -> None:
+    def handle(self, message: MavlinkMessage) -> None:
         """Take GLOBAL_POSITION_INT and ATTITUDE_QUATERNION of the flight stack."""
         if (message.get_srcSystem(), message.get_srcComponent()) != (self._system, AUTOPILOT):
             return
@@ -83,7 +83,7 @@ class PoseEstimate:
         )
 
 
-def _turned_on(message: Any, seconds: float) -> tuple[float, float, float, float]:
+def _turned_on(message: MavlinkMessage, seconds: float) -> tuple[float, float, float, float]:
     """Attitude of an ATTITUDE_QUATERNION, turned on for a while by its rates."""
     w, x, y, z = message.q1, message.q2, message.q3, message.q4
     p, q, r = (0.5 * seconds * v for v in (message.rollspeed, message.pitchspeed, message.yawspeed))
@@ -99,6 +99,6 @@ def _turned_on(message: Any, seconds: float) -> tuple[float, float, float, float
     return a, b, c, d
 
 
-def _nearest(messages: deque[Any], time: int) -> Any | None:
+def _nearest(messages: deque[MavlinkMessage], time: int) -> MavlinkMessage | None:
     found = min(messages, key=lambda m: abs(m.time_boot_ms * 1000 - time), default=None)
     return None if found is None or abs(found.time_boot_ms * 1000 - time) > OLDEST else found

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import SampleRecording
 from sitl_bridge.perception.scene_caster import SceneCaster
@@ -80,7 +81,7 @@ class SensorRunner:
         vehicle: int = 0,
         name: str | None = None,
         start: int = START,
-        deliver: Callable[[SeenSample], Sequence[Any]] = lambda _sample: (),
+        deliver: Callable[[SeenSample], Sequence[MavlinkMessage]] = lambda _sample: (),
         recording: SampleRecording | None = None,
         mapper: Mapper | None = None,
     ) -> None:
@@ -88,7 +89,7 @@ class SensorRunner:
         self.specification = specification
         self.vehicle = vehicle
         self.latest: SeenSample | None = None
-        self.companion: Callable[[Sequence[Any]], None] | None = None
+        self.companion: Callable[[Sequence[MavlinkMessage]], None] | None = None
         self.listeners: list[Callable[[SeenSample], None]] = []
         self._process = specification.processor()
         self._simulation = simulation
@@ -132,7 +133,7 @@ class SensorRunner:
         """Us at which ``run`` is to be called next."""
         return min(self._next, self._under_way[0][0] if self._under_way else self._next)
 
-    def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
+    def run(self, state: NDArray[np.void], time: int) -> Sequence[MavlinkMessage]:
         """Begin the sample that is due at ``time`` (us), and deliver what has become due.
 
         Returns:
@@ -144,7 +145,7 @@ class SensorRunner:
                 self._next += self._period
             view = self._view(time)
             self._under_way.append((time + self._latency, view, self._executor.submit(self._measure, view)))
-        messages: list[Any] = []
+        messages: list[MavlinkMessage] = []
         while self._under_way and self._under_way[0][0] <= time:
             _, view, future = self._under_way.popleft()
             arrays, sight = future.result()

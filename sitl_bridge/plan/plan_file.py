@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import read_text
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.yaml_file import Document
 from sitl_bridge.plan.plan import (
     DO_CHANGE_SPEED,
@@ -172,7 +173,7 @@ class _Reader:
 
     # ---------------------------------------------------------------- values
 
-    def table(self, where: str, value: Any) -> dict[str, Any]:
+    def table(self, where: str, value: Any) -> JsonObject:
         if isinstance(value, dict):
             return value
         self.fault(where, f"must be an object, not {_show(value)}")
@@ -288,7 +289,7 @@ class _Reader:
             return math.nan, math.nan, math.nan
         return point[0], point[1], math.nan if open_altitude else point[2]
 
-    def is_outdated(self, where: str, section: dict[str, Any]) -> bool:
+    def is_outdated(self, where: str, section: JsonObject) -> bool:
         """Whether a section has version 1 or none; QGroundControl ignores such sections."""
         version = section.get("version", 1)
         if version == 1:
@@ -314,7 +315,7 @@ class _Reader:
             else:
                 self.fault(where, f"type must be SimpleItem or ComplexItem, not {_show(kind)}", "type")
 
-    def complex_item(self, where: str, table: dict[str, Any]) -> Iterator[Item]:
+    def complex_item(self, where: str, table: JsonObject) -> Iterator[Item]:
         """The simple items of a complex item, which QGroundControl saves with it."""
         kind = str(table.get("complexItemType"))
         where = self.within(where, f" ({kind})")
@@ -334,7 +335,7 @@ class _Reader:
             if table:
                 yield from self.simple_item(part, table)
 
-    def simple_item(self, where: str, table: dict[str, Any]) -> Iterator[Item]:
+    def simple_item(self, where: str, table: JsonObject) -> Iterator[Item]:
         before = len(self.faults)
         command = self.whole(self.within(where, ": command", "command"), table.get("command"))
         frame = self.whole(self.within(where, ": frame", "frame"), table.get("frame"))
@@ -514,7 +515,7 @@ class _Reader:
             self.fault("geoFence", f"{count} circles and corners; PX4 stores {MAX_FENCE_ITEMS}")
         return circles, polygons
 
-    def inclusion(self, where: str, table: dict[str, Any]) -> bool:
+    def inclusion(self, where: str, table: JsonObject) -> bool:
         value = table.get("inclusion")
         if not isinstance(value, bool):
             self.fault(where, f"inclusion must be true or false, not {_show(value)}", "inclusion")

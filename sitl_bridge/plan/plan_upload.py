@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.plan.plan import (
     DO_CHANGE_SPEED,
     DO_JUMP,
@@ -89,7 +89,7 @@ class MissionItem:
         """Return the altitude in m above mean sea level for a home at ``home_altitude``."""
         return self.z + home_altitude if self.frame in RELATIVE_FRAMES else self.z
 
-    def message(self, address: tuple[int, int]) -> Any:
+    def message(self, address: tuple[int, int]) -> MavlinkMessage:
         """MISSION_ITEM_INT to a system and component; a position that is not set is sent as 0."""
         scale = 1e7 if self.frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
         x, y = (0 if math.isnan(value) else round(value * scale) for value in (self.x, self.y))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -15,7 +15,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 
 def describe_simulation(
     kind: str, simulation: Simulation, airframes: Sequence[Airframe], proximity: Proximity | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """A simulation before its first step as plain values.
 
     Args:
@@ -42,7 +42,7 @@ def describe_simulation(
 
 def describe_vehicle(
     name: str, airframe: Airframe, position: tuple[float, float, float], yaw: float
-) -> dict[str, Any]:
+) -> JsonObject:
     """A vehicle at its start as plain values; the yaw in rad is the one that repeats the run."""
     return {
         "name": name,

@@ -18,6 +18,7 @@ from typing import Any
 from llvmlite.binding import get_host_cpu_name
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import LineLog, write_whole
 
 _ROOM = 256 * 1024
@@ -108,7 +109,7 @@ class RunDirectory:
         """
         self._console.write(line.rstrip())
 
-    def write_json(self, name: str, data: dict[str, Any]) -> Path:
+    def write_json(self, name: str, data: JsonObject) -> Path:
         """Write a JSON file completely or not at all.
 
         Raises:

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.record.run_recorder import EVENTS, FRAMES, STEPS, TRUTH
 from sitl_bridge.record.truth_log import map_table
@@ -111,7 +112,7 @@ class RecordedRun:
         return table[: len(table) // count * count].view(ROW)
 
     @cached_property
-    def description(self) -> dict[str, Any]:
+    def description(self) -> JsonObject:
         """What run.json holds.
 
         Raises:
@@ -119,7 +120,7 @@ class RecordedRun:
         """
         file = self.path / "run.json"
         try:
-            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            found: JsonObject = json.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise UserError(f"{file}: cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
@@ -128,7 +129,7 @@ class RecordedRun:
             raise UserError(f"{file}: is damaged: it is not an object")
         return found
 
-    def described(self, read: Callable[[dict[str, Any]], R]) -> R:
+    def described(self, read: Callable[[JsonObject], R]) -> R:
         """What ``read`` finds in ``description``.
 
         Raises:
@@ -191,7 +192,7 @@ class RecordedRun:
         return self._table(STEPS).view(STEP) if (self.path / STEPS).is_file() else np.zeros(0, STEP)
 
     @cached_property
-    def events(self) -> tuple[dict[str, Any], ...]:
+    def events(self) -> tuple[JsonObject, ...]:
         """The entries of events.jsonl in order; a last line that is not whole is left out."""
         return read_events(self.path / EVENTS) or ()
 
@@ -210,7 +211,7 @@ def vehicle_logs(directory: Path, vehicle: str, *, alone: bool) -> list[Path]:
     return sorted(place.rglob(name), key=lambda file: file.stat().st_size) if place.is_dir() else []
 
 
-def read_events(file: Path) -> tuple[dict[str, Any], ...] | None:
+def read_events(file: Path) -> tuple[JsonObject, ...] | None:
     """The entries of events.jsonl up to the first that is not whole; None without the file."""
     if not file.is_file():
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.output_file import LineLog, append_whole
 from sitl_bridge.core.simulation.events import ScheduledEvent
 from sitl_bridge.record.records import ROW, STEP
@@ -101,9 +102,7 @@ class RunRecorder:
         """Note that a vehicle was put back to its start for a new flight stack; ``time`` as of ``note``."""
         self.note(time, "restart", vehicle=vehicle)
 
-    def command(
-        self, time: int, name: str, vehicle: int | None, data: Mapping[str, Any], refused: str | None
-    ) -> None:
+    def command(self, time: int, name: str, vehicle: int | None, data: ReadJson, refused: str | None) -> None:
         """Note a command of the bus.
 
         Args:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Columns
 from sitl_bridge.record.ulog_writer import Formats, spread, structure_of
 
 _TYPES = {
@@ -69,7 +68,7 @@ class TopicMemory:
     def close(self) -> None:
         """Nothing is open."""
 
-    def columns(self, topic: str) -> dict[str, NDArray[Any]]:
+    def columns(self, topic: str) -> Columns:
         """The (k,) columns of a topic by field; an array has one column an entry, ``name[0]`` and so on."""
         structure, rows = self._rows[topic]
         names: list[tuple[str, str]] = []

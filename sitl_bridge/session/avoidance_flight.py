@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.session.stacks import FlightStacks
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
@@ -184,7 +184,7 @@ def write(flight: Flight, directory: Path) -> None:
     write_arrays(directory / "tracks.npz", tracks)
 
 
-def summary(flight: Flight) -> dict[str, Any]:
+def summary(flight: Flight) -> JsonObject:
     """Figures of a flight by the vehicles' own estimates, as plain values; null if there is none."""
     arrival, keep = flight.arrival(), flight.scenario.controller.distances
     cpu = 1e3 * flight.solve_cpu[2:]

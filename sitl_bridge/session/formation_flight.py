@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import OnEvent, ignore_event
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.session.live_orders import Orders
@@ -105,7 +105,7 @@ class FormationFlight:
         vehicles.unmute()
         self._orders.serve()
 
-    def execute(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> None:
+    def execute(self, kind: str, data: ReadJson, vehicle: int | None) -> None:
         """Execute an order: the data of the bus command of that kind.
 
         Raises:

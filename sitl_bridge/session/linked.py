@@ -10,7 +10,7 @@ import struct
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, parameter_bytes
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.vehicle_status import RESULTS, VehicleMessage
 from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
 from sitl_bridge.plan.plan import Plan
@@ -116,7 +117,7 @@ class LinkedVehicles(FlightStacks):
         while steps > 0:
             if self.steering is not None:
                 self.steering()
-            sent: dict[int, list[Any]] = {}
+            sent: dict[int, list[MavlinkMessage]] = {}
             for i, (target, sticks) in enumerate(zip(self.targets, self.sticks, strict=True)):
                 messages = [] if target is None else [self._setpoint(i, target)]
                 if sticks is not None:
@@ -157,10 +158,10 @@ class LinkedVehicles(FlightStacks):
 
     # ------------------------------------------------------------------ what they report
 
-    def _deliver(self, vehicle: int, *messages: Any) -> None:
+    def _deliver(self, vehicle: int, *messages: MavlinkMessage) -> None:
         self._deliver_all({vehicle: messages})
 
-    def _deliver_all(self, messages: Mapping[int, Sequence[Any]]) -> None:
+    def _deliver_all(self, messages: Mapping[int, Sequence[MavlinkMessage]]) -> None:
         """Send messages to vehicles by their numbers; those that do not report get none."""
         deliver_all([(self._links[i].monitor, sent) for i, sent in messages.items() if self.reports(i)])
 
@@ -251,7 +252,7 @@ class LinkedVehicles(FlightStacks):
         self.advance(REASONS)
         return "; ".join(dict.fromkeys(m.text for m in self._links[vehicle].messages[since:]))
 
-    def _setpoint(self, vehicle: int, target: Target) -> Any:
+    def _setpoint(self, vehicle: int, target: Target) -> MavlinkMessage:
         """A target as a message."""
         address, now = self._address(vehicle), self.now // 1000
         if target.attitude is not None or target.rates is not None:
@@ -299,7 +300,7 @@ class LinkedVehicles(FlightStacks):
             raise UserError(f"{self.title(vehicle)} has no parameter {name}, or does not answer")
         return found
 
-    def _parameter_answer(self, vehicle: int, name: str, request: Any) -> tuple[float, int] | None:
+    def _parameter_answer(self, vehicle: int, name: str, request: MavlinkMessage) -> tuple[float, int] | None:
         monitor = self._links[vehicle].monitor
 
         def answer() -> tuple[float, int] | None:
@@ -355,7 +356,7 @@ class LinkedVehicles(FlightStacks):
         said = len(self._links[vehicle].messages)
         monitor.post([mavlink.MAVLink_mission_count_message(*address, len(items), kind)])
 
-        def answer() -> Any:
+        def answer() -> MavlinkMessage | None:
             return monitor.take(ACK) or monitor.take(REQUEST) or monitor.take(REQUEST_FLOAT)
 
         while time.monotonic() < end:

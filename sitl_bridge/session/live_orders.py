@@ -6,14 +6,15 @@ swarm/formation/live_orders.py checks them.
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 
-Execute: TypeAlias = Callable[[str, Mapping[str, Any], int | None], None]
+Execute: TypeAlias = Callable[[str, ReadJson, int | None], None]
 """Executes an order, kind and data, for one vehicle or for all; raises UserError to refuse it."""
 
 
@@ -34,7 +35,7 @@ class Orders:
         self._refusal = refusal
         self.serve()
 
-    def ask(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+    def ask(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
         """Send an order to one vehicle, or to all (None), from any thread; the future completes with its end.
 
         Raises:

@@ -16,12 +16,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, Decoder, frames, message_id, sender_ids
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.event_catalogue import ArmingReport, EventCatalogue, EventText
 from sitl_bridge.link.px4.read_back import ReadBack
 from sitl_bridge.link.px4.vehicle_status import (
@@ -228,7 +230,7 @@ class Monitor:
         with self._lock:
             self._poll()
 
-    def deliver(self, messages: Sequence[Any]) -> None:
+    def deliver(self, messages: Sequence[MavlinkMessage]) -> None:
         """Send messages of a companion computer, and wait until PX4 has read them; from any thread.
 
         PX4 reads a link in order, on a thread that does not wait for simulated time, and answers a PING from
@@ -240,7 +242,7 @@ class Monitor:
         if messages:
             deliver_all([(self, messages)])
 
-    def post(self, messages: Sequence[Any]) -> None:
+    def post(self, messages: Sequence[MavlinkMessage]) -> None:
         """Send messages of a companion computer, and wait only for a stack that answers at any time.
 
         For what PX4 hands to its storage: that needs simulated time, for which PX4 then waits with the link.
@@ -250,7 +252,7 @@ class Monitor:
         else:
             self.send_as(self._companion, messages)
 
-    def send_with_ping(self, messages: Sequence[Any]) -> None:
+    def send_with_ping(self, messages: Sequence[MavlinkMessage]) -> None:
         """Send messages and a PING; see ``deliver_all``."""
         with self._lock:
             if self._peer is None:
@@ -304,12 +306,12 @@ class Monitor:
         if self.prompt:
             deliver_all([(self, ())])
 
-    def take(self, number: int, *, forget: bool = True) -> Any:
+    def take(self, number: int, *, forget: bool = True) -> MavlinkMessage | None:
         """The last message of an id that :meth:`keep` names; None if there is none since it was forgotten."""
         frame = self._last.pop(number, None) if forget else self._last.get(number)
         return None if frame is None else Decoder().message(frame)
 
-    def send_as(self, sender: mavlink.MAVLink, messages: Sequence[Any]) -> None:
+    def send_as(self, sender: mavlink.MAVLink, messages: Sequence[MavlinkMessage]) -> None:
         """Send messages of a component; from any thread."""
         with self._lock:
             for message in messages:
@@ -407,7 +409,7 @@ class Monitor:
             self.acknowledged[message.command] = message.result
 
     def _update_status(self, received: _Received) -> None:
-        changes: dict[str, Any] = {"heard": True}
+        changes: JsonObject = {"heard": True}
         for number, frame in received.latest.items():
             message = self._decoder.message(frame)
             if message is None:
@@ -438,7 +440,7 @@ class Monitor:
             # PX4 ends a text with a tab if it sends the same as an event.
             self._add_message(message.severity, text.strip())
 
-    def _event(self, message: Any) -> EventText | None:
+    def _event(self, message: MavlinkMessage) -> EventText | None:
         if self._catalogue is None:
             return None
         return self._catalogue.decode(message.id, message.log_levels, bytes(message.arguments))
@@ -466,7 +468,7 @@ class Monitor:
 
     # ---------------------------------------------------------------- what is sent
 
-    def _send(self, message: Any, sender: mavlink.MAVLink | None = None) -> None:
+    def _send(self, message: MavlinkMessage, sender: mavlink.MAVLink | None = None) -> None:
         if self._socket is None or self._peer is None:
             return
         sender = sender or self._sender
@@ -525,7 +527,7 @@ class Monitor:
         self._send(battery_message(sample))
 
 
-def deliver_all(links: Sequence[tuple[Monitor, Sequence[Any]]]) -> None:
+def deliver_all(links: Sequence[tuple[Monitor, Sequence[MavlinkMessage]]]) -> None:
     """Send messages of companion computers, and wait until all have read theirs; see ``Monitor.deliver``.
 
     Without messages for a stack that answers a PING at any time, read all that it has sent until now.
@@ -554,7 +556,7 @@ class PayloadLink:
         """Take a frame that has arrived."""
         self._inbox.append(frame)
 
-    def receive(self) -> list[Any]:
+    def receive(self) -> list[MavlinkMessage]:
         """Messages that have arrived, oldest first."""
         self._monitor.poll()
         found = []
@@ -564,7 +566,7 @@ class PayloadLink:
                 found.append(message)
         return found
 
-    def send(self, component: int, messages: Sequence[Any]) -> None:
+    def send(self, component: int, messages: Sequence[MavlinkMessage]) -> None:
         """Send messages of a component."""
         sender = self._senders.setdefault(
             component, mavlink.MAVLink(None, srcSystem=self.system_id, srcComponent=component)

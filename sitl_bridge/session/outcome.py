@@ -16,6 +16,7 @@ from sitl_bridge.analysis.evaluation.verdict import FAILED, Verdict
 from sitl_bridge.analysis.evaluation.verdict import conclude as judge_at_end
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.session.settings import FlightSettings
@@ -63,7 +64,7 @@ class FlightOutcome:
 
 def conclude(
     settings: FlightSettings,
-    facts: Mapping[str, Any],
+    facts: ReadJson,
     simulation: Simulation,
     directory: RunDirectory,
     logs: Mapping[str, Path],
@@ -138,13 +139,13 @@ def conclude(
     )
 
 
-def closest_values(near: ClosestPair, names: tuple[str, ...]) -> dict[str, Any]:
+def closest_values(near: ClosestPair, names: tuple[str, ...]) -> JsonObject:
     """The closest pair as plain values."""
     vehicles = [names[i] for i in near.vehicles]
     return {"distance_m": near.distance, "time_s": near.time, "vehicles": vehicles}
 
 
-def collision_values(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def collision_values(row: Any, names: tuple[str, ...]) -> JsonObject:
     """A COLLISION as plain values."""
     parts = ["body" if part == 0 else f"rotor {part}" for part in row["part"].tolist()]
     return {

@@ -6,14 +6,14 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.hil.link_status import ServerStatus
 from sitl_bridge.link.hil.server import LockstepServer
@@ -312,7 +312,7 @@ class FlightCommands:
         self._asked: SessionVehicles | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="flight-commands")
 
-    def ask(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+    def ask(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
         """Execute a command of the bus; the future completes with the flight stack's answer.
 
         Raises:
@@ -331,7 +331,7 @@ class FlightCommands:
             self._asked.close()
         self._executor.shutdown(wait=True)
 
-    def _execute(self, kind: str, data: Mapping[str, Any], vehicle: int) -> None:
+    def _execute(self, kind: str, data: ReadJson, vehicle: int) -> None:
         stacks = self._asked = SessionVehicles([self._vehicles[vehicle]], self._server)
         try:
             stacks.begin()

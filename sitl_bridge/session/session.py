@@ -9,15 +9,16 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from sitl_bridge.base.error_log import ErrorLog, cause
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.base.system.signals import uninterrupted
@@ -255,7 +256,7 @@ class Session:
         )
         start_outlets(shown, settings.outlets, lambda outlet: self._stack.callback(outlet.close))
 
-    def _order_formation(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+    def _order_formation(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
         """Hand an order of page or bus to the formation.
 
         Raises:
@@ -566,7 +567,7 @@ class Session:
 
     # ---------------------------------------------------------------- afterwards
 
-    def _figures(self, number: int) -> dict[str, Any]:
+    def _figures(self, number: int) -> JsonObject:
         """Figures of a vehicle's flight from the simulation."""
         from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
 

@@ -14,7 +14,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.core.sensors.custom import CustomSensorHost
@@ -33,6 +34,7 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
 from sitl_bridge.live.bus.client_link import StackReport
@@ -124,13 +126,13 @@ class BatteryFeed:
         self,
         vehicle: int,
         sample: Callable[[], BatterySample | None],
-        deliver: Callable[[Sequence[Any]], None],
+        deliver: Callable[[Sequence[MavlinkMessage]], None],
     ) -> None:
         self.vehicle = vehicle
         self.due = BATTERY_PERIOD
         self._sample, self._deliver = sample, deliver
 
-    def run(self, _state: NDArray[np.void], time: int) -> Sequence[Any]:
+    def run(self, _state: NDArray[np.void], time: int) -> Sequence[MavlinkMessage]:
         """Send the sample of this time (us)."""
         self.due = time + BATTERY_PERIOD
         sample = self._sample()
@@ -386,7 +388,7 @@ class VehicleRun:
 
     # ---------------------------------------------------------------- afterwards
 
-    def description(self, world: World, speed: float) -> dict[str, Any]:
+    def description(self, world: World, speed: float) -> JsonObject:
         """The vehicle's mission and its flight stack as plain values, for run.json.
 
         Args:
@@ -394,7 +396,7 @@ class VehicleRun:
             speed: simulated over wall time.
         """
         settings, build = self.settings, self.autopilot.px4
-        autopilot: dict[str, Any] = {"name": self.autopilot.name}
+        autopilot: JsonObject = {"name": self.autopilot.name}
         if build is not None:
             parameters = self.px4_parameters(world, speed)
             autopilot |= {"root": str(build.root), "version": build.version, "parameters": parameters}

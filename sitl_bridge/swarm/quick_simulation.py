@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Columns, Floats, Index, Mask
 from sitl_bridge.core.simulation.events import OnEvent, ignore_event
 from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
 from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
@@ -181,7 +179,7 @@ class FormationResult:
             "events": [f"{(e.time - self.start) * 1e-6:.2f} s: {_who(e)}{e.text}" for e in self.events],
         }
 
-    def tracks(self) -> dict[str, NDArray[Any]]:
+    def tracks(self) -> Columns:
         """Return the columns of the tracks file."""
         return {
             "time": self.time, "position": self.position, "slot_error": self.error,

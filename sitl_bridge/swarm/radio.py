@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import AnyArray, Floats, Index, Mask
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream, uniform
 from sitl_bridge.base.quantities import STRICT
@@ -95,11 +95,11 @@ class Radio:
     ) -> None:
         self.count, self.seed, self.delay, self.loss, self.reach = count, seed, delay, loss, reach
         self.edges: Index = np.zeros((0, 2), np.int64)
-        self.heard: NDArray[Any] = np.zeros(0, message)
+        self.heard: AnyArray = np.zeros(0, message)
         self.sent = self.lost = 0
         self._streams = np.zeros((0, 4), np.uint64)
         self._known: dict[int, NDArray[np.uint64]] = {}
-        self._air: deque[tuple[int, NDArray[Any], Index, Mask]] = deque()
+        self._air: deque[tuple[int, AnyArray, Index, Mask]] = deque()
 
     def connect(self, edges: Index) -> None:
         """Change the graph.  Messages in transit still arrive; those of unchanged links are kept."""
@@ -120,7 +120,7 @@ class Radio:
         keys: Index = edges[:, 1] * self.count + edges[:, 0]
         return keys
 
-    def send(self, time: int, messages: NDArray[Any], position: Floats, on_air: Mask) -> None:
+    def send(self, time: int, messages: AnyArray, position: Floats, on_air: Mask) -> None:
         """Send a message of every vehicle on air.
 
         Args:

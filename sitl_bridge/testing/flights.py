@@ -14,6 +14,7 @@ from sitl_bridge.api.sitl import Sitl, events_of
 from sitl_bridge.api.vehicle_arrays import placed
 from sitl_bridge.api.world_choice import World, WorldChoice, world_of
 from sitl_bridge.base.error_log import ErrorLog, print_error
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import EventSpecification
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings
@@ -56,7 +57,7 @@ def flight_of(
     airframes: Sequence[AirframeChoice],
     world: WorldChoice,
     wind: Any,
-    faults: Sequence[Mapping[str, Any]],
+    faults: Sequence[ReadJson],
     parameters: Mapping[str, int | float],
     px4: Path | None,
     *,

@@ -76,6 +76,7 @@ def hear_out(messages: list[tuple[int, bytes, bool, bool]], point: Point) -> Non
         data = frame(number, payload, aimed)
         assert list(frames(data)) == [data]
         message = station.decoder.message(data)
+        assert message is not None
         station.take(station.services.handle(station.key, message, now, now))
         if stepped:
             point.step()

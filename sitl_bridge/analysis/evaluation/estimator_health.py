@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +15,7 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     seconds,
 )
 from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.json_data import ReadJson
 
 GROUND_EFFECT_MARGIN = 5.0
 """Time at both ends of the flight without evaluation, because of the ground (Tools/ecl_ekf), s."""
@@ -218,7 +217,7 @@ def _check_vibration(log: FlightLog, instance: int, record: FlightRecord, warnin
                 warnings.append(f"{words}: up to {values.max():.2g}, mean {values.mean():.2g}")
 
 
-def _is_its_imu(status: Mapping[str, Any], imu: Mapping[str, Any]) -> bool:
+def _is_its_imu(status: ReadJson, imu: ReadJson) -> bool:
     """Whether an estimator uses an inertial sensor; before v1.12 PX4 logged no device in its status."""
     if "accel_device_id" not in status or "accel_device_id" not in imu:
         return True

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.ulog_file import Fields, read_columns
 from sitl_bridge.autopilot.flight_log import NAME
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import Columns, Floats, Mask
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.px4.event_catalogue import DEBUG
 from sitl_bridge.record.topic_memory import TopicMemory
@@ -193,7 +193,7 @@ class FlightLog:
 
     def __init__(
         self,
-        columns: Mapping[tuple[str, int], dict[str, NDArray[Any]]],
+        columns: Mapping[tuple[str, int], Columns],
         messages: Sequence[tuple[int, int, str]],
         *,
         built_in: bool,
@@ -235,7 +235,7 @@ class FlightLog:
         found = {key: columns for key, columns in found.items() if len(columns["timestamp"])}
         return cls(found, memory.messages, built_in=True)
 
-    def topic(self, name: str, instance: int = 0) -> dict[str, NDArray[Any]] | None:
+    def topic(self, name: str, instance: int = 0) -> Columns | None:
         """Return the columns of one instance of a topic by field name; None if it was not logged."""
         found = self._columns.get((name, instance))
         return found if found is not None and len(found["timestamp"]) else None
@@ -254,12 +254,12 @@ class FlightLog:
         return sorted(instance for topic, instance in self._columns if topic == name)
 
 
-def seconds(topic: dict[str, NDArray[Any]]) -> Floats:
+def seconds(topic: Columns) -> Floats:
     """Return the (k,) time stamps of a topic in s."""
     return np.asarray(topic["timestamp"], np.float64) * 1e-6
 
 
-def columns(topic: dict[str, NDArray[Any]], *names: str) -> Floats:
+def columns(topic: Columns, *names: str) -> Floats:
     """Return (k, c) columns of a topic, side by side."""
     return np.stack([np.asarray(topic[name], np.float64) for name in names], axis=-1)
 

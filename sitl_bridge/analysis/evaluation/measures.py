@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.yaml_file import load
 
 
@@ -87,7 +88,7 @@ class Measure:
             return None
         return self.value >= self.limit if self.kind.at_least else self.value <= self.limit
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonObject:
         """For JSON: null for what is not finite."""
         return {
             "name": self.kind.name,
@@ -102,7 +103,7 @@ class Measure:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
+    def from_data(cls, data: ReadJson) -> Self:
         """Undo ``as_data``.
 
         Raises:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.dynamics.contact_log import part_name
 
 REPORTED = 5
@@ -49,7 +50,7 @@ def object_contacts(rows: NDArray[np.void], vehicle: int, names: Sequence[str]) 
     return tuple(found)
 
 
-def contact_words(contacts: Sequence[Mapping[str, Any]]) -> list[str]:
+def contact_words(contacts: Sequence[ReadJson]) -> list[str]:
     """Contacts, as ``contact_values`` gives them, in words: the first few one by one."""
     words = [
         f"the {one['part']} hit {one['object']} at {one['closing_speed']:.1f} m/s, {one['time']:.1f} s"
@@ -60,7 +61,7 @@ def contact_words(contacts: Sequence[Mapping[str, Any]]) -> list[str]:
     return words
 
 
-def contact_values(one: ObjectContact) -> dict[str, Any]:
+def contact_values(one: ObjectContact) -> JsonObject:
     """A contact as plain values."""
     return {
         "time": float(one.time),

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from sitl_bridge.analysis.evaluation.flight_record import seconds
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import COMMANDED, EVENTS, STALL, WindEvent
 
 INJECT_FAILURE, FLIGHT_TERMINATION = 420, 185
@@ -168,7 +169,7 @@ def _schedule(run: RunRecord) -> Iterator[Change]:
         yield _change(begin, end, event, names)
 
 
-def _commanded(time: float, name: str, data: Mapping[str, Any], vehicles: tuple[str, ...]) -> Change:
+def _commanded(time: float, name: str, data: ReadJson, vehicles: tuple[str, ...]) -> Change:
     """A command of the bus or of the live page that changed the simulation."""
     fields = {key: value for key, value in data.items() if key not in ("version", "request_id", "ends")}
     ends = bool(data.get("ends"))
@@ -177,7 +178,7 @@ def _commanded(time: float, name: str, data: Mapping[str, Any], vehicles: tuple[
     return replace(one, text=text, fault=one.fault and not ends, silences=0.0 if ends else one.silences)
 
 
-def _change(begin: float, end: float, event: Mapping[str, Any], vehicles: tuple[str, ...]) -> Change:
+def _change(begin: float, end: float, event: ReadJson, vehicles: tuple[str, ...]) -> Change:
     """A change from an entry of events.jsonl or of the schedule; a kind that is not known is a fault."""
     kind = str(event.get("kind", "event"))
     known = EVENTS.get(kind) or COMMANDED.get(kind) or (WindEvent if kind == "wind" else None)
@@ -206,7 +207,7 @@ def _injected_by_command(vehicle: RecordedVehicle) -> Iterator[Change]:
             yield Change(time, time, told, who, True)
 
 
-def _named(entry: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+def _named(entry: ReadJson, names: Sequence[str]) -> tuple[str, ...]:
     """Names of the vehicles of an entry of events.jsonl; empty for all."""
     who = entry.get("vehicles", entry.get("vehicle"))
     numbers = who if isinstance(who, list) else [] if who is None else [who]
@@ -214,7 +215,7 @@ def _named(entry: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
     return () if len(found) == len(names) else found
 
 
-def _in_words(event: Mapping[str, Any]) -> str:
+def _in_words(event: ReadJson) -> str:
     """An event or a command in words: its kind, then the settings that it has."""
     left_out = ("at", "lasts", "kind", "vehicles")
     settings = [f"{key} {value}" for key, value in event.items() if key not in left_out and value is not None]

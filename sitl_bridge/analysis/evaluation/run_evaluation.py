@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -30,6 +29,7 @@ from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum, StepRespon
 from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair, closest_pair
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 
 AT_LIMIT = 0.999
 """Motor command at which a motor is saturated, of 1; at 1 - AT_LIMIT it is at its lower limit."""
@@ -321,7 +321,7 @@ def saturated(vehicle: RecordedVehicle) -> Mask:
 
 def _run_measures(run: RunRecord, closest: ClosestPair | None, limits: Limits) -> list[Measure]:
     values: dict[str, float] = {}
-    formation: dict[str, Any] = run.formation
+    formation: JsonObject = run.formation
     for name, keys in (
         ("slot_error_steady", ("true_worst_slot_error_steady_m", "worst_slot_error_steady_m")),
         ("slot_error_settled", ("true_worst_slot_error_settled_m", "worst_slot_error_settled_m")),

@@ -12,7 +12,6 @@ import zipfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,9 @@ from numpy.typing import NDArray
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog, FlightRecord
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.evaluation.ulog_file import Fields
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Columns, Floats
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan, parse_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_logs
@@ -110,12 +110,12 @@ class RunRecord:
 
     path: Path
     name: str
-    run: dict[str, Any] = field(default_factory=dict)
-    summary: dict[str, Any] = field(default_factory=dict)
-    events: tuple[dict[str, Any], ...] | None = None
+    run: JsonObject = field(default_factory=dict)
+    summary: JsonObject = field(default_factory=dict)
+    events: tuple[JsonObject, ...] | None = None
     vehicles: list[RecordedVehicle] = field(default_factory=list)
-    tracks: dict[str, NDArray[Any]] | None = None
-    formation: dict[str, Any] = field(default_factory=dict)
+    tracks: Columns | None = None
+    formation: JsonObject = field(default_factory=dict)
     plan: Plan | None = None
     notes: list[str] = field(default_factory=list)
     partial: str = ""
@@ -134,7 +134,7 @@ class RunRecord:
         log = self.vehicles[0].log
         return str(named) if named else "" if log is None else log.stack
 
-    def of_vehicle(self, name: str) -> dict[str, Any]:
+    def of_vehicle(self, name: str) -> JsonObject:
         """The summary of a vehicle; that of the run for a single one."""
         vehicles = self.summary.get("vehicles")
         found = vehicles.get(name) if isinstance(vehicles, dict) else self.summary
@@ -171,7 +171,7 @@ def read_run(path: Path) -> RunRecord:
     return record
 
 
-def run_in_memory(run: dict[str, Any], vehicles: list[RecordedVehicle], name: str = "") -> RunRecord:
+def run_in_memory(run: JsonObject, vehicles: list[RecordedVehicle], name: str = "") -> RunRecord:
     """A run that left no directory.
 
     Args:
@@ -197,7 +197,7 @@ def _single_log(path: Path) -> RunRecord:
     return record
 
 
-def _json(record: RunRecord, name: str) -> dict[str, Any]:
+def _json(record: RunRecord, name: str) -> JsonObject:
     file = record.path / name
     if not file.is_file():
         return {}
@@ -246,7 +246,7 @@ def _read_vehicles(record: RunRecord) -> None:
         _place(vehicle)
 
 
-def _described(entry: dict[str, Any], number: int) -> RecordedVehicle:
+def _described(entry: JsonObject, number: int) -> RecordedVehicle:
     airframe = entry.get("airframe")
     airframe = airframe if isinstance(airframe, dict) else {}
     return RecordedVehicle(

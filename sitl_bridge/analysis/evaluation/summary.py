@@ -14,6 +14,7 @@ from typing import Any
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.object_contacts import ObjectContact, contact_values
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
@@ -94,9 +95,9 @@ def warnings_of(
 
 def summarise(
     outcome: Outcome, record: FlightRecord | None, messages: Iterable[VehicleMessage]
-) -> dict[str, Any]:
+) -> JsonObject:
     """A vehicle's values for ``summary.json``, without the verdict."""
-    summary: dict[str, Any] = {
+    summary: JsonObject = {
         "mission": outcome.mission,
         "airframe": outcome.airframe,
         "flight_stack": outcome.flight_stack,
@@ -135,7 +136,7 @@ def summarise(
     return summary
 
 
-def whole_summary(name: str, vehicles: Mapping[str, dict[str, Any]], **facts: Any) -> dict[str, Any]:
+def whole_summary(name: str, vehicles: Mapping[str, JsonObject], **facts: Any) -> JsonObject:
     """The content of ``summary.json`` but for the verdict, as plain values.
 
     Args:
@@ -144,12 +145,12 @@ def whole_summary(name: str, vehicles: Mapping[str, dict[str, Any]], **facts: An
         facts: of the whole flight, such as the reason of a failure.
     """
     if len(vehicles) == 1:
-        found: dict[str, Any] = plain_values(next(iter(vehicles.values())) | facts)
+        found: JsonObject = plain_values(next(iter(vehicles.values())) | facts)
         return found
     return dict(plain_values({"name": name, **facts, "vehicles": dict(vehicles)}))
 
 
-def write_json(summary: dict[str, Any], path: Path) -> None:
+def write_json(summary: JsonObject, path: Path) -> None:
     """Write a summary; values that are not finite become null in JSON.
 
     Raises:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     seconds,
     true_at,
 )
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import AnyArray, Columns, Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.event_catalogue import WARNING
 
@@ -102,7 +101,7 @@ def _air_windows(log: FlightLog) -> list[tuple[float, float]]:
     return [(float(time[start]), float(time[end])) for start, end in zip(edges[::2], ends, strict=True)]
 
 
-def _read_truth(log: FlightLog, record: FlightRecord, position: dict[str, NDArray[Any]]) -> None:
+def _read_truth(log: FlightLog, record: FlightRecord, position: Columns) -> None:
     """Read the ground truth into the frame of the estimate, whose origin the estimator set from its GNSS."""
     truth = log.topic("vehicle_local_position_groundtruth")
     if truth is None:
@@ -124,7 +123,7 @@ def _read_truth(log: FlightLog, record: FlightRecord, position: dict[str, NDArra
     record.truth = columns(truth, "x", "y", "z") + offset
 
 
-def _measure_path(record: FlightRecord, position: dict[str, NDArray[Any]]) -> None:
+def _measure_path(record: FlightRecord, position: Columns) -> None:
     air = in_air(record, record.time)
     way = record.estimate[air]
     if len(way) < 2:
@@ -143,7 +142,7 @@ def _measure_path(record: FlightRecord, position: dict[str, NDArray[Any]]) -> No
         record.estimate_error = deviation(record.time[air], error)
 
 
-def _modes(status: dict[str, NDArray[Any]], record: FlightRecord) -> list[tuple[str, float]]:
+def _modes(status: Columns, record: FlightRecord) -> list[tuple[str, float]]:
     time = seconds(status)
     state = np.asarray(status["nav_state"])
     changes = np.concatenate([[0], np.flatnonzero(np.diff(state)) + 1, [len(state)]])
@@ -159,9 +158,7 @@ def _modes(status: dict[str, NDArray[Any]], record: FlightRecord) -> list[tuple[
 # -------------------------------------------------------------------------- tracking
 
 
-def _measure_tracking(
-    log: FlightLog, record: FlightRecord, status: dict[str, NDArray[Any]], position: dict[str, NDArray[Any]]
-) -> None:
+def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, position: Columns) -> None:
     """Compute the deviations from the reference for each kind of mode."""
     air = in_air(record, record.time)
     every = max(1, round(0.02 / float(np.median(np.diff(record.time)))))
@@ -233,14 +230,14 @@ def _store_true(record: FlightRecord, name: str, time: Floats, error: Floats) ->
         record.true_deviations[name] = found
 
 
-def _since_change(time: Floats, mode: NDArray[Any]) -> Floats:
+def _since_change(time: Floats, mode: AnyArray) -> Floats:
     """Return the s since the last change of mode, at each time."""
     changed = np.concatenate([[True], np.diff(mode) != 0])
     starts = np.where(changed, time, -np.inf)
     return np.asarray(time - np.maximum.accumulate(starts), np.float64)
 
 
-def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Floats) -> tuple[Floats, Floats]:
+def _setpoints_at(setpoint: Columns, time: Floats) -> tuple[Floats, Floats]:
     """Return position and velocity setpoints at given times, (k, 3) each; nan if none counts.
 
     A position that moves with its velocity is interpolated.  After a step, or while constant, it counts only
@@ -267,7 +264,7 @@ def _setpoints_at(setpoint: dict[str, NDArray[Any]], time: Floats) -> tuple[Floa
     return wanted, wanted_velocity
 
 
-def _only_velocity(setpoint: dict[str, NDArray[Any]], time: Floats) -> Mask:
+def _only_velocity(setpoint: Columns, time: Floats) -> Mask:
     """Return whether the setpoint at each time is a velocity without a position."""
     index = np.maximum(last_before(seconds(setpoint), time), 0)
     only: Mask = ~np.isfinite(np.asarray(setpoint["position[0]"])[index])
@@ -277,9 +274,7 @@ def _only_velocity(setpoint: dict[str, NDArray[Any]], time: Floats) -> Mask:
 class _Legs:
     """Legs flown by PX4's navigator, from its position setpoint triplets."""
 
-    def __init__(
-        self, log: FlightLog, triplet: dict[str, NDArray[Any]], position: dict[str, NDArray[Any]]
-    ) -> None:
+    def __init__(self, log: FlightLog, triplet: Columns, position: Columns) -> None:
         self.time = seconds(triplet)
         last = int(np.flatnonzero(np.isfinite(position["ref_lat"]))[-1]) if len(position["ref_lat"]) else 0
         self.origin = tuple(float(position[name][last]) for name in ("ref_lat", "ref_lon", "ref_alt"))
@@ -287,7 +282,7 @@ class _Legs:
         self.previous = self._local(triplet, "previous")
         self.current = self._local(triplet, "current")
 
-    def _local(self, triplet: dict[str, NDArray[Any]], which: str) -> Floats:
+    def _local(self, triplet: Columns, which: str) -> Floats:
         lat, lon, alt = (np.asarray(triplet[f"{which}.{name}"], np.float64) for name in ("lat", "lon", "alt"))
         lat0, lon0, alt0 = self.origin
         north, east = self.scale

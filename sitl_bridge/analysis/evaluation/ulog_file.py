@@ -8,14 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pyulog import ULog
 
+from sitl_bridge.base.arrays import Columns
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 
 
 def read_ulog(path: Path, topics: Sequence[str]) -> ULog:
@@ -57,9 +57,9 @@ class UlogColumns:
         damaged: whether parts cannot be read.
     """
 
-    topics: dict[tuple[str, int], dict[str, NDArray[Any]]]
+    topics: dict[tuple[str, int], Columns]
     messages: list[tuple[int, int, str]]
-    info: dict[str, Any]
+    info: JsonObject
     version: str
     parameters: dict[str, float]
     damaged: bool
@@ -79,7 +79,7 @@ def read_columns(path: Path, fields: Fields) -> UlogColumns:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     names = list(fields)
-    found: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
+    found: dict[tuple[str, int], Columns] = {}
     for first in range(passes):
         log = read_ulog(path, names[first::passes])
         for data in log.data_list:

@@ -6,9 +6,8 @@ shows that verdict.  A run without one, and one that is judged by other limits, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from sitl_bridge.analysis.evaluation.estimator_health import (
     VIBRATION_FAIL,
@@ -21,6 +20,7 @@ from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_evaluation import Evaluation, evaluate
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.link.hil.link_errors import fault_texts
 
 SUCCEEDED, FAILED, INTERRUPTED, UNKNOWN = "succeeded", "failed", "interrupted", "no verdict"
@@ -65,7 +65,7 @@ class Verdict:
         if not self.succeeded:
             raise UserError("; ".join(self.reasons) or f"the verdict on the flight is: {self.word}")
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonObject:
         """For summary.json."""
         return {
             "word": self.word,
@@ -75,7 +75,7 @@ class Verdict:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
+    def from_data(cls, data: ReadJson) -> Self:
         """Undo ``as_data``; measures that this version does not know are left out.
 
         Raises:
@@ -104,7 +104,7 @@ def stored_verdict(run: RunRecord) -> Verdict | None:
         return None
 
 
-def conclude(run: RunRecord, summary: dict[str, Any]) -> tuple[Verdict, Evaluation]:
+def conclude(run: RunRecord, summary: JsonObject) -> tuple[Verdict, Evaluation]:
     """Judge a flight at its end, and put the verdict into its summary.
 
     Args:

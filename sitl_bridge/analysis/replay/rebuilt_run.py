@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -38,7 +38,7 @@ def rebuild(run: RecordedRun) -> Simulation:
             raise UserError(f"{file}: {where}: {first['msg']}") from error
 
 
-def _rebuilt(facts: dict[str, Any]) -> Simulation:
+def _rebuilt(facts: JsonObject) -> Simulation:
     directory = Path(facts["directory"])
     world = world_beside(WorldSpecification.model_validate(facts["world"]), directory)
     setups = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from sitl_bridge.analysis.replay.replayed_steps import (
     replay_steps,
 )
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.simulation.events import (
     COMMANDED,
     EventSpecification,
@@ -121,9 +121,7 @@ def _result(run: RecordedRun, n: int, steps: int, difference: Difference | None)
     return RunReplay(steps, compared, int(rows["message_bytes"].sum()), difference)
 
 
-def _changes(
-    run: RecordedRun, simulation: Simulation, total: int
-) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def _changes(run: RecordedRun, simulation: Simulation, total: int) -> Iterator[tuple[int, JsonObject | None]]:
     """Numbers of steps after which something changed the simulation, with its entry; at last the end."""
     for entry in run.events:
         with readable(run.path / EVENTS):
@@ -136,7 +134,7 @@ def _changes(
     yield total, None
 
 
-def _apply(entry: dict[str, Any], simulation: Simulation) -> None:
+def _apply(entry: JsonObject, simulation: Simulation) -> None:
     """Let an entry of events.jsonl happen again."""
     if entry["kind"] == "restart":
         simulation.restart_vehicle(entry["vehicle"])

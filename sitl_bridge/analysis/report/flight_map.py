@@ -9,14 +9,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.report.scene_outline import footprints
 from sitl_bridge.analysis.report.time_lines import shown_window
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_geometry import GeometryLoader
@@ -27,7 +27,7 @@ from sitl_bridge.plan.plan_upload import RELATIVE_FRAMES
 AROUND = np.linspace(0.0, 2.0 * np.pi, 49)
 
 
-def track(vehicle: RecordedVehicle, points: int) -> dict[str, Any] | None:
+def track(vehicle: RecordedVehicle, points: int) -> JsonObject | None:
     """The flown track, the reference and the times of a vehicle; None without positions.
 
     Args:
@@ -56,13 +56,13 @@ def track(vehicle: RecordedVehicle, points: int) -> dict[str, Any] | None:
     }
 
 
-def fewer(track: dict[str, Any], points: int) -> dict[str, Any]:
+def fewer(track: JsonObject, points: int) -> JsonObject:
     """A track with at most so many points."""
     every = max(1, math.ceil(len(track["time"]) / points))
     return track | {key: track[key][::every] for key in ("time", "points")}
 
 
-def tracks_of_arrays(run: RunRecord, points: int) -> list[dict[str, Any]]:
+def tracks_of_arrays(run: RunRecord, points: int) -> list[JsonObject]:
     """Tracks of a formation or of avoidance that was simulated without a truth log."""
     arrays = run.tracks
     if arrays is None or "position" not in arrays or "time" not in arrays:
@@ -102,7 +102,7 @@ def _few(points: Floats, most: int) -> Floats:
     return points[:: max(1, len(points) // most)]
 
 
-def plan_outline(run: RunRecord) -> dict[str, Any]:
+def plan_outline(run: RunRecord) -> JsonObject:
     """Waypoints and fence of the plan in the world frame; empty without a plan or an origin."""
     origin = _origin(run)
     plan = run.plan
@@ -122,7 +122,7 @@ def plan_outline(run: RunRecord) -> dict[str, Any]:
         waypoints.append(
             {"number": number, "what": item.where, "place": rounded(np.array([north, east, -height]), 2)}
         )
-    fence: list[dict[str, Any]] = []
+    fence: list[JsonObject] = []
     for circle in plan.circles:
         centre = np.array(projection.local(*circle.centre))
         ring = centre + circle.radius * np.stack([np.cos(AROUND), np.sin(AROUND)], axis=-1)
@@ -143,7 +143,7 @@ def _origin(run: RunRecord) -> Origin | None:
         return None
 
 
-def scene_outline(run: RunRecord) -> list[dict[str, Any]]:
+def scene_outline(run: RunRecord) -> list[JsonObject]:
     """Outlines of the objects of the run's world; what cannot be read again is noted and left out."""
     world = run.run.get("world")
     described = world.get("scene") if isinstance(world, dict) else None
@@ -164,7 +164,7 @@ def scene_outline(run: RunRecord) -> list[dict[str, Any]]:
     return footprints(Scene(specification.model_copy(update={"objects": tuple(objects)})))
 
 
-def rounded(values: NDArray[Any], digits: int) -> list[Any]:
+def rounded(values: AnyArray, digits: int) -> list[Any]:
     """Nested lists of numbers with few digits; null for what is not finite."""
     array = np.round(np.asarray(values, np.float64), digits)
     flat = [None if not math.isfinite(v) else int(v) if v == int(v) else v for v in array.ravel().tolist()]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,6 +32,8 @@ from sitl_bridge.analysis.report.time_lines import (
     thinned,
     vehicle_plots,
 )
+from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
 
 PAGE = "report.html"
@@ -68,8 +69,8 @@ class _Drawn:
         vehicles: plots of each vehicle that has some, by its name.
     """
 
-    scene: list[dict[str, Any]]
-    tracks: list[dict[str, Any]]
+    scene: list[JsonObject]
+    tracks: list[JsonObject]
     fleet: list[Plot]
     vehicles: list[tuple[str, list[Plot]]]
 
@@ -134,7 +135,7 @@ def _page(reported: Sequence[Reported], drawn: Sequence[_Drawn], points: int) ->
 # -------------------------------------------------------------------------- data of the page
 
 
-def _run_data(one: Reported, drawn: _Drawn, points: int) -> dict[str, Any]:
+def _run_data(one: Reported, drawn: _Drawn, points: int) -> JsonObject:
     flown = _track_points(one.run, points)
     return {
         "label": one.label,
@@ -154,7 +155,7 @@ def _run_data(one: Reported, drawn: _Drawn, points: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plot_data(plot: Plot) -> dict[str, Any]:
+def _plot_data(plot: Plot) -> JsonObject:
     return {
         "key": plot.key,
         "title": plot.title,
@@ -171,7 +172,7 @@ def _plot_data(plot: Plot) -> dict[str, Any]:
     }
 
 
-def _significant(values: np.ndarray[Any, Any], digits: int = 4) -> list[float | int | None]:
+def _significant(values: AnyArray, digits: int = 4) -> list[float | int | None]:
     """Numbers with so many digits; null for what is not finite."""
     return [None if not math.isfinite(v) else _short(float(f"{v:.{digits}g}")) for v in values.tolist()]
 
@@ -209,7 +210,7 @@ def _joined(parts: list[tuple[str, Plot, float]]) -> Plot:
     return Plot(first.key, title, first.unit, x, lines, first.levels, "time since take-off, s")
 
 
-def as_json(reported: Sequence[Reported]) -> list[dict[str, Any]]:
+def as_json(reported: Sequence[Reported]) -> list[JsonObject]:
     """Plain values of the evaluations, for ``--json``; what is infinite or unknown is null."""
     return [
         {

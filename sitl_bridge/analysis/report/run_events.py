@@ -14,6 +14,7 @@ import numpy as np
 from sitl_bridge.analysis.evaluation.flight_record import MODES, seconds
 from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 
 LANES = (
@@ -153,7 +154,7 @@ def _formation(run: RunRecord) -> list[TimelineEntry]:
     return found
 
 
-def _impacts(listed: object) -> list[Mapping[str, Any]]:
+def _impacts(listed: object) -> list[ReadJson]:
     """The entries of a list of collisions or contacts in a summary that have a time and a speed."""
     return [
         one
@@ -176,7 +177,7 @@ def _collisions(run: RunRecord) -> list[TimelineEntry]:
     return found
 
 
-def _contacts(summary: Mapping[str, Any], label: str) -> list[TimelineEntry]:
+def _contacts(summary: ReadJson, label: str) -> list[TimelineEntry]:
     found = []
     for one in _impacts(summary.get("contacts")):
         speed = float(one.get("closing_speed") or 0.0)

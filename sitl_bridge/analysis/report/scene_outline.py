@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.records import BOX, CYLINDER, PLANE, SPHERE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import HeightMapObject, MeshObject, OctreeObject
@@ -20,7 +19,7 @@ GRID = 48
 """Largest number of rows and of columns of terrain."""
 
 
-def footprints(scene: Scene) -> list[dict[str, Any]]:
+def footprints(scene: Scene) -> list[JsonObject]:
     """Plain values of each object: name, colour, and its prisms or its terrain.
 
     A prism has corners [north, east] and the heights of its bottom and top in m.
@@ -30,7 +29,7 @@ def footprints(scene: Scene) -> list[dict[str, Any]]:
         if int(shape["kind"]) == PLANE:
             continue
         thing = scene.specification.objects[int(shape["object"])]
-        entry: dict[str, Any] = {"name": name, "color": [round(float(c), 3) for c in shape["color"]]}
+        entry: JsonObject = {"name": name, "color": [round(float(c), 3) for c in shape["color"]]}
         match thing:
             case HeightMapObject() if thing.geometry is not None:
                 entry["terrain"] = _terrain(shape, thing.geometry.heights, thing.geometry.spacing)
@@ -48,7 +47,7 @@ def footprints(scene: Scene) -> list[dict[str, Any]]:
     return found
 
 
-def _prism(corners: Floats) -> dict[str, Any]:
+def _prism(corners: Floats) -> JsonObject:
     """The prism around points: their hull from above, from the lowest to the highest."""
     return {
         "outline": np.round(outline_of(corners), 2).tolist(),
@@ -81,7 +80,7 @@ def solid_points(shape: NDArray[np.void]) -> Floats:
     return np.asarray(points @ shape["rotation"].T + shape["position"], np.float64)
 
 
-def _columns(shape: NDArray[np.void], occupied: Mask, size: float) -> list[dict[str, Any]]:
+def _columns(shape: NDArray[np.void], occupied: Mask, size: float) -> list[JsonObject]:
     """Rows of occupied columns of an occupancy map, joined; coarser until they are few."""
     step = 1
     while True:
@@ -107,7 +106,7 @@ def _columns(shape: NDArray[np.void], occupied: Mask, size: float) -> list[dict[
     return prisms
 
 
-def _terrain(shape: NDArray[np.void], heights: NDArray[np.float32], spacing: float) -> dict[str, Any]:
+def _terrain(shape: NDArray[np.void], heights: NDArray[np.float32], spacing: float) -> JsonObject:
     """Terrain on a coarse grid: corner, axes of rows and columns, heights above the origin."""
     step = max(1, -(-max(heights.shape) // GRID))
     coarse = heights[::step, ::step].astype(np.float64) - float(shape["position"][2])

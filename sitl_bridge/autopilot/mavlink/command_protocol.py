@@ -22,6 +22,7 @@ from sitl_bridge.autopilot.mavlink.streams import Streams
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES, Snapshot
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 KEPT_ANSWERS = 16
 """Number of acknowledgements kept for repeated commands."""
@@ -66,7 +67,7 @@ class CommandProtocol:
         system_id: int,
         streams: Streams,
         snapshot: Callable[[int], Snapshot],
-        mission_current: Callable[[], Any],
+        mission_current: Callable[[], MavlinkMessage],
     ) -> None:
         self._commander = commander
         self._system_id = system_id
@@ -74,13 +75,13 @@ class CommandProtocol:
         self._snapshot = snapshot
         self._mission_current = mission_current
         self._answered: deque[tuple[tuple[Any, ...], int, int]] = deque(maxlen=KEPT_ANSWERS)
-        self._own: dict[int, Callable[[Params, int], tuple[int, list[Any]]]] = {
+        self._own: dict[int, Callable[[Params, int], tuple[int, list[MavlinkMessage]]]] = {
             mavlink.MAV_CMD_REQUEST_MESSAGE: self._request_message,
             mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: self._set_interval,
             mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: self._get_interval,
         }
 
-    def handle(self, message: Any, now: int, wall: int) -> list[Any]:
+    def handle(self, message: MavlinkMessage, now: int, wall: int) -> list[MavlinkMessage]:
         """Execute and acknowledge a COMMAND_LONG or COMMAND_INT that is for this vehicle."""
         command = message.command
         if not self._is_for_us(command, message.target_system, message.target_component):
@@ -103,7 +104,7 @@ class CommandProtocol:
             return system in (0, self._system_id)
         return system == self._system_id and component in (0, AUTOPILOT)
 
-    def _do(self, command: int, params: Params, now: int) -> tuple[int, list[Any]]:
+    def _do(self, command: int, params: Params, now: int) -> tuple[int, list[MavlinkMessage]]:
         if command in REQUESTS:
             return self._request_message((REQUESTS[command], 0.0), now)
         own = self._own.get(command)
@@ -113,7 +114,7 @@ class CommandProtocol:
 
     # ------------------------------------------------------------------ commands about the link
 
-    def _request_message(self, params: Params, now: int) -> tuple[int, list[Any]]:
+    def _request_message(self, params: Params, now: int) -> tuple[int, list[MavlinkMessage]]:
         number = _message_number(params[0])
         if number == mavlink.MAVLINK_MSG_ID_MISSION_CURRENT:
             return ACCEPTED, [self._mission_current()]
@@ -122,17 +123,17 @@ class CommandProtocol:
         message = MESSAGES[number](self._snapshot(now))
         return (ACCEPTED, [message]) if message is not None else (DENIED, [])
 
-    def _set_interval(self, params: Params, _now: int) -> tuple[int, list[Any]]:
+    def _set_interval(self, params: Params, _now: int) -> tuple[int, list[MavlinkMessage]]:
         interval = params[1] if math.isfinite(params[1]) else 0.0
         return (ACCEPTED if self._streams.set_interval(_message_number(params[0]), interval) else FAILED), []
 
-    def _get_interval(self, params: Params, _now: int) -> tuple[int, list[Any]]:
+    def _get_interval(self, params: Params, _now: int) -> tuple[int, list[MavlinkMessage]]:
         number = _message_number(params[0])
         interval = self._streams.interval(number)
         return ACCEPTED, [mavlink.MAVLink_message_interval_message(number & 0xFFFF, interval)]
 
 
-def _long_params(message: Any) -> Params | None:
+def _long_params(message: MavlinkMessage) -> Params | None:
     m = message
     if _is_integer_maximum(m.param5) and _is_integer_maximum(m.param6):
         return None  # INT32_MAX is valid only in COMMAND_INT; PX4 denies it
@@ -143,7 +144,7 @@ def _is_integer_maximum(value: float) -> bool:
     return abs(value - NOT_SET) <= 256.0  # float32 neighbours of 2^31
 
 
-def _int_params(message: Any) -> Params | None:
+def _int_params(message: MavlinkMessage) -> Params | None:
     m = message
     if m.x == NAN_AS_INTEGER and m.y == NAN_AS_INTEGER:
         return None
@@ -159,5 +160,5 @@ def _comparable(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _ack(command: int, result: int, peer: tuple[int, int]) -> Any:
+def _ack(command: int, result: int, peer: tuple[int, int]) -> MavlinkMessage:
     return mavlink.MAVLink_command_ack_message(command, result, 0, 0, *peer)

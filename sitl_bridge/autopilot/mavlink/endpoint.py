@@ -12,7 +12,7 @@ import socket
 import sys
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
@@ -22,6 +22,7 @@ from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.link.hil.ports import GROUND_STATION_PORT, STACK_PORTS, offboard_port
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, Decoder, frames, message_name, sender_ids
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 DATAGRAM = 1400
 """Bytes that fit into an Ethernet frame with IPv4 or IPv6 and UDP headers."""
@@ -84,7 +85,7 @@ class _Port:
         self.present = False  # whether a program listens on ``home``
         self.peers: dict[Address, int] = {}  # wall time of the last message, us
         # Receivers count losses by sequence numbers, so each peer has its own sequence.
-        self.senders: dict[Address, Any] = {}
+        self.senders: dict[Address, mavlink.MAVLink] = {}
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -233,12 +234,13 @@ class Endpoint:
                 with self.services.reporting_faults(f"Message {message_name(frame)}", now):
                     self._add_peer(port, address, wall)
                     message = self._decoder.message(frame)
+                    assert message is not None  # its checksum fits
                     self._forward((port, address), frame, message)
                     answers = self.services.handle((port.pair.local, address), message, now, wall)
                     if answers:
                         self._send(port, address, answers)
 
-    def _forward(self, origin: tuple[_Port, Address], frame: bytes, message: Any) -> None:
+    def _forward(self, origin: tuple[_Port, Address], frame: bytes, message: MavlinkMessage) -> None:
         """Pass a frame on to the peers whose components it is for (Mavlink::forward_message of PX4)."""
         heard = self._seen.setdefault((origin[0].pair.local, origin[1]), set())
         if len(heard) < MAX_COMPONENTS:
@@ -288,7 +290,7 @@ class Endpoint:
                 if port.present:
                     self.services.link((port.pair.local, port.home), port.pair.rates)
 
-    def _send(self, port: _Port, address: Address, messages: list[Any]) -> None:
+    def _send(self, port: _Port, address: Address, messages: list[MavlinkMessage]) -> None:
         sender = port.senders.get(address)
         if sender is None:
             system = self.services.source.system_id

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import NAN3, OffboardTarget
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 IGNORE_YAW, IGNORE_YAW_RATE, FORCE = 1024, 2048, 512
 IGNORE_PLACE = 7
@@ -48,14 +49,14 @@ class Inputs:
     """
 
     def __init__(
-        self, commander: Commander, estimate: Any, system_id: int, send_text: Callable[[int, str], None]
+        self, commander: Commander, estimate: Packed, system_id: int, send_text: Callable[[int, str], None]
     ) -> None:
         self._commander = commander
         self._estimate = estimate
         self._system_id = system_id
         self._send_text = send_text
         self._complained = -TEXT_INTERVAL
-        self.handlers: dict[str, Callable[[Any, int], None]] = {
+        self.handlers: dict[str, Callable[[MavlinkMessage, int], None]] = {
             "SET_POSITION_TARGET_LOCAL_NED": self._on_local_target,
             "SET_POSITION_TARGET_GLOBAL_INT": self._on_global_target,
             "SET_ATTITUDE_TARGET": self._on_attitude_target,
@@ -66,7 +67,7 @@ class Inputs:
             "FOLLOW_TARGET": self._on_follow_target,
         }
 
-    def _is_for_us(self, message: Any) -> bool:
+    def _is_for_us(self, message: MavlinkMessage) -> bool:
         return message.target_system in (0, self._system_id) and message.target_component in (0, AUTOPILOT)
 
     def _reject(self, text: str, now: int) -> None:
@@ -76,7 +77,7 @@ class Inputs:
 
     # ------------------------------------------------------------------ offboard
 
-    def _on_local_target(self, message: Any, now: int) -> None:
+    def _on_local_target(self, message: MavlinkMessage, now: int) -> None:
         if not self._is_for_us(message):
             return
         frame = message.coordinate_frame
@@ -87,7 +88,7 @@ class Inputs:
         position = NAN3 if body else _unmasked((message.x, message.y, message.z), message.type_mask, 0)
         self._take_target(message, position, now, body=body)
 
-    def _on_global_target(self, message: Any, now: int) -> None:
+    def _on_global_target(self, message: MavlinkMessage, now: int) -> None:
         if not self._is_for_us(message):
             return
         position: Vector = NAN3
@@ -98,7 +99,7 @@ class Inputs:
             position = local
         self._take_target(message, position, now, body=False)
 
-    def _local(self, message: Any, now: int) -> Vector | None:
+    def _local(self, message: MavlinkMessage, now: int) -> Vector | None:
         """Return the local position of a global target; None without an origin or with a wrong frame."""
         frame, height = message.coordinate_frame, message.alt
         home = self._commander.home
@@ -115,7 +116,7 @@ class Inputs:
         projection = projection_at(latitude, longitude, altitude)
         return projection.position((message.lat_int / 1e7, message.lon_int / 1e7, height))
 
-    def _take_target(self, message: Any, position: Vector, now: int, *, body: bool) -> None:
+    def _take_target(self, message: MavlinkMessage, position: Vector, now: int, *, body: bool) -> None:
         mask = message.type_mask
         velocity = _unmasked((message.vx, message.vy, message.vz), mask, 3)
         acceleration = _unmasked((message.afx, message.afy, message.afz), mask, 6)
@@ -140,7 +141,7 @@ class Inputs:
             now,
         )
 
-    def _on_attitude_target(self, message: Any, now: int) -> None:
+    def _on_attitude_target(self, message: MavlinkMessage, now: int) -> None:
         if not self._is_for_us(message):
             return
         mask = message.type_mask
@@ -168,7 +169,7 @@ class Inputs:
             now,
         )
 
-    def _on_follow_target(self, message: Any, now: int) -> None:
+    def _on_follow_target(self, message: MavlinkMessage, now: int) -> None:
         position = (message.lat / 1e7, message.lon / 1e7, message.alt)
         if abs(position[0]) <= 90.0 and abs(position[1]) <= 180.0 and abs(position[2]) <= MAX_ALTITUDE:
             x, y, z = message.vel
@@ -176,14 +177,14 @@ class Inputs:
 
     # ------------------------------------------------------------------ sticks
 
-    def _on_manual_control(self, message: Any, now: int) -> None:
+    def _on_manual_control(self, message: MavlinkMessage, now: int) -> None:
         if message.target not in (0, self._system_id):
             return
         x, y, r = (v / 1e3 if abs(v) <= 1000 else 0.0 for v in (message.x, message.y, message.r))
         z = message.z / 1e3 if 0 <= message.z <= 1000 else 0.5
         self._commander.manual_control(x, y, z, r, now)
 
-    def _on_channels(self, message: Any, now: int) -> None:
+    def _on_channels(self, message: MavlinkMessage, now: int) -> None:
         """Decode the sticks from RC channels in PX4's default order: roll, pitch, throttle, yaw."""
         if message.target_system not in (0, self._system_id):
             return
@@ -198,7 +199,7 @@ class Inputs:
 
     # ------------------------------------------------------------------ others
 
-    def _on_battery(self, message: Any, now: int) -> None:
+    def _on_battery(self, message: MavlinkMessage, now: int) -> None:
         """Decode BATTERY_STATUS of this vehicle's battery, sent by a simulator."""
         if message.get_srcSystem() != self._system_id:
             return
@@ -210,7 +211,7 @@ class Inputs:
             now,
         )
 
-    def _on_heartbeat(self, message: Any, now: int) -> None:
+    def _on_heartbeat(self, message: MavlinkMessage, now: int) -> None:
         if message.type == mavlink.MAV_TYPE_GCS:
             self._commander.ground_station_seen(now)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 DATA = 90
 """Bytes per LOG_DATA."""
@@ -53,7 +54,7 @@ class LogProtocol:
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._listed: list[_Log] = []
-        self._entries: list[Any] = []
+        self._entries: list[MavlinkMessage] = []
         self._sending: int | None = None
         self._at = self._end = 0
         self._sent = -BURST_PERIOD
@@ -63,13 +64,13 @@ class LogProtocol:
             "LOG_REQUEST_END": self._on_end,
         }
 
-    def handle(self, message: Any) -> None:
+    def handle(self, message: MavlinkMessage) -> None:
         """Handle a LOG_* message for this vehicle; :meth:`poll` returns the answers."""
         handler = self._handlers.get(message.get_type())
         if handler is not None:
             handler(message)
 
-    def poll(self, wall: int) -> list[Any]:
+    def poll(self, wall: int) -> list[MavlinkMessage]:
         """Return the next list entries or the next data, at a limited rate.
 
         Args:
@@ -85,7 +86,7 @@ class LogProtocol:
             return due
         return self._data()
 
-    def _data(self) -> list[Any]:
+    def _data(self) -> list[MavlinkMessage]:
         assert self._sending is not None
         end = min(self._end, self._at + BURST * DATA)
         content = self._listed[self._sending].read(self._at, end - self._at)
@@ -99,7 +100,7 @@ class LogProtocol:
             self._sending = None
         return due
 
-    def _on_list(self, message: Any) -> None:
+    def _on_list(self, message: MavlinkMessage) -> None:
         self._listed = _logs(self._directory)
         count = len(self._listed)
         self._sending = None
@@ -111,7 +112,7 @@ class LogProtocol:
         if not self._listed:
             self._entries = [mavlink.MAVLink_log_entry_message(0, 0, 0, 0, 0)]
 
-    def _on_data(self, message: Any) -> None:
+    def _on_data(self, message: MavlinkMessage) -> None:
         self._sending = None
         if message.id >= len(self._listed):
             return
@@ -121,6 +122,6 @@ class LogProtocol:
             self._at = message.ofs
             self._end = min(size, message.ofs + message.count)
 
-    def _on_end(self, _message: Any) -> None:
+    def _on_end(self, _message: MavlinkMessage) -> None:
         self._sending = None
         self._entries = []

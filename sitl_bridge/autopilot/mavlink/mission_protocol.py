@@ -12,12 +12,12 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.modes.mission_items import MAX_ITEMS, MissionFault
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
 RETRY_INTERVAL = 250_000
@@ -123,7 +123,9 @@ class MissionProtocol:
 
     def __init__(self, store: MissionStore) -> None:
         self._store = store
-        self._last: tuple[Peer, int, int, Any] | None = None  # last upload: peer, kind, count, answer
+        self._last: tuple[Peer, int, int, MavlinkMessage] | None = (
+            None  # last upload: peer, kind, count, answer
+        )
         self._handlers = {
             "MISSION_COUNT": self._on_count,
             "MISSION_ITEM_INT": self._on_item,
@@ -136,7 +138,7 @@ class MissionProtocol:
             "MISSION_SET_CURRENT": self._on_set_current,
         }
 
-    def handle(self, message: Any, wall: int) -> list[Any]:
+    def handle(self, message: MavlinkMessage, wall: int) -> list[MavlinkMessage]:
         """Answer a message of the protocol for this vehicle.
 
         Args:
@@ -146,7 +148,7 @@ class MissionProtocol:
         handler = self._handlers.get(message.get_type())
         return handler(message, _peer(message), wall) if handler is not None else []
 
-    def poll(self, wall: int) -> list[Any]:
+    def poll(self, wall: int) -> list[MavlinkMessage]:
         """Request a missing item again, or abort the upload."""
         upload = self._own_upload()
         if upload is None:
@@ -161,7 +163,7 @@ class MissionProtocol:
             return [_ack(upload.peer, mavlink.MAV_MISSION_OPERATION_CANCELLED, upload.kind)]
         return [self._request(upload, wall)] if wall - upload.requested_at > RETRY_INTERVAL else []
 
-    def current(self) -> Any:
+    def current(self) -> MavlinkMessage:
         """MISSION_CURRENT."""
         store = self._store
         total = len(store.commander.mission)
@@ -179,7 +181,7 @@ class MissionProtocol:
         upload = self._store.upload
         return upload if upload is not None and upload.owner is self else None
 
-    def _on_count(self, message: Any, peer: Peer, wall: int) -> list[Any]:
+    def _on_count(self, message: MavlinkMessage, peer: Peer, wall: int) -> list[MavlinkMessage]:
         kind, count = message.mission_type, message.count
         if kind not in NAMES:
             return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
@@ -201,7 +203,7 @@ class MissionProtocol:
             return False
         return upload.owner is not self or upload.peer != peer
 
-    def _on_item(self, message: Any, peer: Peer, wall: int) -> list[Any]:
+    def _on_item(self, message: MavlinkMessage, peer: Peer, wall: int) -> list[MavlinkMessage]:
         upload = self._own_upload()
         if upload is None or upload.peer != peer or upload.kind != message.mission_type:
             return self._stray_item(message, peer)
@@ -215,7 +217,7 @@ class MissionProtocol:
         upload.items.append(decode_item(message))
         return self._continue_upload(upload, wall)
 
-    def _stray_item(self, message: Any, peer: Peer) -> list[Any]:
+    def _stray_item(self, message: MavlinkMessage, peer: Peer) -> list[MavlinkMessage]:
         """Answer an item outside any upload: repeat the last answer if it was lost, else reject."""
         kind = message.mission_type
         if self._last is not None and self._last[:2] == (peer, kind):
@@ -223,7 +225,7 @@ class MissionProtocol:
             return [answer] if message.seq == count - 1 else []
         return [_ack(peer, mavlink.MAV_MISSION_ERROR, kind)]
 
-    def _continue_upload(self, upload: Upload, wall: int) -> list[Any]:
+    def _continue_upload(self, upload: Upload, wall: int) -> list[MavlinkMessage]:
         """Request the next item, or store the complete upload."""
         if len(upload.items) < upload.count:
             return [self._request(upload, wall)]
@@ -248,7 +250,7 @@ class MissionProtocol:
                     return MissionFault(item.seq, mavlink.MAV_MISSION_INVALID_PARAM1 + index, reason)
         return None
 
-    def _request(self, upload: Upload, wall: int) -> Any:
+    def _request(self, upload: Upload, wall: int) -> MavlinkMessage:
         upload.requested_at = wall
         make = (
             mavlink.MAVLink_mission_request_int_message
@@ -257,7 +259,7 @@ class MissionProtocol:
         )
         return make(*upload.peer, len(upload.items), upload.kind)
 
-    def _on_ack(self, message: Any, peer: Peer, wall: int) -> list[Any]:
+    def _on_ack(self, message: MavlinkMessage, peer: Peer, wall: int) -> list[MavlinkMessage]:
         upload = self._own_upload()
         if upload is None or upload.peer != peer or upload.kind != message.mission_type:
             return []  # end of a download, which is stateless
@@ -270,7 +272,7 @@ class MissionProtocol:
             self._store.upload = None  # cancelled
         return []
 
-    def _on_clear_all(self, message: Any, peer: Peer, wall: int) -> list[Any]:
+    def _on_clear_all(self, message: MavlinkMessage, peer: Peer, wall: int) -> list[MavlinkMessage]:
         kind = message.mission_type
         kinds = tuple(NAMES) if kind == ALL else (kind,)
         if not set(kinds) <= set(NAMES):
@@ -286,7 +288,7 @@ class MissionProtocol:
 
     # ------------------------------------------------------------------ download
 
-    def _on_request_list(self, message: Any, peer: Peer, _wall: int) -> list[Any]:
+    def _on_request_list(self, message: MavlinkMessage, peer: Peer, _wall: int) -> list[MavlinkMessage]:
         kind = message.mission_type
         if kind not in NAMES:
             return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
@@ -301,7 +303,7 @@ class MissionProtocol:
             )
         ]
 
-    def _on_request(self, message: Any, peer: Peer, _wall: int) -> list[Any]:
+    def _on_request(self, message: MavlinkMessage, peer: Peer, _wall: int) -> list[MavlinkMessage]:
         kind = message.mission_type
         if kind not in NAMES:
             return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
@@ -312,17 +314,17 @@ class MissionProtocol:
         integer = message.get_type() == "MISSION_REQUEST_INT"
         return [encode_item(items[message.seq], peer, current=current, integer=integer)]
 
-    def _on_set_current(self, message: Any, _peer: Peer, _wall: int) -> list[Any]:
+    def _on_set_current(self, message: MavlinkMessage, _peer: Peer, _wall: int) -> list[MavlinkMessage]:
         if not self._store.commander.set_current(message.seq):
             self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
         return [self.current()]
 
 
-def _peer(message: Any) -> Peer:
+def _peer(message: MavlinkMessage) -> Peer:
     return message.get_srcSystem(), message.get_srcComponent()
 
 
-def is_for(message: Any, system_id: int) -> bool:
+def is_for(message: MavlinkMessage, system_id: int) -> bool:
     """Return whether a message is addressed to this vehicle's autopilot."""
     return message.target_system == system_id and message.target_component in (
         0,
@@ -331,7 +333,7 @@ def is_for(message: Any, system_id: int) -> bool:
     )
 
 
-def _ack(peer: Peer, result: int, kind: int, identity: int = 0) -> Any:
+def _ack(peer: Peer, result: int, kind: int, identity: int = 0) -> MavlinkMessage:
     return mavlink.MAVLink_mission_ack_message(
         target_system=peer[0],
         target_component=peer[1],
@@ -341,7 +343,7 @@ def _ack(peer: Peer, result: int, kind: int, identity: int = 0) -> Any:
     )
 
 
-def decode_item(message: Any) -> MissionItem:
+def decode_item(message: MavlinkMessage) -> MissionItem:
     """Return the item of a MISSION_ITEM_INT or MISSION_ITEM."""
     x, y = message.x, message.y
     if message.get_type() == "MISSION_ITEM_INT":
@@ -364,7 +366,7 @@ def decode_item(message: Any) -> MissionItem:
     )
 
 
-def encode_item(item: MissionItem, peer: Peer, *, current: bool, integer: bool) -> Any:
+def encode_item(item: MissionItem, peer: Peer, *, current: bool, integer: bool) -> MavlinkMessage:
     """Return MISSION_ITEM_INT for an item, or MISSION_ITEM with its resolution of 1 m."""
     head = (*peer, item.seq, item.frame, item.command, int(current), int(item.autocontinue))
     params = (item.param1, item.param2, item.param3, item.param4)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from typing import Any
 
 from sitl_bridge.autopilot.parameters import ParameterInfo, Parameters
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import ParameterValue, parameter_bytes
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 TYPES = {
     3: mavlink.MAV_TYPE_TRICOPTER,
@@ -73,12 +73,12 @@ class ParameterProtocol:
             "PARAM_SET": self._set,
         }
 
-    def handle(self, message: Any) -> list[Any]:
+    def handle(self, message: MavlinkMessage) -> list[MavlinkMessage]:
         """Answer a PARAM_* request for this vehicle; other messages get no answer."""
         handler = self._handlers.get(message.get_type())
         return handler(message) if handler is not None else []
 
-    def poll(self) -> list[Any]:
+    def poll(self) -> list[MavlinkMessage]:
         """Return the next values of a list and the values that changed."""
         due = []
         if self._parameters.version != self._version:
@@ -91,11 +91,11 @@ class ParameterProtocol:
             self._next += BURST
         return due
 
-    def _list(self, _message: Any) -> list[Any]:
+    def _list(self, _message: MavlinkMessage) -> list[MavlinkMessage]:
         self._next = 0
         return [self._hash()]
 
-    def _read(self, message: Any) -> list[Any]:
+    def _read(self, message: MavlinkMessage) -> list[MavlinkMessage]:
         index = message.param_index
         name = message.param_id
         if index < 0:
@@ -107,7 +107,7 @@ class ParameterProtocol:
             return [self._value(self._names[index])]
         return [self._error(message, name if index < 0 else "", mavlink.MAV_PARAM_ERROR_DOES_NOT_EXIST)]
 
-    def _set(self, message: Any) -> list[Any]:
+    def _set(self, message: MavlinkMessage) -> list[MavlinkMessage]:
         name = message.param_id
         if name == HASH:
             self._next = len(self._names)  # the peer already has the values
@@ -126,7 +126,7 @@ class ParameterProtocol:
         self._told[name] = self._parameters.values[name]
         return [self._value(name)]
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> MavlinkMessage:
         info = self._parameters.infos[name]
         return ParameterValue(
             name,
@@ -136,7 +136,7 @@ class ParameterProtocol:
             self._index[name],
         )
 
-    def _hash(self) -> Any:
+    def _hash(self) -> MavlinkMessage:
         return ParameterValue(
             HASH,
             parameter_hash(self._parameters).to_bytes(4, "little"),
@@ -145,7 +145,7 @@ class ParameterProtocol:
             NO_INDEX,
         )
 
-    def _error(self, message: Any, name: str, error: int) -> Any:
+    def _error(self, message: MavlinkMessage, name: str, error: int) -> MavlinkMessage:
         return mavlink.MAVLink_param_error_message(
             target_system=message.get_srcSystem(),
             target_component=message.get_srcComponent(),

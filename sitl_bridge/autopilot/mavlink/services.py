@@ -27,6 +27,7 @@ from sitl_bridge.autopilot.mavlink.telemetry import (
 )
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 TEXT_LENGTH = 50
 """Text length of one STATUSTEXT, bytes."""
@@ -57,7 +58,7 @@ class Link:
         source = services.source
         self._services = services
         self.streams = Streams(rates)
-        self._outbox: deque[Any] = deque()
+        self._outbox: deque[MavlinkMessage] = deque()
         self.parameters = ParameterProtocol(source.commander.parameters)
         self.missions = MissionProtocol(services.missions)
         self.logs = LogProtocol(services.source.log.parent if services.source.log is not None else None)
@@ -78,7 +79,7 @@ class Link:
         self._reached = -1
         self._reached_left = 0
 
-    def handle(self, message: Any, now: int, wall: int) -> list[Any]:
+    def handle(self, message: MavlinkMessage, now: int, wall: int) -> list[MavlinkMessage]:
         """Process and answer a message.
 
         Args:
@@ -107,9 +108,9 @@ class Link:
             return self._set_mode(message, now)
         return _time_answers(message, now)
 
-    def poll(self, now: int, wall: int, *, ticked: bool = True) -> list[Any]:
+    def poll(self, now: int, wall: int, *, ticked: bool = True) -> list[MavlinkMessage]:
         """Return the messages that are due, oldest first; for the arguments see :meth:`Services.poll`."""
-        due: list[Any] = []
+        due: list[MavlinkMessage] = []
         told = self._told
         if ticked or told is None:
             self._told = heartbeat(self._services.snapshot(now))
@@ -128,7 +129,7 @@ class Link:
                 due.append(message)
         return due
 
-    def put(self, message: Any) -> None:
+    def put(self, message: MavlinkMessage) -> None:
         """Queue a message for the next poll."""
         self._outbox.append(message)
 
@@ -137,7 +138,7 @@ class Link:
         self._reached, self._reached_left = seq, REACHED_REPEATS
         self.put(mavlink.MAVLink_mission_item_reached_message(seq))
 
-    def _stack_name(self, wall: int) -> list[Any]:
+    def _stack_name(self, wall: int) -> list[MavlinkMessage]:
         """Return the text with the stack's name, shortly after the peer connected."""
         if self._stack_name_due is None:
             self._stack_name_due = wall + STACK_NAME_DELAY
@@ -148,9 +149,9 @@ class Link:
         text = f"sitl-bridge {version}: built-in flight stack, not PX4"
         return self._services.text_messages(mavlink.MAV_SEVERITY_NOTICE, text)
 
-    def _mission_progress(self, now: int) -> list[Any]:
+    def _mission_progress(self, now: int) -> list[MavlinkMessage]:
         commander = self._services.source.commander
-        due: list[Any] = []
+        due: list[MavlinkMessage] = []
         again = self._mission_beat.is_due(now, now)
         if again or commander.mission_current != self._mission_current:
             self._mission_current = commander.mission_current
@@ -160,7 +161,7 @@ class Link:
             due.append(mavlink.MAVLink_mission_item_reached_message(self._reached))
         return due
 
-    def _set_mode(self, message: Any, now: int) -> list[Any]:
+    def _set_mode(self, message: MavlinkMessage, now: int) -> list[MavlinkMessage]:
         """Handle SET_MODE, the unacknowledged predecessor of MAV_CMD_DO_SET_MODE."""
         source = self._services.source
         if message.target_system == source.system_id:
@@ -170,7 +171,7 @@ class Link:
         return []
 
 
-def _state(beat: Any) -> tuple[int, int, int] | None:
+def _state(beat: MavlinkMessage | None) -> tuple[int, int, int] | None:
     return None if beat is None else (beat.base_mode, beat.custom_mode, beat.system_status)
 
 
@@ -191,7 +192,7 @@ class _HeartbeatTimer:
         return True
 
 
-def _time_answers(message: Any, now: int) -> list[Any]:
+def _time_answers(message: MavlinkMessage, now: int) -> list[MavlinkMessage]:
     """Return the answers to PING and TIMESYNC; nothing for other messages."""
     kind = message.get_type()
     if kind == "PING" and message.target_system == 0 and message.target_component == 0:
@@ -236,11 +237,11 @@ class Services:
         if self.missions.upload is not None and self.missions.upload.owner is link.missions:
             self.missions.upload = None
 
-    def handle(self, key: Key, message: Any, now: int, wall: int) -> list[Any]:
+    def handle(self, key: Key, message: MavlinkMessage, now: int, wall: int) -> list[MavlinkMessage]:
         """Process a peer's message and return the answers; see :meth:`Link.handle`."""
         return self.links[key].handle(message, now, wall)
 
-    def poll(self, now: int, wall: int, *, ticked: bool = True) -> list[tuple[Key, list[Any]]]:
+    def poll(self, now: int, wall: int, *, ticked: bool = True) -> list[tuple[Key, list[MavlinkMessage]]]:
         """Return all due messages by peer; call it at least as often as the commander is updated.
 
         Args:
@@ -263,7 +264,7 @@ class Services:
             for link in self.links.values():
                 link.put(message)
         commander.mode_changes.clear()  # HEARTBEAT reports them
-        due: list[tuple[Key, list[Any]]] = []
+        due: list[tuple[Key, list[MavlinkMessage]]] = []
         for key, link in self.links.items():
             with self.reporting_faults(f"Telemetry for {key[1][0]}:{key[1][1]}", now):
                 messages = link.poll(now, wall, ticked=ticked)
@@ -292,7 +293,7 @@ class Services:
         """Send a status text to every peer with the next poll, and log it."""
         self.source.commander.send_text(severity, text)
 
-    def text_messages(self, severity: int, text: str) -> list[Any]:
+    def text_messages(self, severity: int, text: str) -> list[MavlinkMessage]:
         """Return STATUSTEXT messages, in chunks if the text is long (common.xml: with an id and a short last
         chunk)."""
         data = text.encode()

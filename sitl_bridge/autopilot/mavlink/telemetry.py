@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.mavlink.parameter_protocol import TYPES
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.payload_control import REGIONS, PayloadControl
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 UNKNOWN = 0xFFFF
 """Value of an unknown uint16 field."""
@@ -49,10 +51,10 @@ class TelemetrySource:
     version: tuple[int, int, int]
     rotor_count: int
     commander: Commander
-    estimate: Any
-    setpoint: Any
-    measurement: Any
-    controls: Any
+    estimate: Packed
+    setpoint: Packed
+    measurement: Packed
+    controls: Floats
     unix_time: int = 0
     log: Path | None = None
 
@@ -147,7 +149,7 @@ CAPABILITIES = (
 )
 
 
-def heartbeat(s: Snapshot) -> Any:
+def heartbeat(s: Snapshot) -> MavlinkMessage:
     """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, from which peers choose their protocol."""
     commander = s.commander
     return mavlink.MAVLink_heartbeat_message(
@@ -160,7 +162,7 @@ def heartbeat(s: Snapshot) -> Any:
     )
 
 
-def sys_status(s: Snapshot) -> Any:
+def sys_status(s: Snapshot) -> MavlinkMessage:
     """SYS_STATUS; as in PX4, the prearm check is a health bit."""
     commander = s.commander
     bits = commander.health_bits
@@ -180,7 +182,7 @@ def sys_status(s: Snapshot) -> Any:
     )
 
 
-def battery_status(s: Snapshot) -> Any:
+def battery_status(s: Snapshot) -> MavlinkMessage:
     """BATTERY_STATUS; the first cell holds the whole voltage, as in PX4 for an unknown number of cells."""
     battery = s.commander.battery_state
     voltage = uint16(battery.voltage * 1e3)
@@ -198,14 +200,14 @@ def battery_status(s: Snapshot) -> Any:
     )
 
 
-def extended_sys_state(s: Snapshot) -> Any:
+def extended_sys_state(s: Snapshot) -> MavlinkMessage:
     """EXTENDED_SYS_STATE."""
     return mavlink.MAVLink_extended_sys_state_message(
         mavlink.MAV_VTOL_STATE_UNDEFINED, int(s.commander.landed_state)
     )
 
 
-def autopilot_version(s: Snapshot) -> Any:
+def autopilot_version(s: Snapshot) -> MavlinkMessage:
     """AUTOPILOT_VERSION.
 
     QGroundControl and MAVSDK read the three lowest bytes of ``flight_custom_version`` as the vendor's version
@@ -231,12 +233,12 @@ def autopilot_version(s: Snapshot) -> Any:
     )
 
 
-def protocol_version(_: Snapshot) -> Any:
+def protocol_version(_: Snapshot) -> MavlinkMessage:
     """PROTOCOL_VERSION: MAVLink 2; MAVLink 1 is accepted."""
     return mavlink.MAVLink_protocol_version_message(200, 100, 200, [0] * 8, [0] * 8)
 
 
-def orbit_execution_status(s: Snapshot) -> Any:
+def orbit_execution_status(s: Snapshot) -> MavlinkMessage | None:
     """ORBIT_EXECUTION_STATUS; None outside Orbit mode.  A negative radius turns left."""
     if s.commander.mode is not flight_modes.ORBIT or not s.has(records.GLOBAL):
         return None
@@ -252,34 +254,34 @@ def orbit_execution_status(s: Snapshot) -> Any:
     )
 
 
-def system_time(s: Snapshot) -> Any:
+def system_time(s: Snapshot) -> MavlinkMessage:
     """SYSTEM_TIME, simulated."""
     unix = s.source.unix_time
     return mavlink.MAVLink_system_time_message(unix + s.now if unix else 0, s.boot_ms)
 
 
-def attitude(s: Snapshot) -> Any:
+def attitude(s: Snapshot) -> MavlinkMessage | None:
     """ATTITUDE."""
     return (
         mavlink.MAVLink_attitude_message(s.boot_ms, *s.euler, *s.rates) if s.has(records.ATTITUDE) else None
     )
 
 
-def attitude_quaternion(s: Snapshot) -> Any:
+def attitude_quaternion(s: Snapshot) -> MavlinkMessage | None:
     """ATTITUDE_QUATERNION."""
     if not s.has(records.ATTITUDE):
         return None
     return mavlink.MAVLink_attitude_quaternion_message(s.boot_ms, *s.attitude, *s.rates)
 
 
-def local_position_ned(s: Snapshot) -> Any:
+def local_position_ned(s: Snapshot) -> MavlinkMessage | None:
     """LOCAL_POSITION_NED; as in PX4, only while position and velocity are both known."""
     if not s.has(records.POSITION | records.VELOCITY | records.HEIGHT):
         return None
     return mavlink.MAVLink_local_position_ned_message(s.boot_ms, *s.position, *s.velocity)
 
 
-def global_position_int(s: Snapshot) -> Any:
+def global_position_int(s: Snapshot) -> MavlinkMessage | None:
     """GLOBAL_POSITION_INT."""
     if not s.has(records.GLOBAL | records.POSITION | records.HEIGHT):
         return None
@@ -296,7 +298,7 @@ def global_position_int(s: Snapshot) -> Any:
     )
 
 
-def vfr_hud(s: Snapshot) -> Any:
+def vfr_hud(s: Snapshot) -> MavlinkMessage:
     """VFR_HUD; the airspeed is not measured."""
     controls = s.source.controls[: s.source.rotor_count]
     throttle = float(controls.mean()) * 100.0 if s.commander.armed and len(controls) else 0.0
@@ -310,7 +312,7 @@ def vfr_hud(s: Snapshot) -> Any:
     )
 
 
-def altitude(s: Snapshot) -> Any:
+def altitude(s: Snapshot) -> MavlinkMessage | None:
     """ALTITUDE."""
     if not s.has(records.HEIGHT):
         return None
@@ -332,7 +334,7 @@ def pressure_altitude(pressure: float) -> float:
     return 44330.77 * (1.0 - (pressure / 101325.0) ** 0.190263) if pressure > 0.0 else NAN
 
 
-def odometry(s: Snapshot) -> Any:
+def odometry(s: Snapshot) -> MavlinkMessage | None:
     """ODOMETRY: pose and velocity in the local frame, as in PX4."""
     if not s.has(records.ATTITUDE | records.POSITION | records.HEIGHT):
         return None
@@ -361,7 +363,7 @@ def odometry(s: Snapshot) -> Any:
     )
 
 
-def estimator_status(s: Snapshot) -> Any:
+def estimator_status(s: Snapshot) -> MavlinkMessage:
     """ESTIMATOR_STATUS; each ratio is the largest innovation over gate of a source."""
     estimate = s.source.estimate
     squared = estimate["test_ratio"].tolist()
@@ -398,7 +400,7 @@ _ESTIMATOR_FLAGS = (
 )
 
 
-def gps_global_origin(s: Snapshot) -> Any:
+def gps_global_origin(s: Snapshot) -> MavlinkMessage | None:
     """GPS_GLOBAL_ORIGIN of the local frame."""
     if not s.has(records.GLOBAL):
         return None
@@ -411,7 +413,7 @@ def gps_global_origin(s: Snapshot) -> Any:
     )
 
 
-def home_position(s: Snapshot) -> Any:
+def home_position(s: Snapshot) -> MavlinkMessage | None:
     """HOME_POSITION; None while home is unknown."""
     home = s.commander.home
     if home is None or s.home is None:
@@ -434,7 +436,7 @@ PULSE_AT_REST, PULSE_RANGE = 1000, 1000
 """Servo pulse at motor command 0 and its increase to command 1, us (PX4's simulated outputs)."""
 
 
-def attitude_target(s: Snapshot) -> Any:
+def attitude_target(s: Snapshot) -> MavlinkMessage:
     """ATTITUDE_TARGET; without attitude at the trajectory level, because the controller computes its own."""
     setpoint = s.source.setpoint
     level = int(setpoint["level"])
@@ -452,7 +454,7 @@ def attitude_target(s: Snapshot) -> Any:
     )
 
 
-def position_target_local_ned(s: Snapshot) -> Any:
+def position_target_local_ned(s: Snapshot) -> MavlinkMessage | None:
     """POSITION_TARGET_LOCAL_NED; uncontrolled values are nan and masked, as in PX4."""
     setpoint = s.source.setpoint
     if int(setpoint["level"]) != records.TRAJECTORY:
@@ -472,7 +474,7 @@ def position_target_local_ned(s: Snapshot) -> Any:
     )
 
 
-def servo_output_raw(s: Snapshot) -> Any:
+def servo_output_raw(s: Snapshot) -> MavlinkMessage:
     """SERVO_OUTPUT_RAW: motor commands as pulses; 0 for unused outputs."""
     count = s.source.rotor_count
     controls = s.source.controls.tolist()[:16]
@@ -481,7 +483,7 @@ def servo_output_raw(s: Snapshot) -> Any:
     return mavlink.MAVLink_servo_output_raw_message(s.now & 0xFFFFFFFF, 0, *pulses)
 
 
-def gps_raw_int(s: Snapshot) -> Any:
+def gps_raw_int(s: Snapshot) -> MavlinkMessage:
     """GPS_RAW_INT; eph and epv are unknown, because HIL_GPS has no dilution of precision."""
     m = s.source.measurement
     north, east, _ = m["gps_velocity"].tolist()
@@ -503,7 +505,7 @@ def gps_raw_int(s: Snapshot) -> Any:
     )
 
 
-def highres_imu(s: Snapshot) -> Any:
+def highres_imu(s: Snapshot) -> MavlinkMessage:
     """HIGHRES_IMU: accelerometer, gyroscope, magnetometer in gauss, pressure in hPa."""
     m = s.source.measurement
     pressure = float(m["pressure"])
@@ -520,13 +522,13 @@ def highres_imu(s: Snapshot) -> Any:
     )
 
 
-def scaled_pressure(s: Snapshot) -> Any:
+def scaled_pressure(s: Snapshot) -> MavlinkMessage:
     """SCALED_PRESSURE."""
     pressure = float(s.source.measurement["pressure"])
     return mavlink.MAVLink_scaled_pressure_message(s.boot_ms, pressure * 1e-2, 0.0, 0)
 
 
-def distance_sensor(s: Snapshot) -> Any:
+def distance_sensor(s: Snapshot) -> MavlinkMessage | None:
     """DISTANCE_SENSOR facing down; None if nothing is in range."""
     distance = float(s.source.measurement["range"])
     if not distance > 0.0:
@@ -543,7 +545,7 @@ def distance_sensor(s: Snapshot) -> Any:
     )
 
 
-MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
+MESSAGES: dict[int, Callable[[Snapshot], MavlinkMessage | None]] = {
     getattr(mavlink, f"MAVLINK_MSG_ID_{make.__name__.upper()}"): make
     for make in (
         heartbeat, sys_status, battery_status, extended_sys_state, autopilot_version, protocol_version,
@@ -559,7 +561,7 @@ MESSAGES: dict[int, Callable[[Snapshot], Any]] = {
 CAMERA_COMMANDS = range(2000, 3000)
 
 
-def payload_messages(payload: PayloadControl, system: int) -> Iterator[Any]:
+def payload_messages(payload: PayloadControl, system: int) -> Iterator[MavlinkMessage]:
     """CAMERA_TRIGGER and commands that are waiting; those with a place as COMMAND_INT.
 
     Args:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.extras import missing
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.odometry.samples import Pose, StereoImages, StereoRig
 
 CORNERS, CORNER_DISTANCE = 600, 14
@@ -79,7 +80,7 @@ class StereoOdometry:
         """Places of corners (n, 2) in a second image, and whether each is found."""
         if len(corners) == 0:
             return corners, np.zeros(0, bool)
-        options: dict[str, Any] = {"winSize": (21, 21), "maxLevel": 4}
+        options: JsonObject = {"winSize": (21, 21), "maxLevel": 4}
         flow = self._cv2.calcOpticalFlowPyrLK
         there, found, _ = flow(first, second, corners[:, None], None, **options)
         back, again, _ = flow(second, first, there, None, **options)

@@ -9,9 +9,9 @@ one list of all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import kinds
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
 from sitl_bridge.core.dynamics.scene_contact import MEMORY
 from sitl_bridge.core.dynamics.scene_start import start_state
@@ -39,7 +40,7 @@ STALL = 1.0
 """s of simulated time for which a flight stack may stop to answer after a signal to its process."""
 
 
-def _required(schema: dict[str, Any]) -> None:
+def _required(schema: JsonObject) -> None:
     """A file names time and kind of an event; a program that lets it happen at once need not."""
     schema["required"] = ["at", "kind", *(n for n in schema.get("required", ()) if n not in ("at", "kind"))]
 
@@ -370,7 +371,7 @@ COMMANDED: dict[str, type[VehicleEvent]] = {
 """The class of each command that begins, and for some ends, an event of a vehicle at once."""
 
 
-def event_of_command(name: str, data: Mapping[str, Any]) -> tuple[VehicleEvent, bool]:
+def event_of_command(name: str, data: ReadJson) -> tuple[VehicleEvent, bool]:
     """The event of a command of ``COMMANDED``, and whether it begins.
 
     Raises:
@@ -487,9 +488,7 @@ class _Occurrence:
 
     def _text(self) -> str:
         event = self.event
-        values: dict[str, Any] = event.model_dump(
-            exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True
-        )
+        values: JsonObject = event.model_dump(exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True)
         if isinstance(event, StackEvent) and event.kind == "stack_killed":
             values.clear()
         kind = str(getattr(event, "kind", "")).replace("_", " ")

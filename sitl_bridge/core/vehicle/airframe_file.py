@@ -10,6 +10,7 @@ from typing import Any
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import is_file
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import find_shipped
 from sitl_bridge.base.yaml_file import Document, Fault, read, validate
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
@@ -55,7 +56,7 @@ def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
     # Absolute paths: the built-in stack, a process in another directory, loads these as well.
     kind = beside(airframe.controller.kind, directory.resolve())
     controller = airframe.controller.model_copy(update={"kind": kind})
-    changed: dict[str, Any] = {"sensors": placed, "controller": controller}
+    changed: JsonObject = {"sensors": placed, "controller": controller}
     rotor = airframe.rotor_model
     if isinstance(rotor, CustomRotor) and rotor.file is not None:
         changed["rotor_model"] = rotor.model_copy(update={"file": directory.resolve() / rotor.file})
@@ -147,7 +148,7 @@ def inheritance(name: str | Path) -> Inheritance | None:
     return Inheritance(str(document.data["base"]), base["mass"], tuple(figure_paths(given)), kept, computed)
 
 
-def _without_following(base: dict[str, Any], own: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _without_following(base: JsonObject, own: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
     """A base without the PX4 settings that follow from parts that a file changes, and these by path.
 
     The base's allocation follows from its rotors; its parameters of gains, limits and thrust from all parts.
@@ -168,7 +169,7 @@ def _without_following(base: dict[str, Any], own: dict[str, Any]) -> tuple[dict[
     return base | {"px4": {k: v for k, v in px4.items() if v}, "sources": sources}, tuple(dropped)
 
 
-def _kept(base: dict[str, Any], own: dict[str, Any], prefix: str = "") -> list[str]:
+def _kept(base: JsonObject, own: JsonObject, prefix: str = "") -> list[str]:
     """Paths of a base that a file leaves as they are; sensors by their kind."""
     found: list[str] = []
     for key, value in base.items():
@@ -294,7 +295,7 @@ def _with_sensors(document: Document, base: list[Any], own: list[Any]) -> Docume
     return Document(document.source, document.data | {"sensors": sensors}, lines, moved_faults)
 
 
-def _remove_fault(sensor: dict[str, Any], *, known: bool) -> str | None:
+def _remove_fault(sensor: JsonObject, *, known: bool) -> str | None:
     if sensor["remove"] is not True:
         return "remove must be true; leave it out to change the sensor"
     if set(sensor) - {"kind", "instance", "class", "remove"}:

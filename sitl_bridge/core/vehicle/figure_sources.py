@@ -11,6 +11,7 @@ from typing import Any
 
 from sitl_bridge.base.errors import shortened
 from sitl_bridge.base.field_paths import FieldPath, suggestion
+from sitl_bridge.base.json_data import JsonObject
 
 _SETTINGS = {"name", "description", "sources", "ground_effect", "base"}
 _LABELS = {"kind", "instance", "parameters", "options"}
@@ -123,6 +124,6 @@ def _path_of(key: str, data: Any) -> FieldPath | None:
     return tuple(parts) or None
 
 
-def _sources(data: Any) -> dict[str, Any]:
+def _sources(data: Any) -> JsonObject:
     given = data.get("sources") if isinstance(data, Mapping) else None
     return {str(key): text for key, text in given.items()} if isinstance(given, Mapping) else {}

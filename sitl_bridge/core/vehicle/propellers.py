@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.base.errors import UserError, shortened
+from sitl_bridge.base.json_data import JsonObject
 
 INCH = 0.0254
 SAME_PITCH = 0.25
@@ -139,7 +139,7 @@ def propellers_of_size(size: str) -> PropellerSize:
     return PropellerSize(size, tests)
 
 
-def with_propeller(data: dict[str, Any]) -> dict[str, Any]:
+def with_propeller(data: JsonObject) -> JsonObject:
     """An airframe's data with the figures of the propeller that its rotor model names, and their sources.
 
     Figures that the file gives itself stay; those of another law, from a base, are removed.

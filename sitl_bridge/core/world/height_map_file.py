@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
@@ -64,7 +65,7 @@ def load_heights(
     return HeightGrid(_checked(path, heights), spacing), (0.0, 0.0, 0.0)
 
 
-def _checked(path: Path, heights: NDArray[Any]) -> NDArray[np.float32]:
+def _checked(path: Path, heights: AnyArray) -> NDArray[np.float32]:
     if heights.ndim != 2 or min(heights.shape) < 2:
         shape = " x ".join(str(n) for n in heights.shape) or "no"
         raise UserError(

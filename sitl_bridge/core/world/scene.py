@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
@@ -111,7 +111,7 @@ class Scene:
         self.specification = specification or SceneSpecification()
         objects = self.specification.objects
         self.names = tuple(thing.name or f"{thing.kind} {i}" for i, thing in enumerate(objects))
-        self._kept: list[NDArray[Any]] = []
+        self._kept: list[AnyArray] = []
         self._trees: dict[tuple[int, Color], tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]] = {}
         self._painted: dict[int, NDArray[np.void]] = {}
         made = [self._shape(i, thing) for i, thing in enumerate(objects)]
@@ -152,7 +152,7 @@ class Scene:
         """Bytes of its arrays."""
         return sum(array.nbytes for array in (self.shapes, self._nodes, *self._kept))
 
-    def _keep(self, array: NDArray[Any]) -> int:
+    def _keep(self, array: AnyArray) -> int:
         self._kept.append(array)
         return int(array.ctypes.data)
 

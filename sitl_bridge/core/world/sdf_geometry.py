@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.quantities import SMALLEST
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh
@@ -84,7 +84,7 @@ def is_ground(item: SceneObject) -> bool:
     return bool(math.cos(roll) * math.cos(pitch) > 1.0 - LEVEL**2)
 
 
-def _common(part: Part, pose: Matrix | None = None) -> dict[str, Any]:
+def _common(part: Part, pose: Matrix | None = None) -> JsonObject:
     """Common fields of all objects."""
     matrix = part.pose if pose is None else pose
     rotation = ENU_TO_NED @ matrix[:3, :3] @ ENU_TO_NED.T

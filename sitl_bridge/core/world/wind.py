@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_TABLE_BYTES, read_text
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.function_pointer import call_at
 from sitl_bridge.base.kernels.record import Floats
@@ -214,7 +215,7 @@ def parse_wind(text: str) -> WindSpecification:
     Raises:
         UserError: when the text is not of that form, says something twice, or gives a profile no speed.
     """
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for part in (piece.strip() for piece in text.split(",")):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         try:

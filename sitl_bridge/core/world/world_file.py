@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import find_shipped
 from sitl_bridge.base.yaml_file import Document, Fault, read, validate
 from sitl_bridge.core.world.scene_geometry import GeometryLoader, PlacedFault
@@ -81,7 +81,7 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
     """A world with the content of its files, and the faults of the files with their paths."""
     scene = world.scene
     sdf = None if scene.sdf is None else directory / scene.sdf
-    changes: dict[str, Any] = {"wind": wind_with_files_beside(world.wind, directory)}
+    changes: JsonObject = {"wind": wind_with_files_beside(world.wind, directory)}
     faults: list[PlacedFault] = []
     try:
         reader = None if sdf is None else SdfReader(sdf)

@@ -11,6 +11,7 @@ from typing import Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import missing
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
 
 SCHEME = "dask://"
@@ -65,7 +66,7 @@ class DaskEngine:
 
     def finished(self, timeout: float) -> list[tuple[Job, RunRow | str]]:
         """Jobs that have ended, each with its row, or how its worker was lost."""
-        ended: dict[str, Any] = {}
+        ended: JsonObject = {}
         try:
             future, key = self._ended.get(timeout=timeout)
             ended[key] = future

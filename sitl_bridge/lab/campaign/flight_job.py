@@ -18,6 +18,7 @@ from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.in_process import FleetPool, InProcessStacks
 from sitl_bridge.api.pool import needs_processes
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import Keep, Stage
 from sitl_bridge.lab.campaign.space import CampaignSpace
@@ -97,12 +98,12 @@ class RunRow:
     attempt: int = 1
     directory: str = ""
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonObject:
         """For JSON: figures that are not finite as texts."""
         return {key: _finite(value) for key, value in asdict(self).items()}
 
     @classmethod
-    def of_data(cls, data: Mapping[str, Any]) -> RunRow:
+    def of_data(cls, data: ReadJson) -> RunRow:
         """Undo ``as_data``."""
         figures = ("margin", "simulated_seconds", "wall_seconds", "weight")
         found = {**data, **{name: float(data[name]) for name in figures}}

@@ -11,13 +11,14 @@ import io
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from sitl_bridge import __version__
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.output_file import append_whole, write_whole
 from sitl_bridge.lab.campaign.file import Keep
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow
@@ -35,7 +36,7 @@ def _size(directory: Path) -> int:
     return sum(file.lstat().st_size for file in directory.rglob("*") if not file.is_dir())
 
 
-def identity(space: CampaignSpace) -> dict[str, Any]:
+def identity(space: CampaignSpace) -> JsonObject:
     """What a campaign's directory says of it; another campaign has another."""
     asked = space.campaign.specification.model_dump(mode="json")
     return {
@@ -182,7 +183,7 @@ class Ledger:
         self._count(row, at)
         return row
 
-    def write_found(self, found: Mapping[str, Any]) -> None:
+    def write_found(self, found: ReadJson) -> None:
         """Keep what a search found."""
         write_whole(self.directory / FOUND, json.dumps(found, indent=2) + "\n")
 
@@ -230,7 +231,7 @@ def read_rows(directory: Path) -> Iterator[RunRow]:
                 yield RunRow.of_data(json.loads(line))
 
 
-def campaign_header(directory: Path) -> dict[str, Any]:
+def campaign_header(directory: Path) -> JsonObject:
     """What a campaign's directory says of it.
 
     Raises:
@@ -239,7 +240,7 @@ def campaign_header(directory: Path) -> dict[str, Any]:
     path = directory / CAMPAIGN
     if not path.is_file():
         raise UserError(f"{directory}: holds no campaign; give the directory that `campaign run` printed")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: JsonObject = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 

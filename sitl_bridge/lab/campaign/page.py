@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.analysis.report.report_page import html_page
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.lab.campaign.flight_job import RunRow
 from sitl_bridge.lab.campaign.ledger import FOUND, campaign_header, clopper_pearson, read_rows
@@ -43,7 +43,7 @@ def write_campaign_report(directory: Path) -> Path:
     return write_whole(directory / PAGE, html_page(f"campaign {header['name']}", content, ("report.css",)))
 
 
-def _body(directory: Path, header: dict[str, Any], rows: Sequence[RunRow]) -> Iterator[str]:
+def _body(directory: Path, header: JsonObject, rows: Sequence[RunRow]) -> Iterator[str]:
     stages = [stage for stage in header["asked"]["stages"] if any(row.stage == stage for row in rows)]
     yield '<header class="page">'
     for stage in stages:
@@ -70,7 +70,7 @@ def _body(directory: Path, header: dict[str, Any], rows: Sequence[RunRow]) -> It
 # -------------------------------------------------------------------------- text
 
 
-def _verdict(header: dict[str, Any], stage: str, rows: Sequence[RunRow]) -> str:
+def _verdict(header: JsonObject, stage: str, rows: Sequence[RunRow]) -> str:
     flown = [row for row in rows if row.status == "flown"]
     good, count = sum(row.succeeded for row in flown), len(flown)
     low, high = clopper_pearson(good, count)
@@ -99,7 +99,7 @@ def _found(directory: Path) -> Iterator[str]:
     file = directory / FOUND
     if not file.is_file():
         return
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    found: JsonObject = json.loads(file.read_text(encoding="utf-8"))
     yield f"<section><h2>{escape(found['kind'].replace('_', ' ').capitalize())}</h2>"
     if found["kind"] == "rare_events":
         yield (
@@ -184,7 +184,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, safe_last: boo
     return f'<div class="wide"><table>{head_row}<tbody>{body}</tbody></table></div>'
 
 
-def _details(header: dict[str, Any]) -> str:
+def _details(header: JsonObject) -> str:
     asked = header["asked"]
     rows = [(name, str(text)) for name, text in asked["vary"].items()]
     rows += [(f"limit of {name}", str(limit)) for name, limit in header["limits"].items()]
@@ -195,7 +195,7 @@ def _details(header: dict[str, Any]) -> str:
 # -------------------------------------------------------------------------- plots
 
 
-def _shown_measures(header: dict[str, Any], rows: Sequence[RunRow]) -> list[str]:
+def _shown_measures(header: JsonObject, rows: Sequence[RunRow]) -> list[str]:
     """Measures that vary: those with limits first."""
     limited = [name for name, limit in header["limits"].items() if limit is not None]
     known = {name for row in rows for name in row.measures}
@@ -207,7 +207,7 @@ def _column(rows: Sequence[RunRow], name: str) -> list[float]:
     return [row.measures[name] for row in rows if math.isfinite(row.measures.get(name, math.nan))]
 
 
-def _distributions(header: dict[str, Any], rows: Sequence[RunRow]) -> Iterator[str]:
+def _distributions(header: JsonObject, rows: Sequence[RunRow]) -> Iterator[str]:
     for name in _shown_measures(header, rows):
         values = np.array(_column(rows, name))
         counts, edges = np.histogram(values, BINS)
@@ -227,7 +227,7 @@ def _distributions(header: dict[str, Any], rows: Sequence[RunRow]) -> Iterator[s
         yield _plot(KINDS[name].title, note, bars, (low, high), (0, tall), KINDS[name].unit)
 
 
-def _scatters(header: dict[str, Any], rows: Sequence[RunRow]) -> Iterator[str]:
+def _scatters(header: JsonObject, rows: Sequence[RunRow]) -> Iterator[str]:
     """The measures with limits, or the first that varies, over every value that is a number."""
     shown = _shown_measures(header, rows)
     limited = [name for name in shown if header["limits"].get(name) is not None]

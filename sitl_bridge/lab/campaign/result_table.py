@@ -13,6 +13,7 @@ from typing import Any
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import EXPORT, missing
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import whole_file
 from sitl_bridge.lab.campaign.flight_job import RunRow
 from sitl_bridge.lab.campaign.ledger import ROWS, campaign_header, read_rows
@@ -32,8 +33,8 @@ def columns_of(directory: Path) -> list[str]:
     return [*FIRST, *asked["vary"], *(name for name in KINDS if name in found), *LAST]
 
 
-def _cells(row: RunRow, columns: Sequence[str]) -> dict[str, Any]:
-    cells: dict[str, Any] = {name: getattr(row, name) for name in (*FIRST, *LAST)}
+def _cells(row: RunRow, columns: Sequence[str]) -> JsonObject:
+    cells: JsonObject = {name: getattr(row, name) for name in (*FIRST, *LAST)}
     cells |= row.measures
     cells |= row.values  # `seed` is both a field and perhaps a value; they are equal
     return {name: cells.get(name) for name in columns}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.extras import CAMPAIGN, missing
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.campaign.file import RareEvents, Sensitivity, SmallestFailure, WorstCase
 from sitl_bridge.lab.campaign.flight_job import RunRow, margin
 from sitl_bridge.lab.campaign.space import CampaignSpace
@@ -37,7 +38,7 @@ class Draw:
 
 
 Floats: TypeAlias = NDArray[np.float64]
-Found: TypeAlias = dict[str, Any]
+Found: TypeAlias = JsonObject
 Searching: TypeAlias = Generator[Sequence[Draw], Sequence[RunRow], Found]
 """Yields the runs it wants next, and is sent their rows in the same order."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.control.records import CONTROLLER
 from sitl_bridge.autopilot.records import ESTIMATE, SETPOINT, WRENCH
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.kernels.thread_blocks import BLOCKS_PER_THREAD, cut, run_blocks, thread_count
@@ -204,9 +205,7 @@ class VehicleBatch:
             neighbours=self._simulation.arrays.neighbours,
         )
 
-    def _work(
-        self, airframe: Airframe, blocks: int, sensors: NDArray[np.void], height: float
-    ) -> dict[str, Any]:
+    def _work(self, airframe: Airframe, blocks: int, sensors: NDArray[np.void], height: float) -> JsonObject:
         """Records to work on, one a block, as at the start of an episode."""
         state = self._simulation.states[:1].copy()
         environment = self._world.environment[0]
@@ -405,7 +404,7 @@ def _lasting_words(vehicle: NDArray[np.void], *, alone: bool, crowded: bool, hea
     return LastingWords(count, flying, range(first["in_contact"], first["wind"]))
 
 
-def _memories(count: int, level: ActionLevel, words: LastingWords) -> dict[str, Any]:
+def _memories(count: int, level: ActionLevel, words: LastingWords) -> JsonObject:
     """Memory of each vehicle."""
     remembered = 0 if level.number == MOTORS else CHANGING[1] - CHANGING[0]
     return {

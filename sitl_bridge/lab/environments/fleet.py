@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -13,6 +13,7 @@ from pettingzoo import ParallelEnv
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.lab.environments.action_levels import action_level
 from sitl_bridge.lab.environments.randomisation import Randomisation
@@ -28,7 +29,7 @@ from sitl_bridge.lab.environments.tasks import ReachWaypoint, Task, VehicleMotio
 
 Figures: TypeAlias = NDArray[np.float64]
 Results: TypeAlias = tuple[
-    dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
+    dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, JsonObject]
 ]
 
 
@@ -117,8 +118,8 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         return self._actions
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        self, seed: int | None = None, options: JsonObject | None = None
+    ) -> tuple[dict[str, Observation], dict[str, JsonObject]]:
         """Begin a new episode of all agents.
 
         Args:

@@ -9,6 +9,7 @@ from gymnasium import Env
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.environments.spaces import Observation
 from sitl_bridge.lab.environments.vector import VectorEnvironment
 
@@ -32,8 +33,8 @@ class Environment(Env[Observation, ArrayLike]):
         self.task = self.vector.task
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+        self, *, seed: int | None = None, options: JsonObject | None = None
+    ) -> tuple[Observation, JsonObject]:
         """Begin a new episode.
 
         Args:
@@ -45,7 +46,7 @@ class Environment(Env[Observation, ArrayLike]):
         observation, info = self.vector.reset(seed=seed)
         return observation[0], info
 
-    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, JsonObject]:
         """Fly until the next action, (k,)."""
         observation, reward, terminated, truncated, info = self.vector.step(np.asarray(action)[None])
         return observation[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), info

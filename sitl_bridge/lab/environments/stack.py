@@ -6,7 +6,7 @@ Actions are setpoints of Offboard mode.  In lockstep, simulated time stands stil
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from gymnasium import Env
@@ -17,6 +17,7 @@ from sitl_bridge.api.sitl import Sitl
 from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.environments.action_levels import LEVELS, action_level
 from sitl_bridge.lab.environments.records import ATTITUDE, RATES, TRUTH_SIZE
 from sitl_bridge.lab.environments.spaces import (
@@ -88,7 +89,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         self._steps = round(period / 0.004)
         if not 1 <= self._steps <= 100 or abs(self._steps * 0.004 - period) > 1e-9:
             raise UserError(f"period: {period:g} s is no multiple of 0.004 s from 0.004 to 0.4 s")
-        self._arguments: dict[str, Any] = {
+        self._arguments: JsonObject = {
             "airframes": found,
             "autopilot": autopilot,
             "px4": px4,
@@ -147,8 +148,8 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         )
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+        self, *, seed: int | None = None, options: JsonObject | None = None
+    ) -> tuple[Observation, JsonObject]:
         """Fly to the start, and begin an episode.
 
         Args:
@@ -197,7 +198,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
             np.array([hit]),
         )
 
-    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, JsonObject]:
         """Fly until the next action.
 
         Args:

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.environments.action_levels import action_level
 from sitl_bridge.lab.environments.batch import VehicleBatch
 from sitl_bridge.lab.environments.randomisation import Randomisation
@@ -29,10 +31,10 @@ from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, t
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
 
 Mask: TypeAlias = NDArray[np.bool_]
-Stepped: TypeAlias = tuple[Observation, NDArray[np.float64], Mask, Mask, dict[str, Any]]
+Stepped: TypeAlias = tuple[Observation, NDArray[np.float64], Mask, Mask, JsonObject]
 
 
-class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
+class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
     """n vehicles that share nothing, each with its own episodes, random numbers and clock.
 
     The same seeds and actions give the same bytes, whatever the number of sub-environments and threads.
@@ -115,8 +117,8 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
     # ------------------------------------------------------------------ reset
 
     def reset(
-        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+        self, *, seed: int | Sequence[int] | None = None, options: JsonObject | None = None
+    ) -> tuple[Observation, JsonObject]:
         """Begin new episodes.
 
         Args:
@@ -198,7 +200,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
         terminated = self.task.terminated(motion)
         truncated = (motion.time > self._limit) & ~terminated
         reward = self.task.reward(motion)
-        info: dict[str, Any] = {}
+        info: JsonObject = {}
         if skipped is not self._none:
             reward[skipped] = 0.0
             terminated[skipped] = truncated[skipped] = False
@@ -211,7 +213,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, NDArray[Any]]):
             observation, info = self._reset_now(observation)
         return observation, reward, terminated, truncated, info
 
-    def _reset_now(self, observation: Observation) -> tuple[Observation, dict[str, Any]]:
+    def _reset_now(self, observation: Observation) -> tuple[Observation, JsonObject]:
         """Reset what has ended; its last observation goes into the information."""
         done = self._done.copy()
         last = np.full(self.num_envs, None, dtype=object)

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import find_airframe, load_airframe
@@ -82,8 +83,8 @@ def _sources(found: Identification, flight: str) -> dict[str, str]:
     return sources
 
 
-def _plain(airframe: Airframe) -> dict[str, Any]:
-    data: dict[str, Any] = airframe.model_dump(mode="json", by_alias=True, exclude_none=True)
+def _plain(airframe: Airframe) -> JsonObject:
+    data: JsonObject = airframe.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {key: value for key, value in data.items() if key not in ("name", "description", "sources")}
 
 

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.analysis.evaluation.pose_error import (
     Alignment,
@@ -28,6 +27,7 @@ from sitl_bridge.analysis.evaluation.pose_error import (
     match,
 )
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.system import resource_use
 from sitl_bridge.base.system.child_process import ChildProcess
@@ -204,8 +204,8 @@ def _run(
         ended = process.ended()
     if process.poll() != 0:
         return OdometryResult(estimator, ended)
-    facts: dict[str, Any] = json.loads(use.read_text())
-    cost: dict[str, Any] = {"cpu": facts["cpu"], "memory": facts["memory"]}
+    facts: JsonObject = json.loads(use.read_text())
+    cost: JsonObject = {"cpu": facts["cpu"], "memory": facts["memory"]}
     try:
         poses = read_tum(trajectory)
         comparison = compare(
@@ -233,11 +233,11 @@ def write_results(results: Sequence[OdometryResult], path: Path) -> Path:
     return write_whole(path, json.dumps(facts_of(results), indent=2) + "\n")
 
 
-def facts_of(results: Sequence[OdometryResult]) -> dict[str, Any]:
+def facts_of(results: Sequence[OdometryResult]) -> JsonObject:
     """The figures of all estimators, by name."""
     found = {}
     for result in results:
-        facts: dict[str, Any] = {"sensor": result.estimator.sensor.name, "fault": result.fault}
+        facts: JsonObject = {"sensor": result.estimator.sensor.name, "fault": result.fault}
         facts |= {"cpu_s": result.cpu, "memory_bytes": result.memory, "poses": result.poses}
         if result.comparison is not None:
             facts |= {"matched_poses": result.comparison.matched, "path_length_m": result.comparison.length}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
@@ -27,6 +26,7 @@ from sitl_bridge.link.hil.link_state import (
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.loop import ARMED, SEND_BUFFER, LinkArrays
 from sitl_bridge.link.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.mavlink.user_messages import pack
 
 FROZEN_AFTER = 0.25
@@ -279,7 +279,7 @@ class Links:
     def _say(self, vehicle: int, message: str) -> None:
         self._notify(f"port {self.ports[vehicle]}: {message}")
 
-    def put(self, vehicle: int, message: Any, sensor: str) -> None:
+    def put(self, vehicle: int, message: MavlinkMessage, sensor: str) -> None:
         """Send a sensor's message before the frames of the next step.
 
         Without room it is lost, as on a full port.

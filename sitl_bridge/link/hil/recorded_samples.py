@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
@@ -146,7 +147,7 @@ def samples_of(run: RecordedSteps, first: int = 0, last: int | None = None) -> d
 
 
 def _table(
-    name: str, run: RecordedSteps, rows: NDArray[np.int64], instance: NDArray[Any] | int
+    name: str, run: RecordedSteps, rows: NDArray[np.int64], instance: AnyArray | int
 ) -> NDArray[np.void]:
     dtype: np.dtype[np.void] = np.dtype(TABLES[name])
     table: NDArray[np.void] = np.zeros(len(rows), dtype)

@@ -57,7 +57,6 @@ _VALUES = {"MAV_PARAM_ERROR_TYPE_MISMATCH": 7}
 
 _CODES = {"uint8_t": "B", "uint16_t": "H", "uint32_t": "I"}
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
-_Message: Any = _pymavlink.MAVLink_message
 
 
 def __getattr__(name: str) -> Any:
@@ -66,7 +65,7 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-class _AddedMessage(_Message):  # type: ignore[misc]  # pymavlink is untyped
+class _AddedMessage(_pymavlink.MAVLink_message):  # type: ignore[misc]  # pymavlink is untyped
     """A message whose class attributes, those of pymavlink's generated classes, describe its fields.
 
     Args:
@@ -77,7 +76,7 @@ class _AddedMessage(_Message):  # type: ignore[misc]  # pymavlink is untyped
     required: int
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        _Message.__init__(self, type(self).id, type(self).msgname)
+        _pymavlink.MAVLink_message.__init__(self, type(self).id, type(self).msgname)
         names = self._fieldnames = type(self).fieldnames
         given = dict(zip(names, values, strict=False)) | named
         if (
@@ -90,7 +89,7 @@ class _AddedMessage(_Message):  # type: ignore[misc]  # pymavlink is untyped
         for name, value in self._wire.items():
             setattr(self, name, value)
 
-    def pack(self, mav: Any, force_mavlink1: bool = False) -> bytes:
+    def pack(self, mav: _pymavlink.MAVLink, force_mavlink1: bool = False) -> bytes:
         """The frame, with the ids and the sequence number of ``mav``."""
         flat: list[Any] = []
         for name in self.ordered_fieldnames:

@@ -7,9 +7,9 @@ from one datagram to the next.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 AUTOPILOT: int = mavlink.MAV_COMP_ID_AUTOPILOT1
 
@@ -86,7 +86,7 @@ class Decoder:
     def __init__(self) -> None:
         self._parser = mavlink.MAVLink(None)
 
-    def message(self, frame: bytes) -> Any | None:
+    def message(self, frame: bytes) -> MavlinkMessage | None:
         """The message of one frame; None if its checksum does not fit or the dialect does not have it."""
         try:
             message = self._parser.decode(bytearray(frame))
@@ -94,7 +94,7 @@ class Decoder:
             return None
         return None if isinstance(message, mavlink.MAVLink_unknown) else message
 
-    def messages(self, datagram: bytes) -> Iterator[Any]:
+    def messages(self, datagram: bytes) -> Iterator[MavlinkMessage]:
         """Messages of a datagram without damaged and unknown ones."""
         for frame in frames(datagram):
             message = self.message(frame)
@@ -121,7 +121,7 @@ class ParameterValue(mavlink.MAVLink_param_value_message):  # type: ignore[misc]
         super().__init__(name.encode("ascii"), 0.0, kind, count, index)
         self._value = value
 
-    def pack(self, mav: Any, force_mavlink1: bool = False) -> bytes:
+    def pack(self, mav: mavlink.MAVLink, force_mavlink1: bool = False) -> bytes:
         """The frame, with the ids and the sequence number of ``mav``."""
         fields = self.unpacker.pack(
             0.0, self.param_count, self.param_index, self._param_id_raw, self.param_type
@@ -132,7 +132,7 @@ class ParameterValue(mavlink.MAVLink_param_value_message):  # type: ignore[misc]
         return frame
 
 
-def parameter_bytes(message: Any) -> bytes:
+def parameter_bytes(message: MavlinkMessage) -> bytes:
     """The four bytes of the value in a decoded PARAM_VALUE or PARAM_SET, see :class:`ParameterValue`."""
     frame = bytes(message.get_msgbuf())
     start = _header_size(frame)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pymavlink.dialects.v20 import common as pymavlink
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 
-def pack(message: Any, encoder: pymavlink.MAVLink, sequence: int, sensor: str) -> bytes:
+def pack(message: MavlinkMessage, encoder: pymavlink.MAVLink, sequence: int, sensor: str) -> bytes:
     """The frame of a message.
 
     Args:

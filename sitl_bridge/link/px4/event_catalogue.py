@@ -13,9 +13,9 @@ import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 
 WARNING, DEBUG = 4, 7
 """Log level of the events interface: 0 emergency ... 4 warning, 5 notice, 6 info, 7 debug, 8 protocol."""
@@ -74,15 +74,15 @@ class EventCatalogue:
             raw = path.read_bytes()
             data = json.loads(lzma.decompress(raw) if path.suffix == ".xz" else raw)
             components = data["components"]
-            self._events: dict[int, tuple[dict[str, Any], str]] = {}
-            self._enums: dict[str, dict[str, Any]] = {}
+            self._events: dict[int, tuple[JsonObject, str]] = {}
+            self._enums: dict[str, JsonObject] = {}
             self._mode_groups: dict[int, int] = {}
             for component, content in components.items():
                 self._read_component(int(component), content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, lzma.LZMAError) as error:
             raise UserError(f"{path}: not an event catalogue of PX4: {error}") from error
 
-    def _read_component(self, component: int, content: dict[str, Any]) -> None:
+    def _read_component(self, component: int, content: JsonObject) -> None:
         for name, enum in content.get("enums", {}).items():
             self._enums[name] = enum
             self._enums[f"{content.get('namespace')}::{name}"] = enum
@@ -123,13 +123,13 @@ class EventCatalogue:
             value = struct.unpack(code, chunk)[0]
             values.append(value)
             shown.append(_name(enum, value) if enum else "")
-        text = _fill(definition.get("message", definition["name"]), values, shown)
+        text = _fill(str(definition.get("message", definition["name"])), values, shown)
         return EventText(
             definition["name"], group, definition.get("type", ""), log_levels & 0x0F, text, tuple(values)
         )
 
 
-def _name(enum: dict[str, Any], value: int) -> str:
+def _name(enum: JsonObject, value: int) -> str:
     entries = enum["entries"]
     if enum.get("is_bitfield"):
         return ", ".join(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.dynamics.proximity import hull
 from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, reports_obstacles
@@ -71,9 +71,7 @@ def perception_parameters(airframe: Airframe) -> Parameters:
     return found
 
 
-def collision_prevention_mode(
-    parameters: Parameters, known: Mapping[str, Mapping[str, Any]] | None
-) -> Parameters:
+def collision_prevention_mode(parameters: Parameters, known: Mapping[str, ReadJson] | None) -> Parameters:
     """MPC_POS_MODE where a PX4 prevents collisions in one mode of the sticks only.
 
     Up to v1.15, FlightTaskManualPosition alone does (mode 0); from v1.16 on, StickAccelerationXY (mode 4, the

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import parameter_bytes
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.control_effectiveness import Parameters
@@ -79,7 +80,7 @@ class ReadBack:
         self._awaited, self._asked = set(batch), now
         return batch
 
-    def take(self, message: Any, now: float) -> None:
+    def take(self, message: MavlinkMessage, now: float) -> None:
         """Compare an answer.
 
         Args:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 MAIN_MODES = {1: "Manual", 2: "Altitude", 3: "Position", 5: "Acro", 6: "Offboard", 7: "Stabilized"}
 AUTO_MODES = {
@@ -151,18 +152,18 @@ class VehicleStatus:
     waits_for: tuple[str, ...] = ("the first heartbeat",)
 
 
-def status_changes(number: int, message: Any) -> dict[str, Any]:
+def status_changes(number: int, message: MavlinkMessage) -> JsonObject:
     """Return the fields of :class:`VehicleStatus` that a message changes; empty for other messages."""
     reader = READERS.get(number)
     return reader(message) if reader is not None else {}
 
 
-def _heartbeat(m: Any) -> dict[str, Any]:
+def _heartbeat(m: MavlinkMessage) -> JsonObject:
     armed = bool(m.base_mode & mavlink.MAV_MODE_FLAG_SAFETY_ARMED)
     return {"mode": mode_name(m.custom_mode), "armed": armed}
 
 
-def _local_position(m: Any) -> dict[str, Any]:
+def _local_position(m: MavlinkMessage) -> JsonObject:
     time = m.time_boot_ms * 1e-3
     return {
         "time": time,
@@ -172,19 +173,19 @@ def _local_position(m: Any) -> dict[str, Any]:
     }
 
 
-def _attitude(m: Any) -> dict[str, Any]:
+def _attitude(m: MavlinkMessage) -> JsonObject:
     return {"attitude": (m.roll, m.pitch, m.yaw)}
 
 
-def _system_time(m: Any) -> dict[str, Any]:
+def _system_time(m: MavlinkMessage) -> JsonObject:
     return {"time": m.time_boot_ms * 1e-3}
 
 
-def _landed(m: Any) -> dict[str, Any]:
+def _landed(m: MavlinkMessage) -> JsonObject:
     return {"landed": LANDED_STATES.get(m.landed_state, "unknown")}
 
 
-def _health(m: Any) -> dict[str, Any]:
+def _health(m: MavlinkMessage) -> JsonObject:
     unhealthy = m.onboard_control_sensors_enabled & ~m.onboard_control_sensors_health
     return {
         "unhealthy": tuple(name for bit, name in SENSORS.items() if unhealthy & bit),
@@ -192,7 +193,7 @@ def _health(m: Any) -> dict[str, Any]:
     }
 
 
-def _battery(m: Any) -> dict[str, Any]:
+def _battery(m: MavlinkMessage) -> JsonObject:
     cells = [voltage for voltage in m.voltages if voltage != 0xFFFF]
     return {
         "battery_voltage": sum(cells) * 1e-3 if cells else math.nan,
@@ -201,15 +202,15 @@ def _battery(m: Any) -> dict[str, Any]:
     }
 
 
-def _estimator(m: Any) -> dict[str, Any]:
+def _estimator(m: MavlinkMessage) -> JsonObject:
     return {"estimates": tuple(name for bit, name in ESTIMATES.items() if not m.flags & bit)}
 
 
-def _gps(m: Any) -> dict[str, Any]:
+def _gps(m: MavlinkMessage) -> JsonObject:
     return {"satellites": m.satellites_visible if m.satellites_visible != 255 else -1}
 
 
-READERS: dict[int, Callable[[Any], dict[str, Any]]] = {
+READERS: dict[int, Callable[[MavlinkMessage], JsonObject]] = {
     mavlink.MAVLINK_MSG_ID_HEARTBEAT: _heartbeat,
     mavlink.MAVLINK_MSG_ID_SYS_STATUS: _health,
     mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: _system_time,
@@ -229,7 +230,7 @@ class TextAssembly:
     def __init__(self) -> None:
         self._chunks: dict[int, dict[int, str]] = {}
 
-    def take(self, message: Any) -> str | None:
+    def take(self, message: MavlinkMessage) -> str | None:
         """Return the whole text of a STATUSTEXT; None while chunks are missing."""
         part: str = message.text
         if not message.id:
@@ -243,7 +244,7 @@ class TextAssembly:
         return "".join(chunks[k] for k in sorted(chunks))
 
 
-def battery_message(sample: BatterySample) -> Any:
+def battery_message(sample: BatterySample) -> MavlinkMessage:
     """Return BATTERY_STATUS of a sample.  PX4 sums the cells and reads at most ten."""
     shown = min(sample.cells, 10)
     cell = min(max(round(sample.voltage / shown * 1000), 0), 0xFFFE)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.command_queue import Counts, Order, Result
 from sitl_bridge.live.bus.messages import Event
@@ -101,11 +102,11 @@ class SimulationSnapshot:
     """
 
     time: float
-    clock: dict[str, Any]
-    world: dict[str, Any]
+    clock: JsonObject
+    world: JsonObject
     motion: dict[str, Rows]
     rotors: dict[str, Rows]
-    health: list[dict[str, Any]]
+    health: list[JsonObject]
     contacts: list[tuple[int, float, str, str, float]]
 
 

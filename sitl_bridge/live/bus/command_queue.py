@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, ValidationError, ValidationInfo
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, BusCommand, DelegatedCommand, Reply
 from sitl_bridge.live.bus.topics import Address, Topics
 
@@ -80,7 +81,7 @@ def commands_for(vehicle: str | None) -> dict[str, type[BusCommand]]:
     return RUN_COMMANDS if vehicle is None else VEHICLE_COMMANDS
 
 
-def _as_received(command: BusCommand) -> dict[str, Any]:
+def _as_received(command: BusCommand) -> JsonObject:
     return command.model_dump(mode="json", exclude_unset=True)
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.live.bus.command_queue import Order, Result
 from sitl_bridge.live.bus.messages import DelegatedCommand, FlightCommand
 from sitl_bridge.live.bus.run_source import RunSource
 from sitl_bridge.live.bus.simulation_commands import OnCommand, execute_for_run, execute_for_vehicle
 
-CommandWitness: TypeAlias = Callable[[int, str, int | None, Mapping[str, Any], str | None], None]
+CommandWitness: TypeAlias = Callable[[int, str, int | None, ReadJson, str | None], None]
 """Takes each command that was carried out or refused: us of simulated time, the last level of its topic, the
 vehicle's number (None: the whole run), its message, and the reason of a refusal (None: carried out)."""
 

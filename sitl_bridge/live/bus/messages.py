@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.quantities import STRICT, Pace
 from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent
 from sitl_bridge.core.world.wind import WindSpecification
@@ -294,7 +295,7 @@ class PassingCommand(EventCommand):
 def _event_commands() -> Iterator[tuple[str, type[EventCommand]]]:
     """A command for each event that vehicles may have at once: with the event's fields."""
     for kind, event in COMMANDED.items():
-        fields: dict[str, Any] = {
+        fields: JsonObject = {
             name: (field.annotation, field)
             for name, field in event.model_fields.items()
             if name not in ("at", "kind", "vehicles", "lasts")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import apply_event, event_of_command
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.live.bus.messages import (
@@ -21,7 +22,7 @@ from sitl_bridge.live.bus.messages import (
 )
 from sitl_bridge.live.bus.run_source import RunSource
 
-OnCommand: TypeAlias = Callable[[str, Mapping[str, Any], int | None], "Future[None]"]
+OnCommand: TypeAlias = Callable[[str, ReadJson, int | None], "Future[None]"]
 """Executes a delegated command, given its kind, its data, and the vehicle's number (None: all); the future
 completes with the execution.  Raises UserError to refuse it, at once or in the future."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
@@ -92,7 +93,7 @@ def _air_temperature(simulation: Simulation) -> NDArray[np.float64]:
     return np.array([[air(environment, float(down))[0] - ZERO_CELSIUS] for down in downs])
 
 
-def _world(source: RunSource) -> dict[str, Any]:
+def _world(source: RunSource) -> JsonObject:
     place = source.simulation.world
     wind, origin = place.wind[0], place.specification.origin
     return {
@@ -109,7 +110,7 @@ def _world(source: RunSource) -> dict[str, Any]:
     }
 
 
-def _faults(sensors: Any, memories: Any) -> Iterator[dict[str, Any]]:
+def _faults(sensors: Any, memories: Any) -> Iterator[JsonObject]:
     for sensor, instance, fault in _found_faults(sensors, memories):
         yield {"sensor": sensor, "instance": instance, "fault": fault}
 

@@ -27,6 +27,7 @@ from cyclonedds.idl.types import (
 )
 
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, fields_of, schema_name
+from sitl_bridge.base.json_data import JsonObject
 
 _BASIC: dict[str, tuple[Any, int]] = {
     "bool": (bool, 15),
@@ -57,7 +58,7 @@ def dds_name(name: str) -> str:
 @cache
 def dds_type(name: str) -> Any:
     """The type of ``package/Type``, from its definition."""
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for kind, count, field in fields_of(name):
         one = dds_type(kind) if kind in DEFINITIONS else _BASIC[kind][0]
         fields[field] = sequence[one] if count is None else one if count == 1 else array[one, count]
@@ -82,9 +83,9 @@ def encoded(name: str, data: bytes) -> Any:
 
 def type_hash(name: str) -> str:
     """RIHS01 of ``package/Type`` (REP 2016): SHA-256 of its description and those of the types in it."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
 
-    def describe(kind: str) -> dict[str, Any]:
+    def describe(kind: str) -> JsonObject:
         fields = [_described(*field) for field in fields_of(kind)]
         for inner, _, _ in fields_of(kind):
             if inner in DEFINITIONS and inner not in found:
@@ -99,7 +100,7 @@ def type_hash(name: str) -> str:
     return f"RIHS01_{hashlib.sha256(json.dumps(described).encode()).hexdigest()}"
 
 
-def _described(kind: str, count: int | None, field: str) -> dict[str, Any]:
+def _described(kind: str, count: int | None, field: str) -> JsonObject:
     nested = kind in DEFINITIONS
     number = _NESTED if nested else _BASIC[kind][1]
     number += _SEQUENCE if count is None else _ARRAY if count > 1 else 0

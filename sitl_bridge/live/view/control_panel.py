@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from pydantic.fields import FieldInfo
 from scipy.spatial.transform import Rotation
 
+from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent, VehicleEvent
 from sitl_bridge.live.bus.client_link import SimulationSnapshot, StackReport
 from sitl_bridge.live.bus.messages import Reply
@@ -24,7 +26,7 @@ from sitl_bridge.live.view.viewed_run import ViewedRun
 if TYPE_CHECKING:
     from viser import ViserServer
 
-Send: TypeAlias = Callable[[str, str | None, dict[str, Any]], None]
+Send: TypeAlias = Callable[[str, str | None, JsonObject], None]
 """Sends a command: its kind, the vehicle's name (None: the whole run) and its fields."""
 
 PACES = ("0.1", "0.25", "0.5", "1", "2", "5", "10", "20", "max")
@@ -66,7 +68,7 @@ class ControlPanel:
         self,
         label: str,
         kind: str,
-        fields: Callable[[], dict[str, Any]],
+        fields: Callable[[], JsonObject],
         vehicle: bool = True,
         warning: Callable[[], str] = lambda: "",
     ) -> None:
@@ -180,7 +182,7 @@ class ControlPanel:
             if name not in ("at", "kind", "vehicles", "lasts")
         }
 
-        def fields() -> dict[str, Any]:
+        def fields() -> JsonObject:
             return {name: given.value for name, given in inputs.items()}
 
         def warning() -> str:
@@ -211,7 +213,7 @@ class ControlPanel:
             speed = self._gui.add_number("Speed (m/s)", 5.0, min=0.0, max=60.0)
             origin = self._gui.add_slider("From (deg)", 0.0, 359.0, 1.0, 270.0)
 
-            def steady() -> dict[str, Any]:
+            def steady() -> JsonObject:
                 wind = {"speed": float(speed.value), "direction": float(origin.value)}
                 return {"wind": {"steady": wind} if wind["speed"] else {}}
 
@@ -232,7 +234,7 @@ class ControlPanel:
         chosen = None if self._camera is None else self._cameras.get(self._camera.value)
         return None if chosen is None else (chosen.vehicle, chosen.sensor)
 
-    def show_picture(self, image: np.ndarray[Any, Any]) -> None:
+    def show_picture(self, image: AnyArray) -> None:
         """Show a camera's picture: (h, w, 3) uint8."""
         self._image.image = image
 
@@ -280,7 +282,7 @@ class ControlPanel:
         self._answers.content = "\n".join(self._replies)
 
 
-def _condition(health: dict[str, Any], row: np.void, report: StackReport | None) -> str:
+def _condition(health: JsonObject, row: np.void, report: StackReport | None) -> str:
     """A vehicle's state and the last texts of its flight stack, as Markdown."""
     words = ["armed" if health["armed"] else "disarmed"] if health["connected"] else ["no flight stack"]
     if health["stalled"]:

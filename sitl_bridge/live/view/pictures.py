@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Columns
 from sitl_bridge.live.bus.client_link import Picture
 from sitl_bridge.perception.shown_picture import shown_picture
 
@@ -16,12 +17,12 @@ LARGEST = 480
 """Pixels, largest width and height of a picture on a page."""
 ARRAYS = ("image", "color", "left", "depth")
 """Names of pictures in a sample, the first that it has is shown."""
-LastSample: TypeAlias = Callable[[str, str], tuple[float, Mapping[str, NDArray[Any]]] | None]
+LastSample: TypeAlias = Callable[[str, str], tuple[float, Columns] | None]
 """The last sample of a vehicle's sensor: s of simulated time since the start, and its arrays; None before
 the first."""
 
 
-def sample_picture(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8] | None:
+def sample_picture(arrays: Columns) -> NDArray[np.uint8] | None:
     """The picture of a sample; None if it has none."""
     for name in ARRAYS:
         if name in arrays:

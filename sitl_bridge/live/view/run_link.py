@@ -7,8 +7,8 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.live.bus.client_link import (
     FROM_BRIDGE,
     Orders,
@@ -68,7 +68,7 @@ class RunLink:
         """Print a line for the user."""
         self._link.send(UserNotice(line))
 
-    def command(self, kind: str, vehicle: str | None, fields: dict[str, Any]) -> None:
+    def command(self, kind: str, vehicle: str | None, fields: JsonObject) -> None:
         """Send a command by the queue, as a client of the bus publishes it."""
         where = self._topics.root if vehicle is None else f"{self._topics.root}/vehicle/{vehicle}"
         with self._lock:

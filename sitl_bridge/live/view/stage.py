@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.rotations import heading, wrap_angle
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.scene import place_moving_shapes
@@ -365,5 +366,5 @@ SLOT_SIZE = 0.3
 """m, of a formation's slot."""
 
 
-def _single(values: NDArray[Any]) -> NDArray[np.float32]:
+def _single(values: AnyArray) -> NDArray[np.float32]:
     return np.ascontiguousarray(values, np.float32)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from numpy.typing import NDArray
-
+from sitl_bridge.base.arrays import Columns
 from sitl_bridge.live.bus.client_link import PictureRequest, Sent
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.view.pictures import LastSample, picture_of
@@ -22,7 +20,7 @@ def last_samples(run: RunContext) -> LastSample:
         if isinstance(host, SensorRunner)
     }
 
-    def last(vehicle: str, sensor: str) -> tuple[float, Mapping[str, NDArray[Any]]] | None:
+    def last(vehicle: str, sensor: str) -> tuple[float, Columns] | None:
         runner = runners.get((vehicle, sensor))
         sample = None if runner is None else runner.latest
         return None if sample is None else ((sample.time - simulation.start) * 1e-6, sample.arrays)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from sitl_bridge.analysis.export.plans import PlannedLine, planned_lines, slot_places
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -82,21 +82,21 @@ class ViewedRun:
         latitude, _, altitude = self.origin
         return float(gravity(math.radians(latitude), altitude))
 
-    def _airframe(self, vehicle: dict[str, Any]) -> Airframe:
+    def _airframe(self, vehicle: JsonObject) -> Airframe:
         try:
             return airframe_beside(Airframe.model_validate(vehicle["airframe"]), self._directory)
         except (KeyError, ValidationError):
             self.notes.append(f"vehicle {vehicle['name']} is drawn as {STAND_IN}: run.json has no airframe")
             return load_airframe(STAND_IN)
 
-    def _scene(self, world: dict[str, Any]) -> Scene:
+    def _scene(self, world: JsonObject) -> Scene:
         """The scene; objects that cannot be read are noted and left out."""
         try:
             return Scene(world_beside(WorldSpecification.model_validate(world), self._directory).scene)
         except (UserError, ValidationError):
             return self._scene_in_part(world)
 
-    def _scene_in_part(self, world: dict[str, Any]) -> Scene:
+    def _scene_in_part(self, world: JsonObject) -> Scene:
         try:
             specification = SceneSpecification.model_validate(world.get("scene") or {})
             origin = Origin.model_validate(world["origin"])

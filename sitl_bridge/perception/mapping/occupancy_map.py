@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import Columns, Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import PLANNING, missing
 from sitl_bridge.base.output_file import write_arrays, write_whole
@@ -268,7 +268,7 @@ class OccupancyMap:
         np.savez(table, allow_pickle=False, **self._arrays(np.float16))
         write_whole(path, table.getvalue())
 
-    def _arrays(self, dtype: type[np.floating[Any]]) -> dict[str, NDArray[Any]]:
+    def _arrays(self, dtype: type[np.floating[Any]]) -> Columns:
         return {
             "log_odds": self.log_odds.astype(dtype),
             "first": self.first,

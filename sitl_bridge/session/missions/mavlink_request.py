@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
 from mavsdk.plugins.mavlink_direct import MavlinkMessage
 
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.link.px4.vehicle_status import RESULTS
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
 
@@ -25,7 +26,7 @@ GLOBAL_INT = 5
 DO_ORBIT, DO_REPOSITION = 34, 192
 """MAV_CMD."""
 
-Fields = Mapping[str, Any]
+Fields = ReadJson
 
 
 async def request(

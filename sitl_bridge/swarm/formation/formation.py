@@ -6,15 +6,16 @@ of a vehicle is known to all at once, as from its neighbours' radios.  Time is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import Floats, Index, Mask
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
@@ -530,7 +531,7 @@ def _put(setpoints: Setpoints, vehicle: int, way: Sequence[Floats]) -> None:
     setpoints.position[vehicle], setpoints.velocity[vehicle], setpoints.acceleration[vehicle] = way
 
 
-def true_slot_errors(tracks: Mapping[str, Any], true: Floats) -> Floats:
+def true_slot_errors(tracks: ReadJson, true: Floats) -> Floats:
     """Return true distances (k, n) in m of the vehicles from their slots, by the leader's true position.
 
     A vehicle's position error is added to its estimated slot error; the leader's position error is common to

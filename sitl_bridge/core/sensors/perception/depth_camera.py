@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
 from sitl_bridge.base.kernels.record import Singles
@@ -20,7 +21,7 @@ from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecificatio
 from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, View
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, JsonObject] = {
     "kinect": {},
     "realsense_d435": {
         "width": 848,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.sensors.perception.depth_buffer import Image
@@ -91,7 +92,7 @@ def hits_of(
     """
     height, width = image.inverse.shape
 
-    def ordered(array: NDArray[Any]) -> NDArray[Any]:
+    def ordered(array: AnyArray) -> AnyArray:
         parts = array.reshape(height // samples, samples, width // samples, samples)
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(-1)
 

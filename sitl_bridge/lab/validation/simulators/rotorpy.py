@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.validation.simulators import TO_FLU, crazyflie_speeds, trim_of
 from sitl_bridge.lab.validation.windows import GRID, HORIZONS, LEAD, Motion, Predictor, Windows
 
@@ -23,7 +23,7 @@ class Simulator(Predictor):
     name = "RotorPy, published"
 
     def __init__(self) -> None:
-        self._params: dict[str, Any] = import_module("rotorpy.vehicles.crazyflie_params").quad_params
+        self._params: JsonObject = import_module("rotorpy.vehicles.crazyflie_params").quad_params
         self._vehicle = import_module("rotorpy.vehicles.multirotor").Multirotor(self._params)
 
     def trim(self, windows: Windows) -> Floats:
