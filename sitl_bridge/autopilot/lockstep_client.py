@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation.measurement import STEP
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
+from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Record, Singles
+from sitl_bridge.base.kernels.record import Ints, Record, Singles
 from sitl_bridge.link.hil.loop import ARMED, monotonic
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
@@ -171,7 +172,7 @@ def _answer(peer: Peer, time: int, client: ClientArrays) -> bool:
 
 
 @compiled
-def serve(stack_handles: Any, client_arrays: Any, patience: int) -> int:
+def serve(stack_handles: Ints, client_arrays: tuple[AnyArray, ...], patience: int) -> int:
     """Answer steps until the commander is due, a partner has sent something, or ``patience`` ns have passed.
 
     What partners send after an update of the commander is read before the next step, however soon that comes:

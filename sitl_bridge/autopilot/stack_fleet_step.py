@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Floats
+from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Records
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet, move_vehicle, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
@@ -74,10 +74,10 @@ def _write_frames(fleet: FleetArrays, frames: FrameArrays, out: Bytes, i: int, t
 
 @compiled
 def advance(
-    fleet_handles: Any,
-    stack_handles: Any,
-    frame_handles: Any,
-    log: Any,
+    fleet_handles: Ints,
+    stack_handles: Ints,
+    frame_handles: Ints,
+    log: Records,
     time: int,
     step: int,
     substeps: int,
@@ -127,9 +127,9 @@ def advance(
 
 @compiled
 def advance_block(
-    fleet_handles: Any,
-    stack_handles: Any,
-    frame_handles: Any,
+    fleet_handles: Ints,
+    stack_handles: Ints,
+    frame_handles: Ints,
     first: int,
     last: int,
     time: int,
@@ -166,6 +166,6 @@ def advance_block(
 
 
 @compiled
-def hand_over(frame: Any, stack_handles: Any, i: int, controls: Floats) -> None:
+def hand_over(frame: Bytes, stack_handles: Ints, i: int, controls: Floats) -> None:
     """Let the stack of vehicle ``i`` read one frame, (length,) uint8."""
     read_frames(frame, 0, frame.shape[0], arrays_of(stack_handles, StackArrays), i, controls)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.swarm.interface import Setpoints, States
 
@@ -47,7 +46,7 @@ class PointMass:
 
 
 @compiled
-def _limit(vector: Any, limit: Any) -> None:
+def _limit(vector: Floats, limit: float) -> None:
     """Limit the length of a vector (3,), keeping its direction."""
     length = math.sqrt(vector[0] ** 2 + vector[1] ** 2 + vector[2] ** 2)
     if length > limit:
@@ -56,8 +55,8 @@ def _limit(vector: Any, limit: Any) -> None:
 
 @compiled
 def _advance(
-    position: Any, velocity: Any, yaw: Any, alive: Any, wanted: Any, feed: Any, push: Any, face: Any, p: Any,
-    dt: Any, steps: Any,
+    position: Floats, velocity: Floats, yaw: Floats, alive: Mask, wanted: Floats, feed: Floats, push: Floats,
+    face: Floats, p: Floats, dt: float, steps: int,
 ) -> None:  # fmt: skip
     """Advance (n, 3) positions and velocities by ``steps`` steps of ``dt`` s; vehicles not alive stay.
 

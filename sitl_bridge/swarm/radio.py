@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,6 +17,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.base.arrays import AnyArray, Floats, Index, Mask
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream, uniform
+from sitl_bridge.base.kernels.record import Words
 from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.swarm.neighbour_graph import Kind, Topology
 
@@ -60,7 +60,7 @@ class RadioSpecification(BaseModel):
 
 
 @compiled
-def _draw_losses(streams: Any, probability: Any, arrives: Any) -> None:
+def _draw_losses(streams: Words, probability: float, arrives: Mask) -> None:
     """Draw whether messages arrive, (m,) bool, one draw from each link's stream (m, 4)."""
     for k in range(len(arrives)):
         arrives[k] = uniform(streams[k]) >= probability

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sitl_bridge.base.arrays import Index
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Ints, Packed, Records
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
-from sitl_bridge.link.hil.link_state import LINK
+from sitl_bridge.link.hil.link_state import LINK, Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     HEADER,
@@ -66,9 +67,9 @@ class ReplayArrays(NamedTuple):
 
 
 @compiled
-def _as_sent(link: Any, data: Any, begin: int, end: int) -> None:
+def _as_sent(link: Link, data: Bytes, begin: int, end: int) -> None:
     """Give a link what did not come from the simulation: the sequence, and whether ground truth was due."""
-    link.sequence = np.int64(data[begin + 4])
+    link.sequence = np.int64(data[begin + 4])  # type: ignore[assignment]
     link.truth_interval = 0
     link.truth_next = 0
     at: Any = begin
@@ -79,7 +80,7 @@ def _as_sent(link: Any, data: Any, begin: int, end: int) -> None:
 
 
 @compiled
-def _bytes_differ(replayed: Any, recorded: Any) -> bool:
+def _bytes_differ(replayed: Bytes, recorded: Bytes) -> bool:
     """Whether the first bytes of ``replayed`` are others than ``recorded``."""
     different = False
     for k in range(recorded.shape[0]):
@@ -89,7 +90,7 @@ def _bytes_differ(replayed: Any, recorded: Any) -> bool:
 
 @compiled
 def _frames_differ(
-    fleet: FleetArrays, arrays: ReplayArrays, i: int, time: int, data: Any, begin: int, end: int
+    fleet: FleetArrays, arrays: ReplayArrays, i: int, time: int, data: Bytes, begin: int, end: int
 ) -> bool:
     _as_sent(arrays.links[i], data, begin, end)
     length = write_step(
@@ -111,7 +112,7 @@ def _frames_differ(
 
 @compiled
 def _truth_differs(
-    fleet: FleetArrays, arrays: ReplayArrays, i: int, time: int, row: Any, row_bytes: Any
+    fleet: FleetArrays, arrays: ReplayArrays, i: int, time: int, row: Packed, row_bytes: Bytes
 ) -> bool:
     write_row(
         arrays.row[0],
@@ -129,12 +130,12 @@ def _truth_differs(
 
 @compiled
 def replay_steps(
-    fleet_handles: Any,
+    fleet_handles: Ints,
     plain_arrays: Any,
-    rows: Any,
-    row_bytes: Any,
-    offsets: Any,
-    frames: Any,
+    rows: Records,
+    row_bytes: Bytes,
+    offsets: Ints,
+    frames: Bytes,
     time: int,
     step: int,
     substeps: int,

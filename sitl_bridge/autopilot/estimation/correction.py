@@ -6,7 +6,6 @@ The measurement models are in sensor_models.py.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -135,7 +134,7 @@ def _fuse_offset(estimator: Estimator, step: float, scale: float) -> None:
 
 
 @compiled
-def fuse(estimator: Estimator, residual: float, variance: float, coupled: Any, coupling: float) -> None:
+def fuse(estimator: Estimator, residual: float, variance: float, coupled: int | np.int64, coupling: float) -> None:
     """Update ``correction`` and the covariance with the current measurement.
 
     Args:

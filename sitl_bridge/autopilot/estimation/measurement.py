@@ -79,7 +79,7 @@ class OdometryPayload(Record, align=False):
 ODOMETRY_PAYLOAD = OdometryPayload.dtype
 
 
-def _payload_locations() -> np.ndarray[Any, np.dtype[np.int64]]:
+def _payload_locations() -> Ints:
     fields = PAYLOADS.fields
     assert fields is not None
     rows = [fields[name][:2] for name in ("sensor", "gps", "distance", "flow", "truth")]

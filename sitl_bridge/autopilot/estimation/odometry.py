@@ -8,7 +8,6 @@ is a state of the filter beside the others: OFFSET in records.py.  Without odome
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ LEAST_DEVIATION = 0.01
 
 
 @compiled
-def _finite(values: Any) -> bool:
+def _finite(values: Floats) -> bool:
     """Return whether all of three values are finite."""
     return math.isfinite(values[0]) and math.isfinite(values[1]) and math.isfinite(values[2])
 

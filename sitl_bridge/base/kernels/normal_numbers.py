@@ -9,8 +9,6 @@ machine.  Streams that are drawn from one by one are in random_streams.py.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,7 +60,7 @@ _SIN = (
 
 
 @compiled
-def philox(key: Any, first: int, words: Any) -> None:
+def philox(key: NDArray[np.uint32], first: int, words: NDArray[np.uint32]) -> None:
     """Words of the counters from ``first`` on.
 
     Args:
@@ -84,7 +82,7 @@ def philox(key: Any, first: int, words: Any) -> None:
 
 
 @compiled
-def _radii(word: Any, uniform: Any, bits: Any, out: Singles) -> None:
+def _radii(word: NDArray[np.uint32], uniform: Singles, bits: NDArray[np.int32], out: Singles) -> None:
     """sqrt(-2 ln u) for uniform numbers u of (0, 1).
 
     Args:
@@ -106,7 +104,7 @@ def _radii(word: Any, uniform: Any, bits: Any, out: Singles) -> None:
 
 
 @compiled
-def _pairs(radius: Any, word: Any, cosine: Any, sine: Any) -> None:
+def _pairs(radius: Singles, word: NDArray[np.uint32], cosine: Singles, sine: Singles) -> None:
     """Normal numbers ``radius`` times cosine and sine of the angles that ``word`` (n,) uint32 stands for."""
     for i in range(word.shape[0]):
         t = np.float32(np.int32(word[i])) * _UNIT
@@ -120,7 +118,7 @@ def _pairs(radius: Any, word: Any, cosine: Any, sine: Any) -> None:
 
 
 @compiled
-def fill_normal(key: Any, out: Singles) -> None:
+def fill_normal(key: NDArray[np.uint32], out: Singles) -> None:
     """Independent standard normal numbers.
 
     Args:

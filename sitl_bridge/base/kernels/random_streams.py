@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,12 +73,12 @@ def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 @compiled
-def _rotate_left(word: Any, count: Any) -> Any:
+def _rotate_left(word: np.uint64, count: int) -> np.uint64:
     return (word << np.uint64(count)) | (word >> np.uint64(64 - count))
 
 
 @compiled
-def _next_word(a: Any, b: Any, c: Any, d: Any) -> Any:
+def _next_word(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, ...]:
     """64 random bits from four words, and the words after them."""
     result = _rotate_left(a + d, 23) + a
     shifted = b << np.uint64(17)
@@ -93,7 +92,7 @@ def _next_word(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 @compiled
-def _word(state: Words) -> Any:
+def _word(state: Words) -> np.uint64:
     """64 random bits; advances ``state``."""
     word, state[0], state[1], state[2], state[3] = _next_word(state[0], state[1], state[2], state[3])
     return word
@@ -106,13 +105,13 @@ def uniform(state: Words) -> float:
 
 
 @compiled
-def _in_layer(word: Any) -> tuple[Any, float]:
+def _in_layer(word: np.uint64) -> tuple[np.uint64, float]:
     """Layer, and place in it from -1 to 1, from separate bits of a word (Doornik, 2005)."""
     return word & np.uint64(_LAYERS - 1), float(word >> np.uint64(11)) * (2.0 * _UNIT) - 1.0
 
 
 @compiled
-def _rare_normal(state: Words, layer: Any, share: float) -> float:
+def _rare_normal(state: Words, layer: np.uint64, share: float) -> float:
     """``normal`` from a place that is not within the layer above: the layer's rim, or the tail."""
     while True:
         number = share * EDGES[layer]

@@ -11,7 +11,6 @@ import hashlib
 import inspect
 import math
 import typing
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -27,7 +26,7 @@ from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.dynamics.records import LAW_PARAMETERS, Vehicle
-from sitl_bridge.core.dynamics.rotor import RotorModel
+from sitl_bridge.core.dynamics.rotor import LoadFunction, Loads, RotorModel
 
 Options = dict[str, float | int | str | bool | list[float]]
 _TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
@@ -50,9 +49,7 @@ class RotorLaw:
         super().__init_subclass__()
         dataclasses.dataclass(frozen=True)(cls)
 
-    def loads(
-        self, speed: float, climb: float, in_plane: float, density: float
-    ) -> tuple[float, float, float, float]:
+    def loads(self, speed: float, climb: float, in_plane: float, density: float) -> Loads:
         """Return the aerodynamic loads of one rotor.
 
         Compiled by numba: the method may use the fields, ``math``, numpy and functions marked
@@ -179,7 +176,7 @@ def check_law_address(vehicle: NDArray[np.void]) -> None:
 @on_demand
 def custom_loads(
     vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float
-) -> tuple[float, float, float, float]:
+) -> Loads:
     """Return the loads of a rotor by a user's own law, as ``rotor_loads``; zero for a stationary rotor."""
     if speed == 0.0:
         return 0.0, 0.0, 0.0, 0.0
@@ -199,7 +196,7 @@ def custom_loads(
 class CustomRotor(RotorModel):
     """A rotor with a user's own law."""
 
-    laws: ClassVar[tuple[Callable[..., Any], ...]] = (custom_loads,)
+    laws: ClassVar[tuple[LoadFunction, ...]] = (custom_loads,)
 
     kind: Literal["custom"]
     file: Path | None = Field(None, description="Python file, relative to the airframe's file")
@@ -265,7 +262,7 @@ class CustomRotor(RotorModel):
         return _classes[key]
 
     @property
-    def law(self) -> Callable[..., Any]:
+    def law(self) -> LoadFunction:
         """Compiled function of the loads."""
         return custom_loads
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,7 +255,7 @@ def _age(h: Hull, distance: float) -> float:
 
 
 @compiled
-def _apply_downwash(h: Hull, source: Any, target: Any, state: State) -> None:
+def _apply_downwash(h: Hull, source: State, target: Hull, state: State) -> None:
     """Add the downwash of one vehicle to another, along the jet: at each rotor, and the mean over all parts.
 
     The axis is bent by what the air moves across in the time that the jet takes to a distance.
@@ -298,7 +298,7 @@ def _apply_downwash(h: Hull, source: Any, target: Any, state: State) -> None:
 
 
 @compiled
-def _spot(state: State, hull: Hull, k: int, ahead: float, spot: Any) -> None:
+def _spot(state: State, hull: Hull, k: int, ahead: float, spot: Floats) -> None:
     """Where a sphere's centre is and how it moves, NED: (6,) position ``ahead`` s from now, velocity."""
     q = state.attitude
     w = state.angular_velocity
@@ -313,7 +313,7 @@ def _spot(state: State, hull: Hull, k: int, ahead: float, spot: Any) -> None:
 
 
 @compiled
-def _turning(vehicle: Vehicle, state: State, hull: Hull, k: int, n: Any, turning: Any) -> float:
+def _turning(vehicle: Vehicle, state: State, hull: Hull, k: int, n: Floats, turning: Floats) -> float:
     """What a unit force along n (NED) on a sphere does: (3,) its moment, body; returns 1/kg it yields."""
     q = state.attitude
     u = rotated_north(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
@@ -350,7 +350,7 @@ def _record_collision(
 @compiled
 def _collide(
     proximity: ProximityRecord, hulls: Records, touching: Bytes, collisions: Records, vehicles: Records,
-    states: Records, i: int, j: int, time: int, seconds: float, work: Any,
+    states: Records, i: int, j: int, time: int, seconds: float, work: Floats,
 ) -> None:  # fmt: skip
     """Push two vehicles apart where their spheres overlap: a spring and a damper along the line of centres.
 

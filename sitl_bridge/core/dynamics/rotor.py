@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
 from sitl_bridge.core.dynamics.aerodynamics import GROUND_EFFECT_REACH
 from sitl_bridge.core.dynamics.induced_flow import (
@@ -32,15 +33,21 @@ from sitl_bridge.core.dynamics.records import (
     PROPELLER_TABLE,
     TABLE_ADVANCE_RATIOS,
     TABLE_SPEEDS,
+    PropellerTableRecord,
     State,
     Vehicle,
 )
 
 _TURN = 2.0 * math.pi
 
+Loads: TypeAlias = tuple[float, float, float, float]
+"""Thrust, torque, in-plane force and hub moment, as of ``rotor_loads``."""
+LoadFunction: TypeAlias = Callable[[Vehicle, int, float, float, float, float], Loads]
+"""A rotor's law: vehicle, rotor, speed, inflow, flow in its plane and density to loads."""
+
 
 @compiled
-def _interval(table: Any, count: int, value: float) -> int:
+def _interval(table: Floats, count: int, value: float) -> int:
     """Return the interval of an increasing table (``count`` >= 2) with ``value``, or the nearest one."""
     low = 0
     high = count - 1
@@ -54,7 +61,7 @@ def _interval(table: Any, count: int, value: float) -> int:
 
 
 @compiled
-def _row_coefficients(table: Any, row: int, advance: float) -> tuple[float, float]:
+def _row_coefficients(table: PropellerTableRecord, row: int, advance: float) -> tuple[float, float]:
     """Return C_T and C_P of one speed of the table, linear in the advance ratio.
 
     They are extrapolated, because thrust falls through zero, but by no more than the row's length.
@@ -72,7 +79,7 @@ def _row_coefficients(table: Any, row: int, advance: float) -> tuple[float, floa
 
 
 @compiled
-def table_coefficients(table: Any, speed: float, advance: float) -> tuple[float, float]:
+def table_coefficients(table: PropellerTableRecord, speed: float, advance: float) -> tuple[float, float]:
     """Return C_T and C_P of a propeller table, linear in rotor speed and advance ratio.
 
     Outside the speed axis the coefficients are constant (they depend weakly on the Reynolds number).  C_P is
@@ -172,7 +179,7 @@ def in_plane_rates(vehicle: Vehicle, k: int, speed: float, density: float) -> tu
 @compiled
 def polynomial_loads(
     vehicle: Vehicle, k: int, speed: float, inflow: float, _in_plane: float, density: float
-) -> tuple[float, float, float, float]:
+) -> Loads:
     """Return the loads of a rotor by the polynomial law, as ``rotor_loads``.
 
     T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It covers hector eq. 7 (c2 =
@@ -202,7 +209,7 @@ def polynomial_loads(
 @on_demand
 def table_loads(
     vehicle: Vehicle, k: int, speed: float, inflow: float, _in_plane: float, density: float
-) -> tuple[float, float, float, float]:
+) -> Loads:
     """Return the loads of a rotor with a propeller table, as ``rotor_loads``."""
     thrust, torque = table_thrust_and_torque(vehicle, k, speed, inflow, density)
     drag, roll = in_plane_rates(vehicle, k, speed, density)
@@ -321,7 +328,7 @@ class RotorModel(BaseModel):
 
     model_config = STRICT
 
-    laws: ClassVar[tuple[Callable[..., Any], ...]]
+    laws: ClassVar[tuple[LoadFunction, ...]]
     """Compiled load functions of models of this kind."""
 
     radius: Positive = Field(description="m")
@@ -334,7 +341,7 @@ class RotorModel(BaseModel):
         return get_args(cls.model_fields["kind"].annotation)
 
     @property
-    def law(self) -> Callable[..., Any]:
+    def law(self) -> LoadFunction:
         """Compiled load function, one of ``laws``."""
         raise NotImplementedError
 
@@ -368,7 +375,7 @@ class CoefficientRotor(RotorModel):
     torque's coefficients hold in still air, and blade elements with the flow they induce give the rest.
     """
 
-    laws: ClassVar[tuple[Callable[..., Any], ...]] = (polynomial_loads, table_loads, induced_loads)
+    laws: ClassVar[tuple[LoadFunction, ...]] = (polynomial_loads, table_loads, induced_loads)
 
     kind: Literal["coefficients"] = Field("coefficients", exclude=True)
     propeller: str | None = Field(
@@ -508,7 +515,7 @@ class CoefficientRotor(RotorModel):
         return self.blades * (CHORD * self.radius if self.chord is None else self.chord)
 
     @property
-    def law(self) -> Callable[..., Any]:
+    def law(self) -> LoadFunction:
         """Compiled load function."""
         if self.inflow == "momentum":
             return induced_loads

@@ -7,7 +7,6 @@ its loads, and its line in ROTOR_MODELS.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +19,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.dynamics.records import Vehicle
-from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor, RotorModel
+from sitl_bridge.core.dynamics.rotor import CoefficientRotor, LoadFunction, Loads, Rotor, RotorModel
 
 ROTOR_MODELS: tuple[type[RotorModel], ...] = (
     CoefficientRotor,
@@ -31,7 +30,7 @@ LAWS = tuple(law for model in ROTOR_MODELS for law in model.laws)
 """Compiled load functions; the index is the number in a VEHICLE record's ``rotor_law``."""
 
 
-def _choice(laws: tuple[Callable[..., Any], ...], number: int = 0) -> Callable[..., Any]:
+def _choice(laws: tuple[LoadFunction, ...], number: int = 0) -> LoadFunction:
     """Return a compiled function that calls the law with a vehicle's number."""
     law = laws[0]
     if len(laws) == 1:
@@ -39,7 +38,9 @@ def _choice(laws: tuple[Callable[..., Any], ...], number: int = 0) -> Callable[.
     other = _choice(laws[1:], number + 1)
 
     @compiled
-    def choose(vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float) -> Any:
+    def choose(
+        vehicle: Vehicle, k: int, speed: float, inflow: float, in_plane: float, density: float
+    ) -> Loads:
         if vehicle.rotor_law == number:
             return law(vehicle, k, speed, inflow, in_plane, density)
         return other(vehicle, k, speed, inflow, in_plane, density)
@@ -53,7 +54,7 @@ _loads = _choice(LAWS)
 @compiled
 def rotor_loads(
     vehicle: Packed, k: int, speed: float, inflow: float, in_plane: float, density: float
-) -> tuple[float, float, float, float]:
+) -> Loads:
     """Return the aerodynamic loads of a rotor by the vehicle's rotor law.
 
     Args:

@@ -8,13 +8,12 @@ SAH-based bounding volume hierarchies", IEEE Symposium on Interactive Ray Tracin
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints
+from sitl_bridge.base.kernels.record import Floats, Ints, Records
 from sitl_bridge.core.world.records import NODE
 
 BINS = 16
@@ -95,7 +94,7 @@ def _partition(
 
 
 @compiled
-def _build(lows: Floats, highs: Floats, order: Ints, nodes: Any) -> int:
+def _build(lows: Floats, highs: Floats, order: Ints, nodes: Records) -> int:
     """Build the tree into ``nodes``; returns how many there are."""
     nodes[0].first, nodes[0].count = 0, lows.shape[0]
     used = 1

@@ -6,13 +6,12 @@ The walk is that of Amanatides and Woo, "A fast voxel traversal algorithm for ra
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.record import Floats, Singles, Words
 from sitl_bridge.core.world.records import Shape
 
 Hit = tuple[float, float, float, float]
@@ -45,7 +44,15 @@ def _plane_hit(o: Floats, d: Floats, x0: float, y0: float, h0: float, gx: float,
 
 @compiled
 def _cell_hit(
-    heights: Any, columns: int, spacing: float, i: int, j: int, o: Floats, d: Floats, begin: float, end: float
+    heights: Singles,
+    columns: int,
+    spacing: float,
+    i: int,
+    j: int,
+    o: Floats,
+    d: Floats,
+    begin: float,
+    end: float,
 ) -> tuple[float, float, float]:
     """Distance to the two triangles of a cell between two distances, and the slopes there; inf: none."""
     h00, h10 = heights[i * columns + j], heights[(i + 1) * columns + j]
@@ -137,7 +144,7 @@ def surface_of_height_map(shape: Shape, x: float, y: float) -> Hit:
 
 
 @compiled
-def voxel_is_occupied(cells: Any, columns: int, layers: int, i: int, j: int, k: int) -> bool:
+def voxel_is_occupied(cells: Words, columns: int, layers: int, i: int, j: int, k: int) -> bool:
     """Whether a cell of a voxel grid is occupied."""
     bit = (i * columns + j) * layers + k
     return (cells[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1) != np.uint64(0)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Floats, Record
-from sitl_bridge.core.world.records import TRIANGLE, Shape
+from sitl_bridge.core.world.records import TRIANGLE, Shape, Triangle
 
 TRIANGLE_PAINT = np.dtype([("uv", "f4", (3, 2)), ("picture", "i4")])
 """Texture coordinates of a triangle's corners, and the index of its picture; -1 for none."""
@@ -39,7 +38,7 @@ MESH_PAINT = MeshPaint.dtype
 
 
 @compiled
-def place_in_triangle(t: Any, point: Floats) -> tuple[float, float]:
+def place_in_triangle(t: Triangle, point: Floats) -> tuple[float, float]:
     """Shares (a, b) of a TRIANGLE's two edges that lead from its corner to a point of its plane.
 
     With the edges e and f and the way p from the corner, a and b solve the normal equations of p = a e + b f.
@@ -60,7 +59,7 @@ def place_in_triangle(t: Any, point: Floats) -> tuple[float, float]:
 
 
 @compiled
-def paint_triangle(shape: Shape, painted: Any, index: int, point: Floats, color: Floats) -> bool:
+def paint_triangle(shape: Shape, painted: MeshPaint, index: int, point: Floats, color: Floats) -> bool:
     """Colour of a mesh at a point of one of its triangles; returns whether it is that of a picture.
 
     Args:

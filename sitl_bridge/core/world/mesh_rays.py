@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints
-from sitl_bridge.core.world.records import NODE, TRIANGLE, Shape
+from sitl_bridge.base.kernels.record import Floats, Ints, Records
+from sitl_bridge.core.world.records import NODE, TRIANGLE, Node, Shape, Triangle
 
 
 @compiled
-def ray_triangle(t: Any, o: Floats, d: Floats) -> float:
+def ray_triangle(t: Triangle, o: Floats, d: Floats) -> float:
     """Distance along a ray to a triangle, seen from either side; inf: it passes.
 
     Moeller and Trumbore, "Fast, minimum storage ray/triangle intersection", Journal of Graphics Tools 2(1),
@@ -38,7 +37,7 @@ def ray_triangle(t: Any, o: Floats, d: Floats) -> float:
 
 
 @compiled
-def enters_node(node: Any, o: Floats, inverse: Floats, limit: float) -> float:
+def enters_node(node: Node, o: Floats, inverse: Floats, limit: float) -> float:
     """Distance at which a ray enters a node's box; inf where it passes, or only beyond ``limit``.
 
     The comparisons are written so that they compile to minima and maxima without a branch.
@@ -63,7 +62,7 @@ def next_waiting(stack: Ints, waiting: int) -> tuple[int, int]:
 
 @compiled
 def descend(
-    nodes: Any, first: int, o: Floats, inverse: Floats, limit: float, stack: Ints, waiting: int
+    nodes: Records, first: int, o: Floats, inverse: Floats, limit: float, stack: Ints, waiting: int
 ) -> tuple[int, int]:
     """The next node of a ray's way through a tree, nearest first, and how many wait on the stack.
 

@@ -7,7 +7,6 @@ tree, terrain and voxels cell by cell around the point.  Rays are in ray_casting
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,10 @@ from sitl_bridge.core.world.records import (
     SHAPE,
     TRIANGLE,
     VOXELS,
+    Node,
     SceneRecord,
     Shape,
+    Triangle,
 )
 from sitl_bridge.core.world.solids import distance_to_solid
 
@@ -74,7 +75,7 @@ def closest_on_triangle(
 
 
 @compiled
-def box_distance_square(box: Any, x: float, y: float, z: float) -> float:
+def box_distance_square(box: Node | Shape, x: float, y: float, z: float) -> float:
     """Square of the distance of a point from a box with the fields ``low`` and ``high``; 0 inside."""
     dx = max(max(box.low[0] - x, x - box.high[0]), 0.0)
     dy = max(max(box.low[1] - y, y - box.high[1]), 0.0)
@@ -137,7 +138,7 @@ def _angle(ax: float, ay: float, az: float, bx: float, by: float, bz: float) -> 
 
 
 @compiled
-def _weighted_normal(t: Any, x: float, y: float, z: float, near: float) -> tuple[float, float, float]:
+def _weighted_normal(t: Triangle, x: float, y: float, z: float, near: float) -> tuple[float, float, float]:
     """Normal of a triangle, times the angle it takes up at a point of it: at a corner, on an edge, inside."""
     bx, by, bz = float(t.edge[0, 0]), float(t.edge[0, 1]), float(t.edge[0, 2])
     cx, cy, cz = float(t.edge[1, 0]), float(t.edge[1, 1]), float(t.edge[1, 2])
@@ -378,7 +379,7 @@ def distance_to_shape(shape: Shape, x: float, y: float, z: float, limit: float, 
 
 @compiled
 def shapes_within(
-    scene: SceneRecord, x: float, y: float, z: float, limit: float, found: Any, stack: Ints
+    scene: SceneRecord, x: float, y: float, z: float, limit: float, found: Ints, stack: Ints
 ) -> int:
     """Find the shapes that stand still and whose boxes are within a distance of a point.
 
@@ -433,7 +434,7 @@ def nearest_surfaces(
     distance: Floats,
     normal: Floats,
     shape: Ints,
-    found: Any,
+    found: Ints,
 ) -> None:
     """The nearest surface to each of n points: the one with the least signed distance.
 

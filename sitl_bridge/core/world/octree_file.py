@@ -8,15 +8,15 @@ the root's centre at the origin.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Mask
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints
+from sitl_bridge.base.kernels.record import Bytes, Ints
 from sitl_bridge.core.world.geometry import VoxelGrid
 
 FORMATS = (".bt", ".ot")
@@ -105,7 +105,7 @@ def _push(stack: Ints, depth: int, x: int, y: int, z: int, half: int, child: int
 
 
 @compiled
-def _binary_leaves(data: Any, leaves: Any) -> int:
+def _binary_leaves(data: Bytes, leaves: Ints) -> int:
     """Read the nodes of a .bt file: two bits a child, 01 free, 10 occupied, 11 a node of its own.
 
     Args:
@@ -138,7 +138,7 @@ def _binary_leaves(data: Any, leaves: Any) -> int:
 
 
 @compiled
-def _full_leaves(data: Any, data_bytes: int, leaves: Any) -> int:
+def _full_leaves(data: Bytes, data_bytes: int, leaves: Ints) -> int:
     """Read the nodes of an .ot file: log odds (and a colour), then a mask of the children.
 
     Args:
@@ -175,7 +175,7 @@ def _full_leaves(data: Any, data_bytes: int, leaves: Any) -> int:
 
 
 @compiled
-def _add(leaves: Any, count: int, x: int, y: int, z: int, edge: int) -> int:
+def _add(leaves: Ints, count: int, x: int, y: int, z: int, edge: int) -> int:
     """Add a leaf where there is room for it; returns the number of leaves."""
     if count < len(leaves):
         leaves[count, 0], leaves[count, 1], leaves[count, 2], leaves[count, 3] = x, y, z, edge
@@ -203,7 +203,7 @@ def _grid(path: Path, leaves: NDArray[np.int64], size: float, axes: str) -> Voxe
 
 
 @compiled
-def _fill(occupied: Any, leaves: Any, low: Floats) -> None:
+def _fill(occupied: Mask, leaves: Ints, low: Ints) -> None:
     """Mark the cells of all leaves."""
     for k in range(len(leaves)):
         x, y, z, edge = leaves[k, 0] - low[0], leaves[k, 1] - low[1], leaves[k, 2] - low[2], leaves[k, 3]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def triangle_normal(shape: Shape, k: int, d: Floats) -> tuple[float, float, floa
 @compiled
 def ray_shape(
     shape: Shape, origin: Floats, direction: Floats, limit: float, local: Floats, stack: Ints
-) -> Any:
+) -> tuple[float, float, float, float]:
     """A ray and one shape: distance and normal NED; inf where it passes or only beyond ``limit``.
 
     Args:

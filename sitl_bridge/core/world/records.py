@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
-
-from sitl_bridge.base.kernels.record import Floats, Ints, Record
+from sitl_bridge.base.kernels.record import Floats, Ints, Record, Singles
 
 START = 0
 """us of simulated time at which a run begins, as in other simulators.  PX4 takes the time of its first
@@ -87,12 +85,29 @@ class Shape(Record):
 
 
 SHAPE = Shape.dtype
-TRIANGLE = np.dtype([("corner", "f4", 3), ("edge", "f4", (2, 3)), ("color", "f4", 3)])
-"""Corner, and the edges from it to the second and third corner, in m; counter-clockwise from outside.  Colour
-0 to 1."""
-NODE = np.dtype([("low", "f4", 3), ("first", "i4"), ("high", "f4", 3), ("count", "i4")])
-"""Node of a bounding tree.  A leaf holds ``count`` items from ``first`` on; with count 0, ``first`` and
-``first + 1`` are its children."""
+
+
+class Triangle(Record, align=False):
+    """A triangle of a mesh; counter-clockwise from outside."""
+
+    corner: Annotated[Singles, 3]  # m
+    edge: Annotated[Singles, 2, 3]  # m, from it to the second and third corner
+    color: Annotated[Singles, 3]  # 0 to 1
+
+
+class Node(Record, align=False):
+    """Node of a bounding tree.
+
+    A leaf holds ``count`` items from ``first`` on; with 0, its children are ``first`` and ``first + 1``.
+    """
+
+    low: Annotated[Singles, 3]
+    first: Annotated[int, "i4"]
+    high: Annotated[Singles, 3]
+    count: Annotated[int, "i4"]
+
+
+TRIANGLE, NODE = Triangle.dtype, Node.dtype
 
 
 class SceneRecord(Record):

@@ -19,11 +19,12 @@ from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTOR
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import uniform
+from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Singles, Words
 from sitl_bridge.base.kernels.rotations import write_quaternion
 from sitl_bridge.core.dynamics.proximity import interact
 from sitl_bridge.core.dynamics.rotor import lay_out_rotors
 from sitl_bridge.core.dynamics.step import advance_laid_out, has_diverged
-from sitl_bridge.core.sensors.records import GPS, MAX_AXES
+from sitl_bridge.core.sensors.records import GPS, MAX_AXES, Sensor
 from sitl_bridge.core.sensors.sample import begin_sensor, sample_sensors
 from sitl_bridge.core.simulation.fleet_step import apply_wind
 from sitl_bridge.core.world.records import START
@@ -76,7 +77,7 @@ def _bring_motion(b: BatchArrays, block: int, i: int) -> None:
 
 
 @compiled
-def _scale_errors(sensor: Any, fresh: Any, factor: float) -> None:
+def _scale_errors(sensor: Sensor, fresh: Sensor, factor: float) -> None:
     """Set the errors of a sensor to those of another, times a factor."""
     for axis in range(MAX_AXES):
         sensor.noise[axis] = fresh.noise[axis] * factor
@@ -116,13 +117,13 @@ def _write_truth(b: BatchArrays, block: int, i: int) -> None:
 
 
 @compiled
-def _between(random: Any, limits: Any) -> float:
+def _between(random: Words, limits: Floats) -> float:
     """A uniform number between two limits; the stream advances in any case."""
     return limits[0] + (limits[1] - limits[0]) * uniform(random)
 
 
 @compiled
-def _turned(q: Any, yaw: float, tilt: float, towards: float) -> None:
+def _turned(q: Floats, yaw: float, tilt: float, towards: float) -> None:
     """Turn an upright attitude (4,) by a tilt towards a direction, then by a yaw, all in rad."""
     c, s = math.cos(0.5 * tilt), math.sin(0.5 * tilt)
     x, y = s * math.cos(towards), s * math.sin(towards)
@@ -175,7 +176,7 @@ def _draw_start(b: BatchArrays, i: int) -> None:
 
 
 @compiled
-def _word(random: Any) -> Any:
+def _word(random: Words) -> Any:
     """64 bits from a stream, of which another is seeded."""
     high = np.uint64(uniform(random) * 4294967296.0)
     low = np.uint64(uniform(random) * 4294967296.0)
@@ -221,7 +222,7 @@ def _reset_vehicle(b: BatchArrays, i: int) -> None:
 
 
 @compiled
-def reset_batch(handles: Any, chosen: Any) -> None:
+def reset_batch(handles: Ints, chosen: Bytes) -> None:
     """Begin new episodes of the chosen vehicles, (n,) uint8."""
     b = arrays_of(handles, BatchArrays)
     for i in range(chosen.shape[0]):
@@ -362,7 +363,7 @@ def _end(b: BatchArrays, block: int, i: int) -> None:
 
 
 @compiled
-def _observe(b: BatchArrays, i: int, figures: Any) -> None:
+def _observe(b: BatchArrays, i: int, figures: Singles) -> None:
     """Write a vehicle's true state, or what its sensors see, into its observation."""
     seen = b.seen[i] if b.seen.shape[1] > 0 else b.truth[i]
     for k in range(seen.shape[0]):
@@ -370,7 +371,7 @@ def _observe(b: BatchArrays, i: int, figures: Any) -> None:
 
 
 @compiled
-def fly_together(handles: Any, n: int, skipped: Any, count: int, time: int) -> None:
+def fly_together(handles: Ints, n: int, skipped: Bytes, count: int, time: int) -> None:
     """Fly vehicles of one world for ``count`` steps, with contact and downwash; each is a block of its own.
 
     Args:
@@ -404,12 +405,12 @@ def fly_together(handles: Any, n: int, skipped: Any, count: int, time: int) -> N
 
 @compiled
 def fly_block(
-    handles: Any,
+    handles: Ints,
     block: int,
     first: int,
     last: int,
-    skipped: Any,
-    observations: Any,
+    skipped: Bytes,
+    observations: Singles,
     count: int,
 ) -> None:
     """Fly the vehicles of a block for ``count`` steps with their actions.
@@ -440,7 +441,7 @@ def fly_block(
 
 
 @compiled
-def observe_batch(handles: Any, chosen: Any, observations: Any) -> None:
+def observe_batch(handles: Ints, chosen: Bytes, observations: Singles) -> None:
     """Write the first figures of the observations (n, k) float32 of the chosen vehicles, (n,) uint8."""
     b = arrays_of(handles, BatchArrays)
     for i in range(chosen.shape[0]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Box
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Singles
 from sitl_bridge.lab.environments.action_levels import ActionLevel
 from sitl_bridge.lab.environments.tasks import Task
 
@@ -19,7 +20,7 @@ _MOST = np.float32(LIMIT)
 
 
 @compiled
-def bounded(figure: float) -> Any:
+def bounded(figure: float) -> np.float32:
     """A figure as float32, within the limit; not a number stays so."""
     single = np.float32(figure)
     if single > _MOST:
@@ -30,7 +31,7 @@ def bounded(figure: float) -> Any:
 
 
 @compiled
-def write_ways(goals: Any, truth: Any, first: int, observations: Any) -> None:
+def write_ways(goals: Floats, truth: Floats, first: int, observations: Singles) -> None:
     """Write the ways from vehicles, truth (n, 13), to goals (n, 3) into columns from ``first`` on."""
     for i in range(goals.shape[0]):
         for axis in range(3):
@@ -38,7 +39,7 @@ def write_ways(goals: Any, truth: Any, first: int, observations: Any) -> None:
 
 
 @compiled
-def write_figures(figures: Any, first: int, observations: Any) -> None:
+def write_figures(figures: Floats, first: int, observations: Singles) -> None:
     """Write figures (n, k) into the observations (n, m) float32, from column ``first`` on."""
     for i in range(figures.shape[0]):
         for k in range(figures.shape[1]):

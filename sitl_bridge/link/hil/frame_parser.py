@@ -47,7 +47,7 @@ class ParserScratch(NamedTuple):
 
 
 @compiled
-def _unsigned(data: Any, at: int, size: int) -> int:
+def _unsigned(data: Bytes, at: int, size: int) -> int:
     """Unsigned little-endian integer of ``size`` bytes, at most 3."""
     value: Any = 0
     for i in range(size):
@@ -106,7 +106,7 @@ def crc_extra(message: int) -> int:
 
 
 @compiled
-def _verified_length(buffer: Bytes, i: Any, have: Any) -> Any:
+def _verified_length(buffer: Bytes, i: int, have: int) -> Any:
     """Length of the complete, known and correctly checksummed frame at ``i``; 0 if there is none."""
     if have - i < HEADER + CHECKSUM or buffer[i] != MAGIC:
         return 0
@@ -121,7 +121,7 @@ def _verified_length(buffer: Bytes, i: Any, have: Any) -> Any:
 
 
 @compiled
-def _claimed_length(buffer: Bytes, i: Any, have: Any) -> Any:
+def _claimed_length(buffer: Bytes, i: int, have: int) -> Any:
     """Length of the MAVLink 2 frame at ``i`` according to its header; 0 if no frame can begin there.
 
     Only bit 0 of the incompatibility flags is defined (signed); with any other bit set it is not a frame.
@@ -134,7 +134,7 @@ def _claimed_length(buffer: Bytes, i: Any, have: Any) -> Any:
 
 
 @compiled
-def _mavlink_1_length(buffer: Bytes, i: Any, have: Any) -> Any:
+def _mavlink_1_length(buffer: Bytes, i: int, have: int) -> Any:
     """The same for MAVLink 1 as ``_verified_length`` for MAVLink 2."""
     if have - i < HEADER_1 + CHECKSUM or buffer[i] != MAGIC_1:
         return 0
@@ -148,7 +148,7 @@ def _mavlink_1_length(buffer: Bytes, i: Any, have: Any) -> Any:
 
 
 @compiled
-def _take(link: Link, buffer: Bytes, i: Any, scratch: Any) -> None:
+def _take(link: Link, buffer: Bytes, i: int, scratch: ParserScratch) -> None:
     """Decode the verified frame at ``i`` into the link."""
     length = np.int64(buffer[i + 1])
     payload = scratch.payload_bytes
@@ -166,7 +166,7 @@ def _take(link: Link, buffer: Bytes, i: Any, scratch: Any) -> None:
 
 
 @compiled
-def _may_begin(buffer: Bytes, i: Any, have: Any) -> bool:
+def _may_begin(buffer: Bytes, i: int, have: int) -> bool:
     """Whether the frame of a known message may begin at ``i`` whose end has not arrived yet."""
     if buffer[i] != MAGIC:
         return False
@@ -177,7 +177,7 @@ def _may_begin(buffer: Bytes, i: Any, have: Any) -> bool:
 
 
 @compiled
-def _skip_unverified(link: Link, buffer: Bytes, i: Any, have: Any) -> Any:
+def _skip_unverified(link: Link, buffer: Bytes, i: int, have: int) -> Any:
     """Bytes to skip at a start byte whose frame is not verified; -1 to wait for the rest of the frame.
 
     A start byte within garbage may claim up to 280 of the bytes that follow.  The flight stack sends nothing
@@ -211,7 +211,7 @@ def _skip_unverified(link: Link, buffer: Bytes, i: Any, have: Any) -> Any:
 
 
 @compiled
-def parse(link: Link, buffer: Bytes, scratch: Any) -> None:
+def parse(link: Link, buffer: Bytes, scratch: ParserScratch) -> None:
     """Take every whole frame out of ``buffer[:link.have]``; the rest of the bytes moves to its front.
 
     Bytes that begin no frame, frames with a wrong checksum and truncated frames are skipped byte by byte, so

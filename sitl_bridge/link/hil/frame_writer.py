@@ -349,7 +349,7 @@ def write_step(
     return at
 
 
-def sensor_slots(sensors: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def sensor_slots(sensors: np.ndarray[tuple[int], np.dtype[np.void]]) -> Ints:
     """(3, 4) index of the IMU, magnetometer, barometer and airspeed sensor of each HIL_SENSOR ID, -1 none."""
     slots = np.full((3, 4), -1, np.int64)
     columns = {IMU: 0, MAGNETOMETER: 1, BAROMETER: 2, AIRSPEED: 3}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
+from sitl_bridge.base.kernels.record import Packed
 
 FAULTS = {
     "bad_checksums": (
@@ -51,15 +50,15 @@ class FaultCounts:
         self._past: list[dict[str, int]] = [dict.fromkeys(FAULTS, 0) for _ in range(vehicles)]
         self._reported: set[tuple[int, str]] = set()
 
-    def of(self, vehicle: int, link: np.void | Any) -> dict[str, int]:
+    def of(self, vehicle: int, link: Packed) -> dict[str, int]:
         """Counts by kind, including zeros."""
         return {kind: past + int(link[kind]) for kind, past in self._past[vehicle].items()}
 
-    def end_connection(self, vehicle: int, link: np.void | Any) -> None:
+    def end_connection(self, vehicle: int, link: Packed) -> None:
         """Keep the counts of a link that is about to be cleared."""
         self._past[vehicle] = self.of(vehicle, link)
 
-    def new_messages(self, vehicle: int, link: np.void | Any) -> list[str]:
+    def new_messages(self, vehicle: int, link: Packed) -> list[str]:
         """Messages about kinds that have not been reported for this vehicle before."""
         fresh = [
             kind

@@ -36,10 +36,10 @@ noticed, too; ``when_overdue`` and ``frames_unread`` are those that the server d
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Record, Singles
+from sitl_bridge.base.kernels.record import Packed, Record, Singles
 
 OnStall = Literal["continue", "wait", "leave", "abort"]
 """What the server does when a flight stack in lockstep no longer answers; see ``LockstepServer``."""
@@ -217,7 +217,7 @@ def limit_passed(link: Link) -> bool:
     return False
 
 
-def when_overdue(link: Any, on_stall: OnStall, others_fly: bool, reads: bool) -> LinkState:
+def when_overdue(link: Packed, on_stall: OnStall, others_fly: bool, reads: bool) -> LinkState:
     """The state that follows when no answer came for ``patience`` (d, g, h, i, l).
 
     Args:
@@ -235,7 +235,7 @@ def when_overdue(link: Any, on_stall: OnStall, others_fly: bool, reads: bool) ->
     return _out_of_lockstep(link) if reads else LinkState.FROZEN
 
 
-def frames_unread(link: Any, others_fly: bool, unread: int, most: float) -> LinkState:
+def frames_unread(link: Packed, others_fly: bool, unread: int, most: float) -> LinkState:
     """The state that follows from how many bytes lie unread while time does not wait for answers (g, h, m).
 
     Args:
@@ -254,5 +254,5 @@ def frames_unread(link: Any, others_fly: bool, unread: int, most: float) -> Link
     return LinkState.FROZEN if unread > most else state
 
 
-def _out_of_lockstep(link: Any) -> LinkState:
+def _out_of_lockstep(link: Packed) -> LinkState:
     return LinkState.SILENT if int(link["answers"]) > 0 else LinkState.STARTING

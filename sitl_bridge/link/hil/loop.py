@@ -6,7 +6,7 @@ It calls the C library's socket functions by name (Linux).  Everything rare make
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,7 +250,7 @@ def _send_frames(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> None:
 
 
 @compiled
-def _receive(link: Link, buffer: Bytes, scratch: Any, now: int, how: int) -> None:
+def _receive(link: Link, buffer: Bytes, scratch: ParserScratch, now: int, how: int) -> None:
     """Read the bytes that have arrived and decode their frames.
 
     Args:

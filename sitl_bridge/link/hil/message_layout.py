@@ -6,12 +6,12 @@ byte for byte.  Field order, CRC extras and units are those of MAVLink's common.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Ints, Record, Singles
+from sitl_bridge.base.kernels.record import Bytes, Ints, Record, Singles
 
 HEARTBEAT = 0
 COMMAND_LONG = 76
@@ -167,7 +167,7 @@ _CRC_TABLE = _crc_table()
 
 
 @compiled
-def checksum(data: Any, start: int, end: int, extra: int) -> int:
+def checksum(data: Bytes, start: int, end: int, extra: int) -> int:
     """CRC-16/MCRF4XX of ``data[start:end]`` followed by the message's CRC extra."""
     crc = np.uint16(0xFFFF)
     for i in range(start, end):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Ints
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
@@ -78,7 +79,7 @@ pascal, degrees Celsius, degrees of latitude and longitude, s.  Flow and rotatio
 
 
 @compiled
-def _walk(data: Any, starts: Any, ends: Any, found: Any) -> int:
+def _walk(data: Bytes, starts: Ints, ends: Ints, found: Ints) -> int:
     """Find the MAVLink 2 frames between ``starts`` and ``ends``.
 
     Args:

@@ -30,7 +30,7 @@ def figures(place: Floats) -> str:
 
 @compiled
 def search_grid(
-    clearance: Any, first: int, last: int, needed: float, cell: float, cost: Any, came: Any
+    clearance: Floats, first: int, last: int, needed: float, cell: float, cost: Floats, came: Index
 ) -> bool:
     """Find the shortest way between two cells over their 26 neighbours.
 

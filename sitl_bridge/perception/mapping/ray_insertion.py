@@ -8,16 +8,17 @@ holds an end of a ray counts as hit even where other rays of the scan pass it.
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from sitl_bridge.base.arrays import Mask
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Bytes, Floats, Singles
 
 UNSEEN, PASSED, HIT = 0, 1, 2
 """Marks of cells during a scan."""
 
 
 @compiled
-def _update(log_odds: Any, marks: Any, i: int, j: int, k: int, model: Any) -> None:
+def _update(log_odds: Singles, marks: Bytes, i: int, j: int, k: int, model: Floats) -> None:
     """Apply the mark of a cell to its log-odds, and clear it."""
     mark = marks[i, j, k]
     if mark == UNSEEN:
@@ -31,7 +32,7 @@ def _update(log_odds: Any, marks: Any, i: int, j: int, k: int, model: Any) -> No
 
 
 @compiled
-def _walk(log_odds: Any, marks: Any, origin: Any, end: Any, model: Any, apply: bool) -> None:
+def _walk(log_odds: Singles, marks: Bytes, origin: Floats, end: Floats, model: Floats, apply: bool) -> None:
     """Mark the cells from a ray's origin to before its end as passed, or apply the marks of all its cells.
 
     The cells are those of Amanatides and Woo, "A fast voxel traversal algorithm for ray tracing",
@@ -73,7 +74,9 @@ def _walk(log_odds: Any, marks: Any, origin: Any, end: Any, model: Any, apply: b
 
 
 @compiled
-def insert_scan(log_odds: Any, marks: Any, origins: Any, ends: Any, hits: Any, model: Any) -> None:
+def insert_scan(
+    log_odds: Singles, marks: Bytes, origins: Floats, ends: Floats, hits: Mask, model: Floats
+) -> None:
     """Insert the rays of a scan.
 
     Args:

@@ -163,7 +163,7 @@ class ImagingSpecification(SeeingSpecification):
         if self.row_time > 0.0:
             ages = np.asarray(self.row_time * np.arange(self.height - 1.0, -1.0, -1.0))
         origins, turned = self.rays(view, self.directions, ages, shift)
-        hits, caster = tuple(self.hits(view, origins, turned)), view.caster
+        hits, caster = self.hits(view, origins, turned)[:], view.caster
         radiance = np.empty(turned.shape, np.float32)
         azimuth, elevation = np.radians(self.sun)
         level = math.cos(elevation)

@@ -14,10 +14,13 @@ Camera axes: x along the optical axis, y right, z down.  A pixel (row v, column 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.record import Floats, Singles
 
 NEAREST = 1e-4
 """m before the camera at which a surface begins to be seen."""
@@ -50,14 +53,14 @@ class Image(NamedTuple):
         triangle: (height, width) int32, index of the mesh's triangle; -1 for none.
     """
 
-    inverse: Any
-    shape: Any
-    triangle: Any
+    inverse: Singles
+    shape: NDArray[np.int32]
+    triangle: NDArray[np.int32]
 
 
 @compiled
 def _draw_row(
-    image: Any,
+    image: Image,
     v: int,
     first: int,
     last: int,
@@ -78,13 +81,13 @@ def _draw_row(
 
 
 @compiled
-def _cross(a: Any, b: Any) -> tuple[float, float, float]:
+def _cross(a: Floats, b: Floats) -> tuple[float, float, float]:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 @compiled
 def draw_triangle(
-    p: Any, nearest: float, least: float, camera: Any, image: Any, shape: int, triangle: int
+    p: Floats, nearest: float, least: float, camera: Pinhole, image: Image, shape: int, triangle: int
 ) -> None:
     """Draw one triangle.
 
@@ -144,7 +147,7 @@ def draw_triangle(
 
 
 @compiled
-def box_is_outside(low: Floats, high: Floats, pose: Any, camera: Any, limit: float) -> bool:
+def box_is_outside(low: Floats, high: Floats, pose: Floats, camera: Pinhole, limit: float) -> bool:
     """Whether a box in axes that ``pose`` turns into the camera's lies outside the camera's pyramid."""
     left, right = camera.cx / camera.focal, (camera.width - 1 - camera.cx) / camera.focal
     above, below = camera.cy / camera.focal, (camera.height - 1 - camera.cy) / camera.focal
@@ -167,7 +170,7 @@ def box_is_outside(low: Floats, high: Floats, pose: Any, camera: Any, limit: flo
 
 @compiled
 def draw_half_space(
-    nx: float, ny: float, nz: float, distance: float, index: int, limit: float, camera: Any, image: Any
+    nx: float, ny: float, nz: float, distance: float, index: int, limit: float, camera: Pinhole, image: Image
 ) -> None:
     """Draw an endless plane, ``distance`` m from the camera against its normal, given in camera axes."""
     if distance <= 0.0:
@@ -180,7 +183,7 @@ def draw_half_space(
 
 
 @compiled
-def covered_rectangle(low: Floats, high: Floats, pose: Any, camera: Any) -> tuple[int, int, int, int]:
+def covered_rectangle(low: Floats, high: Floats, pose: Floats, camera: Pinhole) -> tuple[int, int, int, int]:
     """First and last column and row that a box may cover; all where it reaches behind the camera."""
     least_u, most_u, least_v, most_v = math.inf, -math.inf, math.inf, -math.inf
     for corner in range(8):
@@ -235,7 +238,7 @@ class Curve(NamedTuple):
 
 
 @compiled
-def _columns(curve: Any, first: int, last: int, camera: Any) -> tuple[int, int]:
+def _columns(curve: Curve, first: int, last: int, camera: Pinhole) -> tuple[int, int]:
     """First and last column of those given in which a curve may be seen; q opens downwards as a rule."""
     if curve.square >= 0.0:
         return first, last
@@ -250,7 +253,7 @@ def _columns(curve: Any, first: int, last: int, camera: Any) -> tuple[int, int]:
 
 @compiled
 def draw_curve(
-    curve: Any, v: int, first: int, last: int, camera: Any, image: Any, least: float, shape: int
+    curve: Curve, v: int, first: int, last: int, camera: Pinhole, image: Image, least: float, shape: int
 ) -> None:
     """Draw a row of a quadric.
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
-from sitl_bridge.base.kernels.record import Singles
+from sitl_bridge.base.kernels.record import Floats, Singles
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification, Side
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
@@ -37,7 +37,7 @@ PRESETS: dict[str, JsonObject] = {
 
 
 @compiled
-def read_depths(inverse: Singles, normal: Singles, figures: Any, depth: Any) -> None:
+def read_depths(inverse: Singles, normal: Singles, figures: Floats, depth: Singles) -> None:
     """Depths as a camera reads them.
 
     Args:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from sitl_bridge.base.arrays import Mask
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.record import Singles, Words
 
 STEP = 0.05
 """Relative difference of depths that makes an edge."""
@@ -18,7 +17,7 @@ REACH = 2
 
 
 @compiled
-def cast_shadows(inverse: Floats, shift: float) -> None:
+def cast_shadows(inverse: Singles, shift: float) -> None:
     """Remove what the second camera or the projector, on the side of +y, does not see.
 
     A surface at column u appears there at u - shift / depth, where a nearer one further to the right may
@@ -40,7 +39,7 @@ def cast_shadows(inverse: Floats, shift: float) -> None:
 
 
 @compiled
-def _spread(rows: Any, row: Any, sign: Any, out: Floats) -> None:
+def _spread(rows: tuple[Singles, ...], row: Singles, sign: np.float32, out: Singles) -> None:
     """Greatest values of a row and of those within reach of each pixel, times ``sign`` (1, or -1: least).
 
     Simple loops over whole rows, which compile to vector instructions.
@@ -66,7 +65,7 @@ def _spread(rows: Any, row: Any, sign: Any, out: Floats) -> None:
 
 
 @compiled
-def _find_edges(inverse: Floats, v: int, most: Any, least: Any, edges: Any) -> None:
+def _find_edges(inverse: Singles, v: int, most: Singles, least: Singles, edges: Mask) -> None:
     """Whether there is an edge within reach of each pixel of a row.
 
     Args:
@@ -91,7 +90,7 @@ def _find_edges(inverse: Floats, v: int, most: Any, least: Any, edges: Any) -> N
 
 
 @compiled
-def fray_edges(inverse: Floats, spread: float, mixed: bool, random: Any, out: Floats) -> None:
+def fray_edges(inverse: Singles, spread: float, mixed: bool, random: Words, out: Singles) -> None:
     """Let pixels near edges show what is a random distance beside them.
 
     Args:

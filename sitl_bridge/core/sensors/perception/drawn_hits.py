@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import AnyArray
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.core.sensors.perception.depth_buffer import Image
 from sitl_bridge.core.sensors.perception.view import Hits
 from sitl_bridge.core.world.grid_rays import surface_of_height_map
@@ -47,7 +46,7 @@ def _normal(shape: Shape, triangle: int, point: Floats, d: Floats) -> tuple[floa
 
 
 @compiled
-def _write_normals(shapes: Any, origin: Floats, directions: Floats, hits: Any) -> None:
+def _write_normals(shapes: Records, origin: Floats, directions: Floats, hits: Hits) -> None:
     """Normals (n, 3) NED of what rays from one place meet, into ``hits.normal``."""
     point, d = np.empty(3), np.empty(3)
     for i in range(directions.shape[0]):

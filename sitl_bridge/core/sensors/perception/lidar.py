@@ -152,9 +152,7 @@ class LidarSpecification(RangingSpecification):
         )
         points, intensity = np.empty((n, 3), np.float32), np.empty(n, np.float32)
         limits = (self.minimum, self.maximum, self.noise, self.range_law_from)
-        fill_returns(
-            tuple(hits[:3]), (turned, directions), reflectivity, gauss, lost, limits, points, intensity
-        )
+        fill_returns(hits[:3], (turned, directions), reflectivity, gauss, lost, limits, points, intensity)
         return {"points": points, "intensity": intensity, **self._layout}
 
     def sight(self, view: View, arrays: Arrays) -> Sight:

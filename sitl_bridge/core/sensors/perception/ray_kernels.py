@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from sitl_bridge.base.arrays import Mask
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Singles
+from sitl_bridge.base.kernels.record import Floats, Ints, Singles
 
 
 @compiled
 def place_rays(
     position: Floats,
-    rotation: Any,
-    offset: Any,
-    mounting: Any,
+    rotation: Floats,
+    offset: Floats,
+    mounting: Floats,
     directions: Floats,
     origins: Floats,
-    turned: Any,
+    turned: Floats,
 ) -> None:
     """Rays of a sensor on a vehicle that moves from one group of rays to the next.
 
@@ -53,14 +53,14 @@ def place_rays(
 
 @compiled
 def fill_returns(
-    hits: Any,
-    rays: Any,
-    reflectivity: Any,
-    gauss: Any,
-    lost: Any,
-    limits: Any,
+    hits: tuple[Floats, Floats, Ints],
+    rays: tuple[Floats, Floats],
+    reflectivity: Floats,
+    gauss: Singles,
+    lost: Mask,
+    limits: tuple[float, float, float, float],
     points: Singles,
-    intensity: Any,
+    intensity: Singles,
 ) -> None:
     """Points and intensities of a lidar's beams.
 

@@ -8,15 +8,17 @@ A camera within a solid shape does not see that shape.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.record import Floats, Ints
 from sitl_bridge.core.sensors.perception.depth_buffer import (
     NEAREST,
     Curve,
+    Image,
+    Pinhole,
     box_is_outside,
     covered_rectangle,
     draw_curve,
@@ -45,7 +47,9 @@ BLOCK = 16
 
 
 @compiled
-def _draw_mesh(shape: Shape, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
+def _draw_mesh(
+    shape: Shape, index: int, pose: Floats, limit: float, camera: Pinhole, image: Image, p: Floats
+) -> None:
     """Draw a mesh: its triangles in those leaves of its tree that the camera may see."""
     nodes = array_at(shape.nodes, shape.node_count, NODE)
     triangles = array_at(shape.triangles, shape.triangle_count, TRIANGLE)
@@ -80,7 +84,9 @@ def _draw_mesh(shape: Shape, index: int, pose: Any, limit: float, camera: Any, i
 
 
 @compiled
-def _draw_box(shape: Shape, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any) -> None:
+def _draw_box(
+    shape: Shape, index: int, pose: Floats, limit: float, camera: Pinhole, image: Image, p: Floats
+) -> None:
     """Draw a box: two triangles for each of its faces that look at the camera."""
     h = shape.half_size
     for axis in range(3):
@@ -105,7 +111,7 @@ def _draw_box(shape: Shape, index: int, pose: Any, limit: float, camera: Any, im
 
 @compiled
 def _draw_sphere(
-    shape: Shape, index: int, pose: Any, world: Any, limit: float, camera: Any, image: Any
+    shape: Shape, index: int, pose: Floats, world: Floats, limit: float, camera: Pinhole, image: Image
 ) -> None:
     """Draw a sphere.
 
@@ -133,7 +139,7 @@ def _draw_sphere(
 
 @compiled
 def _draw_cylinder(
-    shape: Shape, index: int, pose: Any, world: Any, limit: float, camera: Any, image: Any
+    shape: Shape, index: int, pose: Floats, world: Floats, limit: float, camera: Pinhole, image: Image
 ) -> None:
     """Draw a cylinder: its side, between its ends, and the end that looks at the camera.
 
@@ -178,7 +184,14 @@ def _draw_cylinder(
 
 @compiled
 def _draw_cells(
-    shape: Shape, index: int, block: Any, pose: Any, limit: float, camera: Any, image: Any, p: Any
+    shape: Shape,
+    index: int,
+    block: Ints,
+    pose: Floats,
+    limit: float,
+    camera: Pinhole,
+    image: Image,
+    p: Floats,
 ) -> None:
     """Draw the cells (first row, last row, first column, last column) of terrain, two triangles each."""
     columns, spacing = shape.columns, shape.spacing
@@ -201,7 +214,7 @@ def _draw_cells(
 
 @compiled
 def _draw_height_map(
-    shape: Shape, index: int, pose: Any, limit: float, camera: Any, image: Any, p: Any
+    shape: Shape, index: int, pose: Floats, limit: float, camera: Pinhole, image: Image, p: Floats
 ) -> None:
     """Draw terrain: the cells in those blocks that the camera may see."""
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
@@ -236,7 +249,14 @@ def _draw_height_map(
 
 @compiled
 def _draw_by_rays(
-    shape: Shape, index: int, world: Any, place: Any, turn: Any, limit: float, camera: Any, image: Any
+    shape: Shape,
+    index: int,
+    world: Floats,
+    place: Floats,
+    turn: Floats,
+    limit: float,
+    camera: Pinhole,
+    image: Image,
 ) -> None:
     """Draw a shape by a ray for every pixel that it may cover: voxels."""
     direction, local, stack = np.empty(3), np.empty((4, 3)), np.empty(DEEPEST, np.int64)
@@ -258,7 +278,7 @@ def _draw_by_rays(
 
 
 @compiled
-def _pose_of(shape: Shape, world: Any, pose: Any) -> None:
+def _pose_of(shape: Shape, world: Floats, pose: Floats) -> None:
     """Turn a shape's axes into the camera's: (3, 4), a rotation and the shape's origin."""
     for i in range(3):
         pose[i, 3] = world[i, 3]
@@ -270,7 +290,9 @@ def _pose_of(shape: Shape, world: Any, pose: Any) -> None:
 
 
 @compiled
-def draw_scene(scene: SceneRecord, place: Any, turn: Any, limit: float, camera: Any, image: Any) -> None:
+def draw_scene(
+    scene: SceneRecord, place: Floats, turn: Floats, limit: float, camera: Pinhole, image: Image
+) -> None:
     """Draw a scene as a pinhole camera sees it.
 
     Args:

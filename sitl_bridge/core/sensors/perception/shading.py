@@ -9,15 +9,15 @@ object elsewhere.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
+from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Records, Singles
 from sitl_bridge.core.world.bounding_tree import DEEPEST
-from sitl_bridge.core.world.mesh_paint import paint_triangle
+from sitl_bridge.core.world.mesh_paint import MeshPaint, paint_triangle
 from sitl_bridge.core.world.mesh_rays import ray_mesh
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.core.world.records import (
@@ -148,7 +148,14 @@ def _triangle_met(shape: Shape, origin: Floats, direction: Floats, distance: flo
 
 
 @compiled
-def _paint_mesh(shape: Shape, painted: Any, triangle: int, ray: Any, point: Floats, color: Floats) -> bool:
+def _paint_mesh(
+    shape: Shape,
+    painted: MeshPaint,
+    triangle: int,
+    ray: tuple[Floats, Floats, float],
+    point: Floats,
+    color: Floats,
+) -> bool:
     """Colour of a shape if it is a mesh; returns whether it is that of a picture.
 
     Args:
@@ -170,11 +177,11 @@ def _paint_mesh(shape: Shape, painted: Any, triangle: int, ray: Any, point: Floa
 def shade(
     origins: Floats,
     directions: Floats,
-    hits: Any,
-    scene: Any,
-    light: Any,
+    hits: tuple[Floats, Floats, Ints, NDArray[np.int32]],
+    scene: tuple[Records, Records, Records],
+    light: Floats,
     pixel: float,
-    radiance: Any,
+    radiance: Singles,
 ) -> None:
     """Red, green and blue that come along rays.
 
@@ -234,7 +241,9 @@ def shade(
 
 
 @compiled
-def expose(radiance: Any, weight: Any, gauss: Any, figures: Any, image: Any) -> None:
+def expose(
+    radiance: Singles, weight: Singles, gauss: Singles, figures: tuple[float, float, float], image: Bytes
+) -> None:
     """What an image sensor makes of light, by the linear model of EMVA 1288 (release 3.1, section 2).
 
     A pixel collects e electrons on average, with the variance e + d^2 (shot noise and read noise); the full
