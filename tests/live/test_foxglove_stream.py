@@ -88,12 +88,11 @@ class Streamed:
     def __init__(self, climb: Climb, port: int) -> None:
         self.climb, self.port = climb, port
         here, there = socket.socketpair()
-        self._link = PipeEnd(here, FROM_CLIENT)
+        self._socket, self._link = here, PipeEnd(here, FROM_CLIENT)
         self.lines: list[str] = []
         self.ready = threading.Event()
         self.requests = 0
-        stream = FoxgloveStream(there.detach(), "127.0.0.1", port, climb.path)
-        stream._link._on_end = lambda: None
+        stream = FoxgloveStream(there.detach(), "127.0.0.1", port, climb.path, on_end=lambda: None)
         self._threads = [
             threading.Thread(target=self._serve),
             threading.Thread(target=stream.run),
@@ -119,7 +118,7 @@ class Streamed:
         if self._threads:
             self._link.send(Stop())
             self._threads[1].join(TIMEOUT)
-            self._link._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.shutdown(socket.SHUT_RDWR)
             self._threads[0].join(TIMEOUT)
             self._link.close()
         self._threads = []

@@ -8,12 +8,12 @@ import math
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -30,7 +30,13 @@ from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.live.bus.client_link import PipeEnd, SnapshotRequest, StackReport, StackReports
+from sitl_bridge.live.bus.client_link import (
+    PipeEnd,
+    SimulationSnapshot,
+    SnapshotRequest,
+    StackReport,
+    StackReports,
+)
 from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import Reply
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
@@ -44,7 +50,6 @@ from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, drawn_objects
 from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage
-from sitl_bridge.live.view.stream_outlets import Stream
 from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.records import ROW
@@ -234,12 +239,15 @@ def test_arming_goes_to_the_flight_stack_and_is_refused_without_a_link_to_it(
 
 
 def test_the_simulation_records_at_most_one_request_for_rows_at_a_time(
-    make_desk: Callable[..., Desk],
+    make_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = make_desk()
-    for _ in range(5):
-        desk.outlet.request_rows()
-    assert len(desk.server._actions.take_due(0)) == 1
+    desk, recorded = make_desk(), Mock()
+    monkeypatch.setattr(desk.server, "flush_log", recorded)
+    for requests in (1, 2):
+        for _ in range(5):
+            desk.outlet.request_rows()
+        desk.server.run_due_actions()
+        assert recorded.call_count == requests
 
 
 def test_an_option_may_stand_without_its_value() -> None:
@@ -427,21 +435,29 @@ def test_the_rows_of_a_run_are_described_in_json(tmp_path: Path) -> None:
     assert run.gravity == pytest.approx(9.807, abs=0.002)
 
 
-def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first() -> None:
-    panel: Any = object.__new__(ControlPanel)
-    panel._replies, panel._arming = [], deque([False, True])
-    panel._answers = SimpleNamespace(content="")
+def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first(tmp_path: Path) -> None:
+    page, buttons, listed = MagicMock(), dict[str, Mock](), list[Mock]()
+    page.gui.add_button.side_effect = lambda label, **_: buttons.setdefault(label, Mock())
+    page.gui.add_markdown.side_effect = lambda content: listed.append(Mock(content=content)) or listed[-1]
+    sent = Mock()
+    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), sent)
+    for label in ("Disarm", "Arm"):
+        (press,) = buttons[label].on_click.call_args.args
+        press(None)
+    assert [call.args for call in sent.call_args_list] == [
+        ("arm", page.gui.add_dropdown.return_value.value, {"armed": armed}) for armed in (False, True)
+    ]
     wrong = Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False,
                   reason="cannot disarm: not landed")  # fmt: skip
     fine = Reply(version=1, time=4.0, request_id="b", command="arm", vehicle="0", accepted=True)
     panel.show_replies([wrong, fine])
-    assert panel._answers.content == "- 4.0 s: arm of 0 done\n- 3.0 s: disarm of 0 refused: not landed"
+    assert "- 4.0 s: arm of 0 done\n- 3.0 s: disarm of 0 refused: not landed" in [
+        markdown.content for markdown in listed
+    ]
 
 
-def test_the_camera_follows_the_vehicle_from_behind_and_from_above() -> None:
-    stage: Any = object.__new__(Stage)
-    stage._kinds = [(np.zeros(1), vehicle_shape(load_airframe("iris")))]
-    stage.scale, stage._heading = 1.0, 0.0
+def test_the_camera_follows_the_vehicle_from_behind_and_from_above(tmp_path: Path) -> None:
+    stage = Stage(MagicMock(), ViewedRun(make_run(tmp_path / "run")))
     camera = SimpleNamespace(position=None, look_at=None, up_direction=None)
     client = SimpleNamespace(camera=camera, atomic=contextlib.nullcontext)
     row = np.zeros(1, ROW)[0]
@@ -462,11 +478,15 @@ def test_the_camera_follows_the_vehicle_from_behind_and_from_above() -> None:
     assert camera.position == before
 
 
-def test_the_page_gets_the_flight_stacks_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    view: Any = object.__new__(LiveView)
-    reports, seen = [StackReport("Hold", [(1.0, 6, "ready")])], list[Any]()
-    monkeypatch.setattr(Stream, "process", lambda _self, _message: None)
-    monkeypatch.setattr(view, "_send", seen.append)
-    monkeypatch.setattr(view, "_run", SimpleNamespace(stacks=lambda: reports), raising=False)
+def test_the_page_gets_the_flight_stacks_reports(
+    make_desk: Callable[..., Desk], free_port: Callable[[], int], tmp_path: Path
+) -> None:
+    reports = [StackReport("Hold", [(1.0, 6, "ready")])]
+    view = LiveView(RunContext(make_desk().server, tmp_path, stacks=lambda: reports), free_port())
+    here, there = socket.socketpair()
+    view.link, page = PipeEnd(here, 1 << 20), PipeEnd(there, 1 << 20)
     view.process(SnapshotRequest(Counts()))
-    assert seen == [StackReports(reports)]
+    assert isinstance(page.receive(), SimulationSnapshot)
+    assert page.receive() == StackReports(reports)
+    view.link.close()
+    page.close()

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ import pytest
 from mavsdk.plugins.telemetry import FlightMode, LandedState
 from support.made_up_px4 import make_build
 from support.paths import MISSIONS
+from support.standing_vehicle import Reports, standing_vehicle
 
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -32,6 +32,7 @@ from sitl_bridge.core.world.world import Origin, WorldSpecification
 from sitl_bridge.link.hil.link_state import LinkState
 from sitl_bridge.link.hil.link_status import LinkStatus, ServerStatus
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
+from sitl_bridge.session import session as session_module
 from sitl_bridge.session.missions import mavsdk_vehicle as vehicle_module
 from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
 from sitl_bridge.session.session import Progress, Session
@@ -198,72 +199,59 @@ def test_the_live_line_tells_what_px4_waits_for_and_when_it_is_gone() -> None:
 # ------------------------------------------------------------------ waiting for a vehicle
 
 
-def standing_vehicle() -> Vehicle:
-    """A Vehicle without MAVSDK behind it, whose state the test sets."""
-    vehicle = Vehicle.__new__(Vehicle)
-    vehicle.url = "udpin://nowhere"
-    vehicle.time = 100.0
-    vehicle.position = (0.0, 0.0, 0.0)
-    vehicle.armed = True
-    vehicle.mode = FlightMode.HOLD
-    vehicle.landed = LandedState.IN_AIR
-    vehicle.messages = deque(["info: fine", "critical: Motor failure"])
-    vehicle._update = asyncio.Event()
-    vehicle._ticked = asyncio.get_running_loop().time()
-    return vehicle
+async def tick(vehicle: Vehicle, reports: Reports, seconds: float) -> None:
+    await reports.attitude(vehicle.time + seconds)
 
 
-async def tick(vehicle: Vehicle, seconds: float) -> None:
-    await asyncio.sleep(0)
-    vehicle.time += seconds
-    vehicle._ticked = asyncio.get_running_loop().time()
-    vehicle._notify()
-    await asyncio.sleep(0)
-
-
-def test_waiting_ends_on_the_vehicles_clock_and_says_for_what_it_waited() -> None:
+def test_waiting_ends_on_the_vehicles_clock_and_says_for_what_it_waited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def scenario() -> None:
-        vehicle = standing_vehicle()
-        waiting = asyncio.create_task(vehicle.wait("the moon", lambda: False, 60.0, state=lambda: "half"))
-        for _ in range(7):
-            await tick(vehicle, 10.0)
-        with pytest.raises(MissionFailedError, match=r"waited 60 s .* for the moon; half .*Motor failure"):
-            await waiting
+        async with standing_vehicle(monkeypatch) as (vehicle, reports):
+            waiting = asyncio.create_task(vehicle.wait("the moon", lambda: False, 60.0, state=lambda: "half"))
+            for _ in range(7):
+                await tick(vehicle, reports, 10.0)
+            with pytest.raises(
+                MissionFailedError, match=r"waited 60 s .* for the moon; half .*Motor failure"
+            ):
+                await waiting
 
     asyncio.run(scenario())
 
 
-def test_waiting_ends_when_px4_takes_over_or_disarms() -> None:
+def test_waiting_ends_when_px4_takes_over_or_disarms(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        vehicle = standing_vehicle()
-        waiting = asyncio.create_task(vehicle.wait("x", lambda: False, 60.0, modes={FlightMode.HOLD}))
-        await tick(vehicle, 1.0)
-        vehicle.mode = FlightMode.RETURN_TO_LAUNCH
-        await tick(vehicle, 1.0)
-        with pytest.raises(MissionFailedError, match="the autopilot changed to RETURN_TO_LAUNCH by itself"):
-            await waiting
-        waiting = asyncio.create_task(vehicle.wait("x", lambda: False, 60.0, must_stay_armed=True))
-        await tick(vehicle, 1.0)
-        vehicle.armed = False
-        await tick(vehicle, 1.0)
-        with pytest.raises(MissionFailedError, match="the autopilot disarmed"):
-            await waiting
+        async with standing_vehicle(monkeypatch) as (vehicle, reports):
+            waiting = asyncio.create_task(vehicle.wait("x", lambda: False, 60.0, modes={FlightMode.HOLD}))
+            await tick(vehicle, reports, 1.0)
+            reports.mode = FlightMode.RETURN_TO_LAUNCH
+            await tick(vehicle, reports, 1.0)
+            with pytest.raises(
+                MissionFailedError, match="the autopilot changed to RETURN_TO_LAUNCH by itself"
+            ):
+                await waiting
+            waiting = asyncio.create_task(vehicle.wait("x", lambda: False, 60.0, must_stay_armed=True))
+            await tick(vehicle, reports, 1.0)
+            reports.is_armed = False
+            await tick(vehicle, reports, 1.0)
+            with pytest.raises(MissionFailedError, match="the autopilot disarmed"):
+                await waiting
 
     asyncio.run(scenario())
 
 
-def test_a_mode_that_is_not_reported_yet_is_no_failure() -> None:
+def test_a_mode_that_is_not_reported_yet_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        vehicle = standing_vehicle()
-        vehicle.mode = FlightMode.OFFBOARD  # of the phase before
-        landed = asyncio.create_task(
-            vehicle.wait("x", lambda: vehicle.time > 104.0, 60.0, modes={FlightMode.LAND})
-        )
-        await tick(vehicle, 1.0)
-        vehicle.mode = FlightMode.LAND
-        for _ in range(4):
-            await tick(vehicle, 1.0)
-        await landed
+        async with standing_vehicle(monkeypatch) as (vehicle, reports):
+            reports.mode = FlightMode.OFFBOARD  # of the phase before
+            landed = asyncio.create_task(
+                vehicle.wait("x", lambda: vehicle.time > 104.0, 60.0, modes={FlightMode.LAND})
+            )
+            await tick(vehicle, reports, 1.0)
+            reports.mode = FlightMode.LAND
+            for _ in range(4):
+                await tick(vehicle, reports, 1.0)
+            await landed
 
     asyncio.run(scenario())
 
@@ -274,14 +262,14 @@ def test_a_vehicle_whose_clock_stands_still_is_told_from_one_that_is_slow(
     monkeypatch.setattr(vehicle_module, "SILENCE_LIMIT", 0.5)
 
     async def scenario() -> None:
-        vehicle = standing_vehicle()
-        waiting = asyncio.create_task(vehicle.wait("x", lambda: False, 60.0))
-        for _ in range(12):
-            await asyncio.sleep(0.06)
-            await tick(vehicle, 0.001)
-        assert not waiting.done()
-        with pytest.raises(MissionFailedError, match="has not advanced"):
-            await waiting
+        async with standing_vehicle(monkeypatch) as (vehicle, reports):
+            waiting = asyncio.create_task(vehicle.wait("x", lambda: False, 60.0))
+            for _ in range(12):
+                await asyncio.sleep(0.06)
+                await tick(vehicle, reports, 0.001)
+            assert not waiting.done()
+            with pytest.raises(MissionFailedError, match="has not advanced"):
+                await waiting
 
     asyncio.run(scenario())
 
@@ -296,27 +284,27 @@ def test_lidar_odometry_over_level_ground_alone_is_noted() -> None:
     assert from_mission(MISSIONS / "hover.py", load_airframe("iris_lidar")).notes() == []
 
 
-def test_take_off_waits_until_px4_has_read_its_height() -> None:
+def test_take_off_waits_until_px4_has_read_its_height(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        vehicle = standing_vehicle()
-        vehicle.landed, vehicle.prefix = LandedState.ON_GROUND, ""
-        requests: list[tuple[str, float]] = []
+        async with standing_vehicle(monkeypatch) as (vehicle, reports):
+            reports.landed = LandedState.ON_GROUND
+            requests: list[tuple[str, float]] = []
 
-        async def set_takeoff_altitude(height: float) -> None:
-            assert height == 10.0
-            requests.append(("height", vehicle.time))
+            async def set_takeoff_altitude(height: float) -> None:
+                assert height == 10.0
+                requests.append(("height", vehicle.time))
 
-        async def takeoff() -> None:
-            requests.append(("take-off", vehicle.time))
+            async def takeoff() -> None:
+                requests.append(("take-off", vehicle.time))
 
-        vehicle.action = SimpleNamespace(set_takeoff_altitude=set_takeoff_altitude, takeoff=takeoff)
-        flying = asyncio.create_task(vehicle.take_off(10.0))
-        for _ in range(20):
-            await tick(vehicle, 0.1)
-        flying.cancel()
-        (first, set_at), (second, taken_off_at) = requests
-        assert (first, second) == ("height", "take-off")
-        assert taken_off_at - set_at > 1.05  # PX4's interval, and one of 20 Hz of its navigator
+            vehicle.action = SimpleNamespace(set_takeoff_altitude=set_takeoff_altitude, takeoff=takeoff)
+            flying = asyncio.create_task(vehicle.take_off(10.0))
+            for _ in range(20):
+                await tick(vehicle, reports, 0.1)
+            flying.cancel()
+            (first, set_at), (second, taken_off_at) = requests
+            assert (first, second) == ("height", "take-off")
+            assert taken_off_at - set_at > 1.05  # PX4's interval, and one of 20 Hz of its navigator
 
     asyncio.run(scenario())
 
@@ -373,10 +361,10 @@ def test_the_built_in_stack_gives_its_reason_for_a_parameter_that_it_lacks() -> 
 def test_an_interrupt_while_the_simulation_is_built_leaves_no_flight_to_conclude(
     iris: Airframe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_session: Session) -> None:
+    def interrupted(*_given: Any, **_named: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Session, "_build_simulation", interrupted)
+    monkeypatch.setattr(session_module, "Simulation", interrupted)
     settings = from_mission(MISSIONS / "hover.py", iris, autopilot="builtin", instance=93, runs=tmp_path)
     session = Session(settings)
     with pytest.raises(KeyboardInterrupt), session:

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
+from support.standing_vehicle import standing_vehicle
 
 from sitl_bridge.session.mission_process import MissionProcess
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
+from sitl_bridge.session.missions import mavsdk_vehicle
 from sitl_bridge.session.missions.time_gate import (
     ATTEMPTS,
     REQUEST_SPEED,
@@ -217,7 +218,11 @@ def test_a_vehicle_that_has_fallen_silent_is_not_waited_for(pair: Pair) -> None:
 
 def test_an_answer_to_a_cancelled_request_is_not_taken_for_another(pair: Pair) -> None:
     async def mission() -> None:
-        task = asyncio.create_task(pair.mission._set_speed())
+        async def asked() -> None:
+            async with pair.mission.request():
+                pass
+
+        task = asyncio.create_task(asked())
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
@@ -248,23 +253,17 @@ def test_a_descriptor_that_is_no_socket_is_no_simulation() -> None:
         assert os.get_inheritable(file.fileno()) is False
 
 
-def report(vehicle: Vehicle, seconds: float) -> None:
-    """A report of a vehicle's attitude."""
-    euler = SimpleNamespace(roll_deg=0.0, pitch_deg=0.0, yaw_deg=0.0, timestamp_us=round(1e6 * seconds))
-    vehicle._on_attitude(euler)
-
-
 def test_time_runs_half_a_second_ahead_of_a_vehicles_reports_and_a_little_on_when_they_are_lost(
-    pair: Pair,
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(mavsdk_vehicle, "REFRESH", 0.001)
+
     async def mission() -> None:
-        vehicle = object.__new__(Vehicle)
-        vehicle.time, vehicle._allowed, vehicle.gate = math.nan, -math.inf, pair.mission
-        for seconds in (10.0, 10.05, 10.15, 10.2):
-            report(vehicle, seconds)
-        for _ in range(10):
-            vehicle._extend_time_limit()
-        report(vehicle, 12.0)
+        async with standing_vehicle(monkeypatch, 10.0, pair.mission, answers=0) as (_, reports):
+            for seconds in (10.05, 10.15, 10.2):
+                await reports.attitude(seconds)
+            await reports.answer(20)
+            await reports.attitude(12.0)
 
     asyncio.run(mission())
     assert [call for call in pair.end() if call[0] == "until"] == [

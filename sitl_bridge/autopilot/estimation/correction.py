@@ -134,7 +134,9 @@ def _fuse_offset(estimator: Estimator, step: float, scale: float) -> None:
 
 
 @compiled
-def fuse(estimator: Estimator, residual: float, variance: float, coupled: int | np.int64, coupling: float) -> None:
+def fuse(
+    estimator: Estimator, residual: float, variance: float, coupled: int | np.int64, coupling: float
+) -> None:
     """Update ``correction`` and the covariance with the current measurement.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from sitl_bridge.live.bus.broker import lower_priority
 from sitl_bridge.live.bus.client_link import Picture, PictureRequest, RowsRequest, Sent
 from sitl_bridge.live.bus.topics import Topics, topic_name
 from sitl_bridge.live.view.pictures import unpacked
-from sitl_bridge.live.view.run_link import RunLink
+from sitl_bridge.live.view.run_link import RunLink, quit_now
 from sitl_bridge.live.view.viewed_run import Camera, ViewedRun
 from sitl_bridge.record.followed_steps import StepFollower
 
@@ -73,17 +74,20 @@ class FoxgloveStream:
         descriptor: of the link.
         host, port: to listen on.
         directory: of the run.
+        on_end: as of ``RunLink``.
 
     Raises:
         UserError: if the run cannot be read.
     """
 
-    def __init__(self, descriptor: int, host: str, port: int, directory: Path) -> None:
+    def __init__(
+        self, descriptor: int, host: str, port: int, directory: Path, on_end: Callable[[], None] = quit_now
+    ) -> None:
         run = self._run = ViewedRun(directory)
         self._host, self._port = host, port
         topics = Topics(topic_name(directory.name), run.names)
         self._pictures: list[Picture] = []
-        self._link = RunLink(descriptor, topics, on_message=self._take)
+        self._link = RunLink(descriptor, topics, on_message=self._take, on_end=on_end)
         recorded = run.recorded
         self._steps = StepFollower(directory, len(run.names), recorded.start, recorded.step, MOST_ROWS)
         self._cameras = {camera_topic(camera): camera for camera in run.cameras()}

@@ -24,6 +24,11 @@ from sitl_bridge.live.bus.messages import Reply
 from sitl_bridge.live.bus.topics import Topics
 
 
+def quit_now() -> None:
+    """End the process."""
+    os._exit(1)
+
+
 class RunLink:
     """Reads the link on a thread of its own and passes commands on; from any thread.
 
@@ -41,7 +46,7 @@ class RunLink:
         topics: Topics,
         on_replies: Callable[[list[Reply]], None] = lambda _replies: None,
         on_message: Callable[[Sent], None] = lambda _message: None,
-        on_end: Callable[[], None] = lambda: os._exit(1),
+        on_end: Callable[[], None] = quit_now,
     ) -> None:
         self._link = PipeEnd(socket.socket(fileno=descriptor), FROM_BRIDGE)
         self._topics, self._on_replies, self._on_message = topics, on_replies, on_message
