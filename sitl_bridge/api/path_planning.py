@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.scene_contact import vehicle_reach
 from sitl_bridge.core.sensors.gps import GpsSpecification
@@ -20,7 +21,6 @@ from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.mapping.path_planner import PathPlanner, plan_by_ompl
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory, path_through
 
-Floats = NDArray[np.float64]
 _CHECK_PERIOD = 0.05
 """s between checked points of a trajectory."""
 LAG = 0.5

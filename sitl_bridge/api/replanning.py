@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.paced_motion import PacedMotion
-from sitl_bridge.api.path_planning import Floats, PlannedPath, margin_of, plan_path
+from sitl_bridge.api.path_planning import PlannedPath, margin_of, plan_path
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.scene_contact import vehicle_reach
 from sitl_bridge.perception.mapping.clearance import MapObstacles

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.truth_table import TruthTable
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.stacks import Message
 
-Array: TypeAlias = NDArray[np.float64]
 Range: TypeAlias = tuple[float, float] | None
 """Least and greatest value; None for no limit."""
 
@@ -123,7 +123,7 @@ class Statements:
             speed: m/s.
         """
         time, places = self._motion()
-        quantities: list[tuple[str, str, Array, Range]] = [
+        quantities: list[tuple[str, str, Floats, Range]] = [
             ("north", "m", places[:, :, 0], north),
             ("east", "m", places[:, :, 1], east),
             ("height", "m", -places[:, :, 2], height),
@@ -198,7 +198,7 @@ class Statements:
 
     # ------------------------------------------------------------------ helpers
 
-    def _motion(self) -> tuple[Array, Array]:
+    def _motion(self) -> tuple[Floats, Floats]:
         """Times (k,) and true positions (k, n, 3).
 
         Raises:
@@ -212,7 +212,7 @@ class Statements:
     def _who(self, i: int) -> str:
         return f"vehicle {self.names[i]}: " if len(self.names) > 1 else ""
 
-    def _places(self, given: ArrayLike, least: int = 3) -> Array:
+    def _places(self, given: ArrayLike, least: int = 3) -> Floats:
         """(n, 3) m, one a vehicle.
 
         Raises:
@@ -226,7 +226,7 @@ class Statements:
 
 
 def _inside(
-    name: str, unit: str, time: Array, values: Array, limits: tuple[float, float]
+    name: str, unit: str, time: Floats, values: Floats, limits: tuple[float, float]
 ) -> tuple[bool, str]:
     low, high = limits
     out = np.flatnonzero((values < low) | (values > high))

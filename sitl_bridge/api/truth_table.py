@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.truth_log import TruthLog, read_truth
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-Array: TypeAlias = NDArray[np.float64]
 
 _AXES = {
     "position": "ned",
@@ -65,14 +65,14 @@ class TruthTable:
         return TruthTable(self.rows[:, list(numbers)].reshape(-1), names, self._start, alone=alone)
 
     def __getitem__(self, name: str) -> Any:
-        """A column by name, as the property of that name: ``truth["position"]``.
+        """A column by name: ``truth["battery_voltage"]``; as the property of that name where there is one.
 
         Raises:
             UserError: for a column that the table does not have.
         """
         if name not in (ROW.names or ()):
             raise UserError(f"there is no column {name!r}; there are {', '.join(ROW.names or ())}")
-        return getattr(self, name)
+        return getattr(self, name) if hasattr(type(self), name) else self._column(name)
 
     @classmethod
     def load(cls, file: str | Path, names: Sequence[str] | None = None) -> Self:
@@ -99,60 +99,60 @@ class TruthTable:
         """Steps."""
         return len(self.rows)
 
-    def _column(self, name: str) -> Any:
+    def _column(self, name: str) -> AnyArray:
         rows = np.asarray(self.rows[name])
         return rows[:, 0] if self._alone else rows
 
     @property
-    def time(self) -> Array:
+    def time(self) -> Floats:
         """(steps,) s of simulated time since the start, at the end of each step."""
-        stamps: Array = (self.rows["time"][:, 0] - self._start) * 1e-6
+        stamps: Floats = (self.rows["time"][:, 0] - self._start) * 1e-6
         return stamps
 
     @property
-    def position(self) -> Array:
+    def position(self) -> Floats:
         """(steps, n, 3) m NED from the world's origin, of the centre of gravity."""
-        return self._column("position")  # type: ignore[no-any-return]
+        return self._column("position")
 
     @property
-    def velocity(self) -> Array:
+    def velocity(self) -> Floats:
         """(steps, n, 3) m/s NED."""
-        return self._column("velocity")  # type: ignore[no-any-return]
+        return self._column("velocity")
 
     @property
-    def attitude(self) -> Array:
+    def attitude(self) -> Floats:
         """(steps, n, 4) quaternion w, x, y, z, body FRD to NED."""
-        return self._column("attitude")  # type: ignore[no-any-return]
+        return self._column("attitude")
 
     @property
-    def angular_velocity(self) -> Array:
+    def angular_velocity(self) -> Floats:
         """(steps, n, 3) rad/s, body FRD."""
-        return self._column("angular_velocity")  # type: ignore[no-any-return]
+        return self._column("angular_velocity")
 
     @property
-    def specific_force(self) -> Array:
+    def specific_force(self) -> Floats:
         """(steps, n, 3) m/s^2, body FRD: what an ideal accelerometer measures."""
-        return self._column("specific_force")  # type: ignore[no-any-return]
+        return self._column("specific_force")
 
     @property
     def wind(self) -> NDArray[np.float32]:
         """(steps, n, 3) m/s NED, velocity of the air at the vehicle."""
-        return self._column("wind")  # type: ignore[no-any-return]
+        return self._column("wind")
 
     @property
     def rotor_speed(self) -> NDArray[np.float32]:
         """(steps, n, 12) rad/s; 0 beyond the vehicle's rotors."""
-        return self._column("rotor_speed")  # type: ignore[no-any-return]
+        return self._column("rotor_speed")
 
     @property
     def rotor_thrust(self) -> NDArray[np.float32]:
         """(steps, n, 12) N."""
-        return self._column("rotor_thrust")  # type: ignore[no-any-return]
+        return self._column("rotor_thrust")
 
     @property
     def control(self) -> NDArray[np.float32]:
         """(steps, n, 16) motor commands 0..1, held over the step that ends at ``time``."""
-        return self._column("control")  # type: ignore[no-any-return]
+        return self._column("control")
 
     @property
     def armed(self) -> NDArray[np.bool_]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
+from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -18,8 +19,6 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SensorRunner
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 class VehicleContact(NamedTuple):
@@ -69,7 +68,7 @@ class VehicleArrays:
 
     # ------------------------------------------------------------------ the truth
 
-    def _pick(self, rows: Any) -> Any:
+    def _pick(self, rows: AnyArray) -> Any:
         """The rows of these vehicles among those of the simulation, copied."""
         return rows.copy()
 
@@ -92,22 +91,22 @@ class VehicleArrays:
         return (self._core.time - self._zero) * 1e-6
 
     @property
-    def position(self) -> Array:
+    def position(self) -> Floats:
         """(n, 3) m NED from the world's origin, of the centres of gravity; true, not estimated."""
         return self._state("position")  # type: ignore[no-any-return]
 
     @property
-    def velocity(self) -> Array:
+    def velocity(self) -> Floats:
         """(n, 3) m/s NED, true."""
         return self._state("velocity")  # type: ignore[no-any-return]
 
     @property
-    def attitude(self) -> Array:
+    def attitude(self) -> Floats:
         """(n, 4) quaternion w, x, y, z, body FRD to NED, true."""
         return self._state("attitude")  # type: ignore[no-any-return]
 
     @property
-    def angular_velocity(self) -> Array:
+    def angular_velocity(self) -> Floats:
         """(n, 3) rad/s, body FRD, true."""
         return self._state("angular_velocity")  # type: ignore[no-any-return]
 
@@ -117,12 +116,12 @@ class VehicleArrays:
         return max(len(airframe.rotors) for airframe in self.airframes)
 
     @property
-    def rotor_speed(self) -> Array:
+    def rotor_speed(self) -> Floats:
         """(n, m) rad/s; 0 beyond a vehicle's rotors."""
         return self._state("rotor_speed")[..., : self.rotor_count]  # type: ignore[no-any-return]
 
     @property
-    def wind(self) -> Array:
+    def wind(self) -> Floats:
         """(n, 3) m/s NED, velocity of the air at the vehicles."""
         return self._state("wind")  # type: ignore[no-any-return]
 
@@ -148,7 +147,7 @@ class VehicleArrays:
             if int(row["vehicle"]) in self._numbers
         ]
 
-    def motion_of(self, name: str) -> tuple[Array, Array]:
+    def motion_of(self, name: str) -> tuple[Floats, Floats]:
         """Where an object of the scene is now, and how it moves.
 
         Args:
@@ -182,7 +181,7 @@ class VehicleArrays:
                 return mapper.read()
         raise UserError(f"vehicle {vehicle} builds no map; give one of its ranging sensors a map_cell")
 
-    def sensor(self, sensor: str, instance: int = 0) -> dict[str, Array]:
+    def sensor(self, sensor: str, instance: int = 0) -> dict[str, Floats]:
         """The last samples of a sensor: ``sensor("imu")["specific_force"]`` is (n, 3).
 
         Args:
@@ -217,7 +216,7 @@ def placed(
     positions: ArrayLike | None,
     spacing: float,
     yaw: ArrayLike,
-) -> tuple[list[Airframe], list[str], Array, Array]:
+) -> tuple[list[Airframe], list[str], Floats, Floats]:
     """Airframes, names, places (n, 3) m NED on the ground and headings (n,) rad of vehicles at the start.
 
     Raises:

@@ -15,8 +15,8 @@ from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.statements import Statements
 from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
-from sitl_bridge.api.vehicle_arrays import Array, VehicleArrays
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.api.vehicle_arrays import VehicleArrays
+from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler, wrap_angle
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -106,7 +106,7 @@ class Vehicles(VehicleArrays, Statements):
     def _hosts(self) -> tuple[SensorHost, ...]:
         return self._stacks.hosts
 
-    def _pick(self, rows: Any) -> Any:
+    def _pick(self, rows: AnyArray) -> Any:
         """The rows of the chosen vehicles, copied; of one vehicle without the vehicle axis."""
         return rows[self._numbers[0]].copy() if self._alone else rows[self._numbers]
 
@@ -140,7 +140,7 @@ class Vehicles(VehicleArrays, Statements):
         return self._pick(self._stacks.batteries)
 
     @property
-    def estimated_position(self) -> Array:
+    def estimated_position(self) -> Floats:
         """(k, 3) m NED from the world's origin, by the vehicles' own estimates."""
         return self._pick(self._stacks.estimates)  # type: ignore[no-any-return]
 
@@ -394,7 +394,7 @@ class Vehicles(VehicleArrays, Statements):
         headings: list[float] = self._rows(np.reshape(yaw, (-1, 1)), 1, f"{what}: yaw")[:, 0].tolist()
         return headings
 
-    def _away(self, i: int, place: Array) -> float:
+    def _away(self, i: int, place: Floats) -> float:
         return float(np.linalg.norm(self._stacks.estimates[i] - place))
 
     @property
@@ -715,7 +715,7 @@ class Vehicles(VehicleArrays, Statements):
                     f"{self._stacks.title(i)} refuses to {what}: it is not armed; call arm() first"
                 )
 
-    def _rows(self, given: ArrayLike, width: int, what: str, same_for_all: bool = True) -> Array:
+    def _rows(self, given: ArrayLike, width: int, what: str, same_for_all: bool = True) -> Floats:
         """(k, width) finite figures, one row a vehicle.
 
         Raises:

@@ -66,9 +66,10 @@ def test_a_measured_voltage_follows_the_simulated_current_where_a_current_is_giv
     flying = simulation(2)
     flying.set_state(position=(0.0, 0.0, -50.0))
     flying.supply(11.0, [0.0, 30.0])
-    flying.step(0.6, 200, hold=True)
-    voltage = flying._core.states["battery_voltage"]
-    current = flying._core.states["battery_current"]
+    flying.step(0.6, 199, hold=True)
+    with flying.record() as last:
+        flying.step(0.6, hold=True)
+    voltage, current = last["battery_voltage"], last["battery_current"]
     np.testing.assert_allclose(voltage, 11.0 + 0.02 * (np.array([0.0, 30.0]) - current), rtol=1e-3)
 
 

@@ -438,7 +438,12 @@ def test_the_rows_of_a_run_are_described_in_json(tmp_path: Path) -> None:
 def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first(tmp_path: Path) -> None:
     page, buttons, listed = MagicMock(), dict[str, Mock](), list[Mock]()
     page.gui.add_button.side_effect = lambda label, **_: buttons.setdefault(label, Mock())
-    page.gui.add_markdown.side_effect = lambda content: listed.append(Mock(content=content)) or listed[-1]
+
+    def markdown(content: str) -> Mock:
+        listed.append(Mock(content=content))
+        return listed[-1]
+
+    page.gui.add_markdown.side_effect = markdown
     sent = Mock()
     panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), sent)
     for label in ("Disarm", "Arm"):
@@ -452,7 +457,7 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
     fine = Reply(version=1, time=4.0, request_id="b", command="arm", vehicle="0", accepted=True)
     panel.show_replies([wrong, fine])
     assert "- 4.0 s: arm of 0 done\n- 3.0 s: disarm of 0 refused: not landed" in [
-        markdown.content for markdown in listed
+        shown.content for shown in listed
     ]
 
 

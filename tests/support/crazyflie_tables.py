@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,8 @@ def fly_crazyflie(airframe: sb.Airframe, seconds: float, seed: int = 0) -> Float
     hover = float(flying.hover_controls.mean())
     flying.set_state(position=(0.0, 0.0, -1.5), velocity=(0.0, 0.0, 0.0), attitude=(1.0, 0.0, 0.0, 0.0))
     flying.supply(4.0)
-    flying.step(hover * 3.7 / 4.0, 200, hold=True)
+    flying.step(hover * 3.7 / 4.0, 199, hold=True)
+    force = _last_force(flying, hover * 3.7 / 4.0, hold=True)
     random = np.random.default_rng(seed)
     rows, wanted = [], np.zeros(3)
     for k in range(round(seconds / 0.01)):
@@ -40,7 +42,6 @@ def fly_crazyflie(airframe: sb.Airframe, seconds: float, seed: int = 0) -> Float
         climb = 0.1 * velocity[2] + 0.05 * (flying.position[0, 2] + 1.5)
         command = hover * 3.7 / voltage + climb + MOMENTS.T @ moment
         command = np.round(np.clip(command, 0.05, 1.0) * 65535.0)
-        force = flying._core.states["specific_force"][0] / 9.80665
         quaternion = flying.attitude[0, [1, 2, 3, 0]] * np.append(FLU, 1.0)
         pwm = np.empty(4)
         pwm[list(CRAZYFLIE_MOTORS)] = command
@@ -48,8 +49,17 @@ def fly_crazyflie(airframe: sb.Airframe, seconds: float, seed: int = 0) -> Float
         rows.append(
             np.concatenate([[0.01 * k], place, quaternion, FLU * velocity, FLU * force, pwm, [voltage]])
         )
-        flying.step(command / 65535.0, 4)
+        flying.step(command / 65535.0, 3)
+        force = _last_force(flying, command / 65535.0)
     return np.array(rows)
+
+
+def _last_force(flying: sb.Simulation, command: Any, *, hold: bool = False) -> Floats:
+    """Specific force (3,) in multiples of gravity at the end of one more step."""
+    with flying.record() as step:
+        flying.step(command, hold=hold)
+    force: Floats = step["specific_force"][-1] / 9.80665
+    return force
 
 
 def write_crazyflie(path: Path, rows: Floats) -> Path:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from sitl_bridge.api.linked import LinkedStacks
 from sitl_bridge.api.pool import FlightPool
+from sitl_bridge.session import ready_session
 from sitl_bridge.testing.flights import ChosenFlight, flight_of
 
 
@@ -41,7 +44,9 @@ def runs(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir() if path.is_dir() and not path.is_symlink())
 
 
-def test_a_flight_takes_what_waits_for_it_and_flies_at_once(pool: FlightPool, tmp_path: Path) -> None:
+def test_a_flight_takes_what_waits_for_it_and_flies_at_once(
+    pool: FlightPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = children()
     pool.prepare(flight("first", tmp_path).settings)
     assert len(pool.waiting) == 1
@@ -53,8 +58,9 @@ def test_a_flight_takes_what_waits_for_it_and_flies_at_once(pool: FlightPool, tm
     assert sitl.stacks.session is waiting
     assert len(pool.waiting) == 0
     assert sitl.time == 0.0
-    waiting._moved = (waiting.server.status().steps, -math.inf)
-    waiting.refuse_trouble()  # it may stand there for any time
+    with monkeypatch.context() as much_later:
+        much_later.setattr(ready_session, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1e6))
+        waiting.refuse_trouble()  # it may stand there for any time
     assert (waiting.now - waiting.simulation.start) % 5_000_000 == 0
     sitl.arm()
     sitl.take_off(3.0)

@@ -11,17 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.battery import open_circuit_voltage
 from sitl_bridge.core.dynamics.motor import dc_current, first_order_target, limited_supply
 from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
-
-Floats = NDArray[np.float64]
 
 _MAX_SPEED = 200.0
 """Upper limit of the search for the top speed, m/s."""

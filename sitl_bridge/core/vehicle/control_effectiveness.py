@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.dynamics.motor import dc_current
 from sitl_bridge.core.dynamics.performance import Hover, static_thrusts, torque_slope
@@ -20,7 +21,6 @@ from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
 from sitl_bridge.core.vehicle.airframe import Airframe
 
-Floats = NDArray[np.float64]
 Parameters = dict[str, int | float]
 
 THRUST_COEFFICIENT = 6.5

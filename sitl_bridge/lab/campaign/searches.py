@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.extras import CAMPAIGN, missing
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.campaign.file import RareEvents, Sensitivity, SmallestFailure, WorstCase
@@ -37,7 +38,6 @@ class Draw:
     same_seed: bool = False
 
 
-Floats: TypeAlias = NDArray[np.float64]
 Found: TypeAlias = JsonObject
 Searching: TypeAlias = Generator[Sequence[Draw], Sequence[RunRow], Found]
 """Yields the runs it wants next, and is sent their rows in the same order."""

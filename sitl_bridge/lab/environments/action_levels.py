@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.lab.environments.records import ATTITUDE, MOTORS, RATES, VELOCITY
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,8 +27,8 @@ class ActionLevel:
     name: str
     number: int
     figures: tuple[str, ...]
-    low: Array
-    high: Array
+    low: Floats
+    high: Floats
 
     @property
     def size(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sitl_bridge.autopilot.control.allocation import allocation_record
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.control.records import CONTROLLER
 from sitl_bridge.autopilot.records import ESTIMATE, SETPOINT, WRENCH
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.array_at import handles_of
@@ -43,9 +44,6 @@ from sitl_bridge.lab.environments.records import (
     SLOT,
     TRUTH_SIZE,
 )
-
-Array: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
 
 LEAST_BLOCK = 64
 """Vehicles of a block; starting a thread costs about as much as flying so many for a step."""
@@ -108,7 +106,7 @@ class VehicleBatch:
         period: float,
         step: float,
         height: float,
-        places: Array,
+        places: Floats,
         draws: int,
         with_sensors: bool,
         threads: int | None,
@@ -153,7 +151,7 @@ class VehicleBatch:
         sensors: NDArray[np.void],
         randomisation: Randomisation,
         height: float,
-        places: Array,
+        places: Floats,
         draws: int,
         proximity: Proximity | None,
     ) -> None:
@@ -263,33 +261,33 @@ class VehicleBatch:
         return len(self._arrays.episodes)
 
     @property
-    def home(self) -> Array:
+    def home(self) -> Floats:
         """(3,) m NED of the start of a vehicle whose place is the origin, without randomisation."""
-        home: Array = self._home
+        home: Floats = self._home
         return home
 
     @property
-    def actions(self) -> Array:
+    def actions(self) -> Floats:
         """(n, k), read by the next step."""
         return self._arrays.actions
 
     @property
-    def truth(self) -> Array:
+    def truth(self) -> Floats:
         """(n, 13): position and velocity NED, attitude, angular velocity FRD."""
         return self._arrays.truth
 
     @property
-    def seen(self) -> Array:
+    def seen(self) -> Floats:
         """(n, k) last samples of the sensors."""
         return self._arrays.seen
 
     @property
-    def draws(self) -> Array:
+    def draws(self) -> Floats:
         """(n, k) uniform random numbers of the present episodes."""
         return self._arrays.draws
 
     @property
-    def controls(self) -> Array:
+    def controls(self) -> Floats:
         """(n, 16) motor commands of the last step."""
         commands = np.zeros((len(self), 16))
         commands[:, : self._arrays.controls.shape[1]] = self._arrays.controls
@@ -301,7 +299,7 @@ class VehicleBatch:
         return self._arrays.episodes
 
     @property
-    def time(self) -> Array:
+    def time(self) -> Floats:
         """(n,) s since the start of the episode."""
         return np.multiply(self._arrays.clocks, 1e-6, dtype=np.float64)
 
@@ -323,7 +321,7 @@ class VehicleBatch:
     def fly(
         self,
         skipped: Mask,
-        given: NDArray[np.float32] | Array | None = None,
+        given: NDArray[np.float32] | Floats | None = None,
         observations: NDArray[np.float32] = NOTHING_SEEN,
     ) -> None:
         """Fly all vehicles but those skipped until their next action.
@@ -426,7 +424,7 @@ def _steps(period: float, step: float) -> int:
     return whole
 
 
-def _nominal_thrust(allocation: NDArray[np.void], commands: Array) -> float:
+def _nominal_thrust(allocation: NDArray[np.void], commands: Floats) -> float:
     """N along body up that the allocation expects of motor commands; a full battery gives more of it.
 
     The integral of the vertical velocity, which makes up for the difference, starts there.

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Box
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pettingzoo import ParallelEnv
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
@@ -27,7 +27,6 @@ from sitl_bridge.lab.environments.spaces import (
 from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.lab.environments.tasks import ReachWaypoint, Task, VehicleMotion
 
-Figures: TypeAlias = NDArray[np.float64]
 Results: TypeAlias = tuple[
     dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, JsonObject]
 ]

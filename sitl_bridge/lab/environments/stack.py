@@ -6,11 +6,11 @@ Actions are setpoints of Offboard mode.  In lockstep, simulated time stands stil
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from gymnasium import Env
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.sitl import Sitl
@@ -28,8 +28,6 @@ from sitl_bridge.lab.environments.spaces import (
     observation_space,
 )
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
-
-Array: TypeAlias = NDArray[np.float64]
 
 ARRIVAL, STILL = 0.3, 0.2
 """m and m/s within which a vehicle is at the start of an episode."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 
-Array: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
-
 
 @compiled
-def _distances(goals: Array, truth: Array, distances: Array) -> None:
+def _distances(goals: Floats, truth: Floats, distances: Floats) -> None:
     """Distances (n,) from vehicles, truth (n, 13), to goals (n, 3), m."""
     for i in range(len(distances)):
         x, y, z = goals[i, 0] - truth[i, 0], goals[i, 1] - truth[i, 1], goals[i, 2] - truth[i, 2]
@@ -36,29 +33,29 @@ class VehicleMotion:
         collided: (n,) whether a vehicle hit something.
     """
 
-    truth: Array
-    time: Array
-    actions: Array
+    truth: Floats
+    time: Floats
+    actions: Floats
     on_ground: Mask
     collided: Mask
 
     @property
-    def position(self) -> Array:
+    def position(self) -> Floats:
         """(n, 3) m NED."""
         return self.truth[:, 0:3]
 
     @property
-    def velocity(self) -> Array:
+    def velocity(self) -> Floats:
         """(n, 3) m/s NED."""
         return self.truth[:, 3:6]
 
     @property
-    def attitude(self) -> Array:
+    def attitude(self) -> Floats:
         """(n, 4) quaternion w, x, y, z, body FRD to NED, w of 0 or more."""
         return self.truth[:, 6:10]
 
     @property
-    def angular_velocity(self) -> Array:
+    def angular_velocity(self) -> Floats:
         """(n, 3) rad/s FRD."""
         return self.truth[:, 10:13]
 
@@ -91,7 +88,7 @@ class Task:
         self.goals = np.zeros((0, 3))
         self.homes = np.zeros((0, 3))
 
-    def prepare(self, homes: Array) -> None:
+    def prepare(self, homes: Floats) -> None:
         """Set up for n vehicles, before the first reset.
 
         Args:
@@ -100,7 +97,7 @@ class Task:
         self.homes = np.array(homes, dtype=np.float64)
         self.goals = self.homes.copy()
 
-    def begin(self, chosen: Mask, draws: Array, motion: VehicleMotion) -> None:
+    def begin(self, chosen: Mask, draws: Floats, motion: VehicleMotion) -> None:
         """Set the goals of new episodes.
 
         Args:
@@ -109,12 +106,12 @@ class Task:
             motion: at the start.
         """
 
-    def observe(self, motion: VehicleMotion) -> Array:
+    def observe(self, motion: VehicleMotion) -> Floats:
         """(n, k) what a policy sees of the task: the goal from the vehicle, in m NED."""
-        seen: Array = self.goals - motion.position
+        seen: Floats = self.goals - motion.position
         return seen
 
-    def reward(self, motion: VehicleMotion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Floats:
         """(n,) reward of the last step."""
         raise NotImplementedError
 
@@ -122,12 +119,12 @@ class Task:
         """(n,) whether an episode has ended."""
         return self._failed(self.distance(motion), motion)
 
-    def _failed(self, distance: Array, motion: VehicleMotion) -> Mask:
+    def _failed(self, distance: Floats, motion: VehicleMotion) -> Mask:
         """(n,) whether an episode has ended by a crash or too far away, ``distance`` (n,) m from the goal."""
         far: Mask = distance > self.reach
         return far | motion.collided | motion.on_ground
 
-    def distance(self, motion: VehicleMotion) -> Array:
+    def distance(self, motion: VehicleMotion) -> Floats:
         """(n,) m to the goal."""
         distance = np.empty(len(self.goals))
         _distances(self.goals, motion.truth, distance)
@@ -137,11 +134,11 @@ class Task:
 class HoldPosition(Task):
     """Hold the place of the start: ``exp(-distance) - 0.01 |angular velocity|``, -10 for a crash."""
 
-    def reward(self, motion: VehicleMotion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Floats:
         """(n,)."""
         rates = motion.angular_velocity
         turning = np.sqrt(np.einsum("ij,ij->i", rates, rates))
-        reward: Array = np.exp(-self.distance(motion)) - 0.01 * turning
+        reward: Floats = np.exp(-self.distance(motion)) - 0.01 * turning
         reward[self.terminated(motion)] -= 10.0
         return reward
 
@@ -171,21 +168,21 @@ class ReachWaypoint(Task):
         self.radius = radius
         self._last = np.zeros(0)
 
-    def prepare(self, homes: Array) -> None:
+    def prepare(self, homes: Floats) -> None:
         """Set up for n vehicles."""
         super().prepare(homes)
         self._last = np.zeros(len(homes))
 
-    def begin(self, chosen: Mask, draws: Array, motion: VehicleMotion) -> None:
+    def begin(self, chosen: Mask, draws: Floats, motion: VehicleMotion) -> None:
         """Draw new goals."""
         drawn = self.homes + self.low + (self.high - self.low) * draws
         self.goals[chosen] = drawn[chosen]
         self._last[chosen] = self.distance(motion)[chosen]
 
-    def reward(self, motion: VehicleMotion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Floats:
         """(n,)."""
         distance = self.distance(motion)
-        reward: Array = self._last - distance
+        reward: Floats = self._last - distance
         arrived = distance < self.radius
         reward[arrived] += 10.0
         reward[self._failed(distance, motion) & ~arrived] -= 10.0
@@ -224,7 +221,7 @@ class TrackFigure(Task):
         self.size, self.lap = size, lap
         self._velocities = np.zeros((0, 3))
 
-    def prepare(self, homes: Array) -> None:
+    def prepare(self, homes: Floats) -> None:
         """Set up for n vehicles."""
         super().prepare(homes)
         self._velocities = np.zeros((len(homes), 3))
@@ -238,18 +235,18 @@ class TrackFigure(Task):
         self._velocities[:, 0] = self.size * rate * c
         self._velocities[:, 1] = self.size * rate * (c * c - s * s)
 
-    def begin(self, chosen: Mask, draws: Array, motion: VehicleMotion) -> None:
+    def begin(self, chosen: Mask, draws: Floats, motion: VehicleMotion) -> None:
         """Put the goals at the start of the figure."""
         del chosen, draws
         self._move(motion)
 
-    def observe(self, motion: VehicleMotion) -> Array:
+    def observe(self, motion: VehicleMotion) -> Floats:
         """(n, 6)."""
         return np.concatenate([self.goals - motion.position, self._velocities], axis=1)
 
-    def reward(self, motion: VehicleMotion) -> Array:
+    def reward(self, motion: VehicleMotion) -> Floats:
         """(n,)."""
         self._move(motion)
-        reward: Array = np.exp(-self.distance(motion))
+        reward: Floats = np.exp(-self.distance(motion))
         reward[self.terminated(motion)] -= 10.0
         return reward

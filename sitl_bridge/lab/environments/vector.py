@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.environments.action_levels import action_level
@@ -30,7 +30,6 @@ from sitl_bridge.lab.environments.spaces import (
 from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
 
-Mask: TypeAlias = NDArray[np.bool_]
 Stepped: TypeAlias = tuple[Observation, NDArray[np.float64], Mask, Mask, JsonObject]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.lab.identification.advice import advice_on
@@ -18,8 +18,6 @@ from sitl_bridge.lab.identification.fitted_parameters import GROUPS, LAG, PARAME
 from sitl_bridge.lab.identification.flight_windows import FlightWindows, held_out
 from sitl_bridge.lab.identification.prediction import PredictionError, prediction_errors
 from sitl_bridge.lab.identification.synthesis import Fit, Synthesis
-
-Array = NDArray[np.float64]
 
 KNOT_SPACING = 10.0
 """s between the times at which the wind is estimated."""
@@ -52,12 +50,12 @@ class Identification:
     estimates: tuple[Estimate, ...]
     fixed: Mapping[str, float]
     wind: WindEstimate | None
-    moment: Array
+    moment: Floats
     turning: bool
     windows: int
     length: float
     settled: bool
-    correlations: Array
+    correlations: Floats
     before: tuple[PredictionError, ...]
     after: tuple[PredictionError, ...]
     advice: tuple[str, ...]
@@ -152,7 +150,7 @@ def with_fixed(airframe: Airframe, fix: Mapping[str, float]) -> Airframe:
     return airframe
 
 
-def _knots(windows: FlightWindows) -> Array:
+def _knots(windows: FlightWindows) -> Floats:
     """Times at which the wind is estimated, evenly from the first window to the last."""
     first, last = windows.begins[0], windows.begins[-1] + windows.length
     return np.linspace(first, last, max(round((last - first) / KNOT_SPACING), 1) + 1)
@@ -199,7 +197,7 @@ def _estimates(synthesis: Synthesis, found: Fit) -> tuple[Estimate, ...]:
     )
 
 
-def _correlations(found: Fit, count: int) -> Array:
+def _correlations(found: Fit, count: int) -> Floats:
     part = found.white[:count, :count]
     deviations = np.sqrt(np.diag(part))
     return np.asarray(part / np.outer(deviations, deviations))

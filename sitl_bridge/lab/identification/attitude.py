@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.identified_models import Identified
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
-
-Floats = NDArray[np.float64]
 
 MIN_EXCITATION = np.radians(1.0)
 """Standard deviation of a command below which noise hides gain and time constant, rad."""

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.lab.identification.fitted_parameters import Parameter
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,8 +43,8 @@ class WindEstimate:
         mean_deviation: (2,) of the mean.
     """
 
-    time: Array
-    velocity: Array
-    deviation: Array
-    mean: Array
-    mean_deviation: Array
+    time: Floats
+    velocity: Floats
+    deviation: Floats
+    mean: Floats
+    mean_deviation: Floats

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 STEP = 4000
@@ -43,10 +43,10 @@ class Samples:
     """
 
     before: Integers
-    share: Array
-    values: Array
+    share: Floats
+    values: Floats
 
-    def simulated(self, steps: Array) -> Array:
+    def simulated(self, steps: Floats) -> Floats:
         """(k, ...) values at the samples' times of a quantity given at the ends of steps, (s, ...)."""
         share = self.share.reshape(-1, *[1] * (steps.ndim - 1))
         return np.asarray((1.0 - share) * steps[self.before] + share * steps[self.before + 1])
@@ -75,19 +75,19 @@ class FlightWindows:
         turning: whether rotation can be simulated: the commands are fast enough.
     """
 
-    begins: Array
+    begins: Floats
     steps: int
     joined: NDArray[np.bool_]
-    commands: Array
-    run_up: Array
-    voltage: Array
-    current: Array
-    speeds: Array | None
+    commands: Floats
+    run_up: Floats
+    voltage: Floats
+    current: Floats
+    speeds: Floats | None
     height: float
-    position: Array
-    velocity: Array
-    attitude: Array
-    rates: Array
+    position: Floats
+    velocity: Floats
+    attitude: Floats
+    rates: Floats
     samples: dict[str, tuple[Samples, ...]]
     turning: bool
 
@@ -100,7 +100,7 @@ class FlightWindows:
         return self.steps * SECONDS
 
     @property
-    def middles(self) -> Array:
+    def middles(self) -> Floats:
         """(w,) s."""
         return self.begins + 0.5 * self.length
 
@@ -178,16 +178,16 @@ def measured_speeds(log: VehicleLog) -> Series | None:
     return speeds if speeds.rate >= LOW_RATE or speeds.rate >= log.commands.rate else None
 
 
-def _one_each(series: Series | None, times: Array) -> Array:
+def _one_each(series: Series | None, times: Floats) -> Floats:
     """(w,) values of a series of one column; nan without it."""
     return np.full(len(times), np.nan) if series is None else series.at(times).reshape(len(times))
 
 
-def _joined(begins: Array, length: float) -> NDArray[np.bool_]:
+def _joined(begins: Floats, length: float) -> NDArray[np.bool_]:
     return np.append(False, np.diff(begins) < 1.01 * length)
 
 
-def _without_gap(begins: Array, length: float, series: Series) -> NDArray[np.bool_]:
+def _without_gap(begins: Floats, length: float, series: Series) -> NDArray[np.bool_]:
     """(w,) whether a series has samples throughout each window and just before it."""
     gaps = np.flatnonzero(np.diff(series.time) > max(GAP / max(series.rate, 1e-3), 0.02))
     starts, ends = series.time[gaps], series.time[gaps + 1]
@@ -196,7 +196,7 @@ def _without_gap(begins: Array, length: float, series: Series) -> NDArray[np.boo
     return np.asarray(inside & ~broken.any(axis=1))
 
 
-def _held_mean(series: Series, grid: Array) -> Array:
+def _held_mean(series: Series, grid: Floats) -> Floats:
     """(w, s, m) mean over each step of signals that hold from sample to sample."""
     hold = np.diff(series.time, append=series.time[-1] + 1.0)
     areas = np.vstack([np.zeros(series.values.shape[1]), np.cumsum(series.values * hold[:, None], axis=0)])
@@ -204,18 +204,18 @@ def _held_mean(series: Series, grid: Array) -> Array:
     return _mean(areas, ends, grid)
 
 
-def _linear_mean(series: Series, grid: Array) -> Array:
+def _linear_mean(series: Series, grid: Floats) -> Floats:
     """(w, s, m) mean over each step of signals that are linear between samples taken too seldom."""
     middles = 0.5 * (grid[:, 1:] + grid[:, :-1])
     return series.at(middles.ravel()).reshape(*middles.shape, -1)
 
 
-def _mean(areas: Array, ends: Array, grid: Array) -> Array:
+def _mean(areas: Floats, ends: Floats, grid: Floats) -> Floats:
     at = np.stack([np.interp(grid, ends, column) for column in areas.T], axis=-1)
     return np.asarray(np.diff(at, axis=1) / SECONDS)
 
 
-def _samples(series: Series, begins: Array, steps: int) -> list[Samples]:
+def _samples(series: Series, begins: Floats, steps: int) -> list[Samples]:
     series = _averaged(series)
     found = []
     for begin in begins:
@@ -236,6 +236,6 @@ def _averaged(series: Series) -> Series:
     return Series(time, series.values[: k * n].reshape(k, n, -1).mean(axis=1))
 
 
-def held_out(times: Array, block: float, every: int, first: float) -> NDArray[np.bool_]:
+def held_out(times: Floats, block: float, every: int, first: float) -> NDArray[np.bool_]:
     """(t,) whether times are kept for validation: in every n-th block of ``block`` s from ``first``."""
     return np.asarray(((times - first) // block).astype(np.int64) % every == every - 1)

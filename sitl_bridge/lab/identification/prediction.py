@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.lab.identification.flight_windows import QUANTITIES, SECONDS, FlightWindows
 from sitl_bridge.lab.identification.window_fleet import CommonMotion, Member, WindowFleet
-
-Array = NDArray[np.float64]
 
 SHORT = 0.02
 """s after a window's beginning that count as one step."""
@@ -37,9 +35,9 @@ class PredictionError:
 def prediction_errors(
     windows: FlightWindows,
     airframe: Airframe,
-    moment: Array,
-    wind: Array,
-    biases: dict[str, Array],
+    moment: Floats,
+    wind: Floats,
+    biases: dict[str, Floats],
 ) -> tuple[PredictionError, ...]:
     """Simulate windows from the measured motion at their beginnings.
 
@@ -51,8 +49,8 @@ def prediction_errors(
         biases: (3,) of the sensors, by quantity.
     """
     common = CommonMotion(moment, wind, np.zeros((len(windows), 9)))
-    early: dict[str, list[Array]] = {name: [] for name, _ in QUANTITIES}
-    late: dict[str, list[Array]] = {name: [] for name, _ in QUANTITIES}
+    early: dict[str, list[Floats]] = {name: [] for name, _ in QUANTITIES}
+    late: dict[str, list[Floats]] = {name: [] for name, _ in QUANTITIES}
     for w, made in WindowFleet(windows, [Member.of(airframe)]).motions(common):
         for name, _ in QUANTITIES:
             samples = windows.samples[name][w]
@@ -67,6 +65,6 @@ def prediction_errors(
     )
 
 
-def _rms(parts: list[Array]) -> float:
+def _rms(parts: list[Floats]) -> float:
     together = np.concatenate(parts) if parts else np.zeros((0, 3))
     return float(np.sqrt(np.mean(together**2))) if together.size else float("nan")

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from pyulog import ULog
 
 from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays
-
-Floats = NDArray[np.float64]
 
 STEP = 0.01
 """Interval between rows, s: one step of the controller."""

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.lab.identification.fitted_parameters import Parameter
 from sitl_bridge.lab.identification.flight_windows import QUANTITIES, FlightWindows, Samples
 from sitl_bridge.lab.identification.window_fleet import CommonMotion, Member, WindowFleet
-
-Array = NDArray[np.float64]
 
 DIFFERENCE = 0.01
 """Relative change of a parameter for its sensitivities."""
@@ -58,20 +56,20 @@ class Unknowns:
         start: (w, 9) corrections of the windows' beginnings.
     """
 
-    values: Array
-    moment: Array
-    rate_bias: Array
-    acceleration_bias: Array
-    wind: Array
-    start: Array
+    values: Floats
+    moment: Floats
+    rate_bias: Floats
+    acceleration_bias: Floats
+    wind: Floats
+    start: Floats
 
-    def vector(self) -> Array:
+    def vector(self) -> Floats:
         """All but ``start``."""
         return np.concatenate(
             [self.values, self.moment, self.rate_bias, self.acceleration_bias, self.wind.ravel()]
         )
 
-    def changed(self, change: Array, start: Array, lowest: Array) -> Unknowns:
+    def changed(self, change: Floats, start: Floats, lowest: Floats) -> Unknowns:
         """After a step; parameters stay above their ``lowest`` values and within the bounds."""
         p = len(self.values)
         values, moment, rate, acceleration, wind = np.split(self.vector() + change, [p, p + 3, p + 6, p + 9])
@@ -90,10 +88,10 @@ class Equations:
         coupling: (w, 9, g) change of these steps with the others.
     """
 
-    gradients: Array
-    hessian: Array
-    inner: Array
-    coupling: Array
+    gradients: Floats
+    hessian: Floats
+    inner: Floats
+    coupling: Floats
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Quality:
         cost: negative logarithm of the likelihood, less a constant.
     """
 
-    deviations: Array
+    deviations: Floats
     cost: float
 
 
@@ -123,9 +121,9 @@ class Fit:
     """
 
     unknowns: Unknowns
-    covariance: Array
-    white: Array
-    deviations: Array
+    covariance: Floats
+    white: Floats
+    deviations: Floats
     iterations: int
     settled: bool
 
@@ -146,8 +144,8 @@ class Synthesis:
         airframe: Airframe,
         parameters: Sequence[Parameter],
         windows: FlightWindows,
-        knots: Array,
-        wind: Array,
+        knots: Floats,
+        wind: Floats,
     ) -> None:
         self.airframe, self.parameters, self.windows = airframe, tuple(parameters), windows
         given = [parameter.value(airframe) or 0.0 for parameter in parameters]
@@ -172,7 +170,7 @@ class Synthesis:
             airframe = parameter.applied(airframe, float(scale * value))
         return airframe
 
-    def wind_at(self, unknowns: Unknowns, times: Array) -> Array:
+    def wind_at(self, unknowns: Unknowns, times: Floats) -> Floats:
         """(t, 2) m/s north, east at times in s."""
         if not len(self.knots):
             return np.tile(self._known_wind, (len(times), 1))
@@ -224,7 +222,7 @@ class Synthesis:
             UserError: if the simulation diverges.
         """
         fleet = WindowFleet(self.windows, [Member.of(self.fitted(unknowns))])
-        residuals: list[list[Array]] = [[] for _ in self._quantities]
+        residuals: list[list[Floats]] = [[] for _ in self._quantities]
         for w, made in fleet.motions(self._common(unknowns)):
             for q, name in enumerate(self._quantities):
                 samples = self.windows.samples[name][w]
@@ -240,7 +238,7 @@ class Synthesis:
         prior = self._prior_cost(unknowns) + float(((unknowns.start / START) ** 2).sum())
         return Quality(np.array(deviations), logarithms + 0.5 * prior)
 
-    def _residual(self, name: str, samples: Samples, made: Array, unknowns: Unknowns) -> Array:
+    def _residual(self, name: str, samples: Samples, made: Floats, unknowns: Unknowns) -> Floats:
         """(k, 3) measured less simulated, of the first member."""
         biases = {"rates": unknowns.rate_bias, "acceleration": unknowns.acceleration_bias}
         return np.asarray(samples.values - samples.simulated(made[:, 0]) - biases.get(name, 0.0))
@@ -261,7 +259,7 @@ class Synthesis:
     def _difference(self, unknowns: Unknowns, i: int) -> float:
         return float(DIFFERENCE * self.scales[i] * max(unknowns.values[i], 0.1))
 
-    def _equations(self, unknowns: Unknowns, deviations: Array) -> Equations:
+    def _equations(self, unknowns: Unknowns, deviations: Floats) -> Equations:
         """Simulate all windows with the whole fleet and sum their normal equations."""
         p, w = len(self.parameters), len(self.windows)
         g = p + 9 + 2 * len(self.knots)
@@ -288,7 +286,7 @@ class Synthesis:
             made.hessian[:] += reduced.hessian
         return made
 
-    def _with_biases(self, slope: Array, name: str) -> Array:
+    def _with_biases(self, slope: Floats, name: str) -> Floats:
         """(k, 3, p + 20) with the columns parameters, moment, biases of rates and acceleration, wind, start.
 
         Where rotation is taken as measured, moment, turn and rates have no effect.
@@ -301,7 +299,7 @@ class Synthesis:
             bias[:, :, first : first + 3] = np.eye(3)
         return np.concatenate([slope[..., : p + 3], bias, slope[..., p + 3 :]], axis=2)
 
-    def _spread(self, i: int, p: int) -> Array:
+    def _spread(self, i: int, p: int) -> Floats:
         """(p + 11, g) from a window's own columns to the global ones: its wind is between two knots."""
         k = len(self.knots)
         made = np.zeros((p + 11, p + 9 + 2 * k))
@@ -310,7 +308,7 @@ class Synthesis:
             made[p + 9 + axis, p + 9 + axis :: 2] = self.shape[i] if k else 0.0
         return made
 
-    def _information(self) -> tuple[Array, Array]:
+    def _information(self) -> tuple[Floats, Floats]:
         """(g, g) information that is there before the flight, and (g,) the values it is about."""
         p, k = len(self.parameters), len(self.knots)
         spread = np.concatenate(
@@ -336,7 +334,7 @@ class Synthesis:
         off = unknowns.vector() - about
         return float(off @ matrix @ off)
 
-    def _step(self, unknowns: Unknowns, equations: Equations) -> tuple[Array, Array]:
+    def _step(self, unknowns: Unknowns, equations: Equations) -> tuple[Floats, Floats]:
         matrix, about = self._information()
         gradient = equations.gradients.sum(axis=0) - matrix @ (unknowns.vector() - about)
         change = np.linalg.solve(equations.hessian + matrix, gradient)
@@ -346,7 +344,7 @@ class Synthesis:
         change = shortened * change
         return change, shortened * equations.inner - np.einsum("wig,g->wi", equations.coupling, change)
 
-    def _covariance(self, equations: Equations) -> tuple[Array, Array]:
+    def _covariance(self, equations: Equations) -> tuple[Floats, Floats]:
         """Covariance with the windows' gradients as they scatter and correlate, and that of white residuals.
 
         C = H^-1 (sum_l w_l sum_w g_w g_(w+l)^T) H^-1 with Bartlett's weights w_l (Newey and West 1987); it is
@@ -370,13 +368,13 @@ class Synthesis:
 
 @dataclass(frozen=True)
 class _Reduced:
-    gradient: Array
-    hessian: Array
-    inner: Array
-    coupling: Array
+    gradient: Floats
+    hessian: Floats
+    inner: Floats
+    coupling: Floats
 
 
-def _eliminated(own: Array, gradient: Array, start: Array, spread: Array) -> _Reduced:
+def _eliminated(own: Floats, gradient: Floats, start: Floats, spread: Floats) -> _Reduced:
     """A window's normal equations without its beginning (Schur complement)."""
     free = len(own) - 9
     outer = spread.T @ own[:free, :free] @ spread
@@ -391,7 +389,7 @@ def _eliminated(own: Array, gradient: Array, start: Array, spread: Array) -> _Re
     )
 
 
-def _hats(times: Array, knots: Array) -> Array:
+def _hats(times: Floats, knots: Floats) -> Floats:
     """(t, k) weights of linear interpolation between knots."""
     if not len(knots):
         return np.zeros((len(times), 0))

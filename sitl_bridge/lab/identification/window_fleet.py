@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.records import MOTOR_FIRST_ORDER
 from sitl_bridge.core.sensors.imu import ImuSpecification
@@ -21,8 +22,6 @@ from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 from sitl_bridge.lab.identification.flight_windows import STEP, FlightWindows
-
-Array = NDArray[np.float64]
 
 ABOVE_GROUND = 200.0
 """m by which the simulated ground lies deeper than the log's origin, so that nothing touches it.  The air has
@@ -46,14 +45,14 @@ class Member:
     """
 
     airframe: Airframe
-    moment: Array
-    wind: Array
-    velocity: Array
-    turn: Array
-    rates: Array
+    moment: Floats
+    wind: Floats
+    velocity: Floats
+    turn: Floats
+    rates: Floats
 
     @classmethod
-    def of(cls, airframe: Airframe, **changes: Array) -> Member:
+    def of(cls, airframe: Airframe, **changes: Floats) -> Member:
         """A member that differs in ``changes`` alone."""
         none = {name: np.zeros(3) for name in ("moment", "velocity", "turn", "rates")}
         return cls(airframe, **{**none, "wind": np.zeros(2), **changes})
@@ -69,9 +68,9 @@ class CommonMotion:
         start: (w, 9) corrections of the beginnings: velocity, turn, rates.
     """
 
-    moment: Array
-    wind: Array
-    start: Array
+    moment: Floats
+    wind: Floats
+    start: Floats
 
     @classmethod
     def none(cls, windows: int) -> CommonMotion:
@@ -99,7 +98,7 @@ class WindowFleet:
         self._simulation = Simulation(world, setups, step=STEP)
         self._arm = _imu_position(members[0].airframe)
 
-    def motions(self, common: CommonMotion) -> Iterator[tuple[int, dict[str, Array]]]:
+    def motions(self, common: CommonMotion) -> Iterator[tuple[int, dict[str, Floats]]]:
         """Simulated quantities at the ends of each window's steps, (s, n, 3) each, by their names."""
         windows, simulation = self.windows, self._simulation
         states: Any = simulation.states
@@ -137,10 +136,10 @@ class WindowFleet:
             time = self.windows.begins[w]
             raise UserError(f"the simulation diverges at {time:.1f} s of the log: {error}") from error
 
-    def _command(self, signals: Array) -> None:
+    def _command(self, signals: Floats) -> None:
         self._simulation.controls[:, : len(signals)] = signals
 
-    def _turn_rotors(self, before: Array, after: Array) -> None:
+    def _turn_rotors(self, before: Floats, after: Floats) -> None:
         """Let the rotors turn from one measured speed to the next within a step, as ``_driven`` motors do."""
         self._simulation.states["rotor_speed"][:, : len(before)] = before
         target = before + (after - before) / -math.expm1(-1.0)
@@ -164,7 +163,7 @@ class WindowFleet:
             self._command(signals)
             self._simulation.advance_held()
 
-    def _lever(self, states: Any) -> Array:
+    def _lever(self, states: Any) -> Floats:
         """(n, 3) m/s^2 that an accelerometer away from the centre of gravity measures beyond it."""
         rates = states["angular_velocity"]
         turning = np.cross(states["angular_acceleration"], self._arm)
@@ -187,7 +186,7 @@ def _record(airframe: Airframe, *, driven: bool) -> NDArray[np.void]:
     return record
 
 
-def _imu_position(airframe: Airframe) -> Array:
+def _imu_position(airframe: Airframe) -> Floats:
     """m body of the inertial sensor, from the centre of gravity with the payload."""
     found = [
         s.position for s in airframe.loaded().sensors if isinstance(s, ImuSpecification) and s.instance == 0
@@ -195,7 +194,7 @@ def _imu_position(airframe: Airframe) -> Array:
     return np.array(found[0] if found else (0.0, 0.0, 0.0))
 
 
-def _turned(attitude: Array, turn: Array) -> Array:
+def _turned(attitude: Floats, turn: Floats) -> Floats:
     """A quaternion after a small rotation about body axes."""
     w, x, y, z = attitude
     a, b, c = 0.5 * turn

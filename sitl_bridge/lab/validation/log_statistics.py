@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightLog, columns, seconds
 from sitl_bridge.analysis.replay.vehicle_log import motor_signal
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 
-Floats = NDArray[np.float64]
 MARGIN = 3.0
 """s after a take-off and before a landing."""
 FIELDS: dict[str, tuple[str, ...]] = {

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.records import CYLINDER, PLANE, SPHERE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import HeightMapObject, MeshObject, OctreeObject
-from sitl_bridge.live.view.vehicle_shapes import Faces, Floats, Triangles, box
+from sitl_bridge.live.view.vehicle_shapes import Faces, Triangles, box
 
 AROUND, ALONG = 32, 16
 """Corners around cylinders and spheres, and rows of a sphere."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.rotations import heading, wrap_angle
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.scene import place_moving_shapes
@@ -25,7 +25,6 @@ from sitl_bridge.live.view.viewed_run import ViewedRun
 if TYPE_CHECKING:
     from viser import ViserServer
 
-Floats = NDArray[np.float64]
 
 PALETTE = np.array(
     [

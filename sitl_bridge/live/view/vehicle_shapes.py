@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.vehicle.airframe import Airframe
 
-Floats = NDArray[np.float64]
 Faces = NDArray[np.uint32]
 
 _CORNERS = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])

@@ -10,13 +10,12 @@ import math
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import STRICT
 
 Coefficient = Annotated[float, Field(ge=-100.0, le=100.0)]
-Floats = NDArray[np.float64]
 ITERATIONS = 50
 SOLVED = 1e-12
 """Residual, in focal lengths, at which an inverse counts as found."""
