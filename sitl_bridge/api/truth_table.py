@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import AnyArray, Floats
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.truth_log import TruthLog, read_truth
@@ -193,7 +194,7 @@ class TruthTable:
         return xr.Dataset(variables, coords={"time": self.time, "vehicle": list(self.names), **_LABELS})
 
 
-class Recording(TruthTable):
+class Recording(Closing, TruthTable):
     """The truth of a flight while it is recorded; the arrays hold what has been recorded so far.
 
     Args:
@@ -256,12 +257,6 @@ class Recording(TruthTable):
         self._end()
         if self._log is not None:
             self._log.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
 
 
 def _read(file: Path) -> NDArray[np.void]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.core.dynamics.proximity import Proximity
@@ -65,7 +66,7 @@ class StackVehicle:
     tables: Path | None = None
 
 
-class StackFleet:
+class StackFleet(Closing):
     """A simulation and a flight stack for each of its vehicles.
 
     Args:
@@ -337,9 +338,3 @@ class StackFleet:
             pilot.close()
         for host in self.hosts:
             host.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()

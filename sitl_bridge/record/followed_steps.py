@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.record.run_reader import bytes_before
 from sitl_bridge.record.run_recorder import FRAMES
@@ -27,7 +26,7 @@ class StepsPart:
     step: int
 
 
-class StepFollower:
+class StepFollower(Closing):
     """The steps of a run since the last look at it.
 
     Args:
@@ -75,14 +74,6 @@ class StepFollower:
         descriptor, self._frames = self._frames, None
         if descriptor is not None:
             os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _bytes_of(rows: NDArray[np.void]) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.run_recorder import TRUTH
@@ -19,7 +18,7 @@ from sitl_bridge.record.run_recorder import TRUTH
 COUNT = re.compile(rb"'shape': \((\d+),\)")
 
 
-class RowFollower:
+class RowFollower(Closing):
     """The rows of a run's truth.npy so far.
 
     Args:
@@ -60,11 +59,3 @@ class RowFollower:
     def close(self) -> None:
         """Close the file; safe to call twice."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()

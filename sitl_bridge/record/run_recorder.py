@@ -10,12 +10,12 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
@@ -30,7 +30,7 @@ TASK = "recording of the flight"
 """What has failed where a recording ends early, as an ``ErrorLog`` counts it."""
 
 
-class RunRecorder:
+class RunRecorder(Closing):
     """Writes truth.npy, frames.bin, steps.npy and events.jsonl into a run directory.
 
     The frames of a step are written before the rows that count them, so the rows in the header of truth.npy
@@ -120,11 +120,3 @@ class RunRecorder:
         self._steps.close()
         self._frames.close()
         self._events.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -6,13 +6,13 @@ import io
 import mmap
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import append_whole
 from sitl_bridge.record.records import ROW, flat
@@ -32,7 +32,7 @@ class StepRecorder(Protocol):
         ...
 
 
-class TruthLog:
+class TruthLog(Closing):
     """Appends rows to a structured ``.npy`` file with one scalar column per component.
 
     The header has room for any number of rows and is rewritten after each block of rows, so ``numpy.load``
@@ -94,14 +94,6 @@ class TruthLog:
     def close(self) -> None:
         """Close the file; safe to call twice."""
         self._file.close()
-
-    def __enter__(self) -> TruthLog:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def read_truth(path: Path) -> NDArray[np.void]:

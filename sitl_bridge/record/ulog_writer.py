@@ -10,8 +10,8 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.output_file import append_whole
 
 _MAGIC = b"ULog\x01\x12\x35\x01"
@@ -81,7 +81,7 @@ def _as_float32(value: float) -> float:
     return math.copysign(math.inf, value) if abs(value) > LARGEST else value
 
 
-class UlogWriter:
+class UlogWriter(Closing):
     """One log file.
 
     ``flush`` writes complete messages only, so a killed program leaves a readable file.  If the disk is full
@@ -174,9 +174,3 @@ class UlogWriter:
         """Finish the file; safe to call twice."""
         self.flush()
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()

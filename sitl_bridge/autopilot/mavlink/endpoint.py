@@ -11,12 +11,11 @@ import errno
 import socket
 import sys
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.streams import NORMAL, ONBOARD, SECOND
 from sitl_bridge.autopilot.mavlink.telemetry import heartbeat
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.port_holder import holder_of
 from sitl_bridge.link.hil.ports import GROUND_STATION_PORT, STACK_PORTS, offboard_port
@@ -138,7 +137,7 @@ class _Port:
                 return  # full buffer or no route: lost, as datagrams may be
 
 
-class Endpoint:
+class Endpoint(Closing):
     """The UDP ports of one vehicle.
 
     Each link sends to its PX4 port by default.  While nothing listens there (detected on Linux), only the
@@ -189,14 +188,6 @@ class Endpoint:
         for port in self._ports:
             port.socket.close()
         self._ports = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # ------------------------------------------------------------------ each time step
 

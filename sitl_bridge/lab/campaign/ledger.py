@@ -13,10 +13,10 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sitl_bridge import __version__
+from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.output_file import append_whole, write_whole
@@ -49,7 +49,7 @@ def identity(space: CampaignSpace) -> JsonObject:
     }
 
 
-class Ledger:
+class Ledger(Closing):
     """The rows of a campaign, on disk.
 
     Args:
@@ -193,14 +193,6 @@ class Ledger:
         if self._reader is not None:
             self._reader.close()
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Unclosed(io.RawIOBase):

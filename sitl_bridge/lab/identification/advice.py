@@ -28,20 +28,8 @@ def advice_on(
     settled: bool,
     turning: bool,
     voltage: bool,
-) -> tuple[str, ...]:
-    """Sentences, the gravest first."""
-    return tuple(_advice(estimates, correlations, wind, fixed, settled, turning, voltage))
-
-
-def _advice(
-    estimates: Sequence[Estimate],
-    correlations: NDArray[np.float64],
-    wind: WindEstimate | None,
-    fixed: Mapping[str, float],
-    settled: bool,
-    turning: bool,
-    voltage: bool,
 ) -> Iterator[str]:
+    """Sentences, the gravest first."""
     if not settled:
         yield "the fit has not converged: start from an airframe that is nearer to the vehicle"
     if not turning:

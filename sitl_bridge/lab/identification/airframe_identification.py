@@ -119,14 +119,16 @@ def _result(
         correlations=correlations,
         before=before,
         after=after,
-        advice=advice_on(
-            estimates,
-            correlations,
-            wind,
-            fix,
-            settled=found.settled,
-            turning=windows.turning,
-            voltage=windows.speeds is not None or bool(np.isfinite(windows.voltage).any()),
+        advice=tuple(
+            advice_on(
+                estimates,
+                correlations,
+                wind,
+                fix,
+                settled=found.settled,
+                turning=windows.turning,
+                voltage=windows.speeds is not None or bool(np.isfinite(windows.voltage).any()),
+            )
         ),
     )
 
