@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog
 from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
@@ -38,6 +37,7 @@ from sitl_bridge.autopilot.commander_data import (
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
@@ -337,24 +337,24 @@ class InProcessStacks(Stacks):
         return mode_name(self._commander(vehicle).mode.custom_mode)
 
     @property
-    def estimates(self) -> NDArray[np.float64]:
+    def estimates(self) -> Floats:
         """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
-        found: NDArray[np.float64] = self._fleet.stacks.estimates["position"] + self.origins
+        found: Floats = self._fleet.stacks.estimates["position"] + self.origins
         return found
 
     @property
-    def velocities(self) -> NDArray[np.float64]:
+    def velocities(self) -> Floats:
         """(n, 3) m/s NED."""
-        found: NDArray[np.float64] = self._fleet.stacks.estimates["velocity"].copy()
+        found: Floats = self._fleet.stacks.estimates["velocity"].copy()
         return found
 
     @property
-    def attitudes(self) -> NDArray[np.float64]:
+    def attitudes(self) -> Floats:
         """(n, 3) rad roll, pitch, yaw."""
         return euler_arrays(self._fleet.stacks.estimates["attitude"])
 
     @property
-    def batteries(self) -> NDArray[np.float64]:
+    def batteries(self) -> Floats:
         """(n,) share of the charge."""
         return np.array([pilot.commander.battery_state.remaining for pilot in self._fleet.pilots])
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.api.stacks import Flown, Stacks
 from sitl_bridge.api.truth_table import TruthTable
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
@@ -101,7 +101,7 @@ class LinkedStacks(Stacks, LinkedVehicles):
         return self.session.server.status().links[vehicle].armed
 
     @property
-    def batteries(self) -> NDArray[np.float64]:
+    def batteries(self) -> Floats:
         """(n,) share of the charge."""
         return np.array([link.monitor.status().battery_remaining for link in self._links])
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.truth_table import Recording
 from sitl_bridge.api.vehicle_arrays import VehicleArrays, checked_seed, placed
 from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.proximity import Proximity
@@ -114,7 +115,7 @@ class Simulation(VehicleArrays):
         return tuple(host for hosts in self._custom for host in hosts)
 
     @property
-    def hover_controls(self) -> NDArray[np.float64]:
+    def hover_controls(self) -> Floats:
         """(n, m) commands with which the vehicles hover in still air at the ground with a full battery.
 
         Raises:
@@ -213,7 +214,7 @@ class Simulation(VehicleArrays):
         self._core.states["external_force"] = self._rows("push: force", force, 3)
         self._core.states["external_moment"] = self._rows("push: moment", moment, 3)
 
-    def _rows(self, name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
+    def _rows(self, name: str, value: ArrayLike, columns: int) -> Floats:
         """A finite value of each vehicle.
 
         Raises:
@@ -229,7 +230,7 @@ class Simulation(VehicleArrays):
             raise UserError(f"{name} of vehicle {bad} is not finite")
         return rows
 
-    def _chosen(self, mask: ArrayLike | None, what: str) -> NDArray[np.bool_]:
+    def _chosen(self, mask: ArrayLike | None, what: str) -> Mask:
         chosen = np.ones(len(self), np.bool_) if mask is None else np.asarray(mask)
         if chosen.shape != (len(self),) or chosen.dtype != np.bool_:
             raise UserError(f"{what}: the mask is {len(self)} times True or False, not {chosen!r}")

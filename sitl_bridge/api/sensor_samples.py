@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.sensors.custom import CustomSensorHost
@@ -38,7 +37,7 @@ FIELDS: dict[str, dict[str, int | slice]] = {
 _KINDS = {name: number for number, name in KIND_NAMES.items()}
 
 
-def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[str, NDArray[np.float64]]:
+def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[str, Floats]:
     """Last samples of a kind of sensor, (n,) or (n, k) a figure; nan for vehicles that do not carry it.
 
     Raises:
@@ -55,7 +54,7 @@ def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[s
 
 def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> JsonObject:
     """Last samples of a custom sensor, (n,) a figure; nan before the first and for vehicles without it."""
-    found: dict[str, NDArray[np.float64]] = {}
+    found: dict[str, Floats] = {}
     for host in hosts:
         if host.name != name or not isinstance(host, CustomSensorHost) or host.latest is None:
             continue
@@ -84,7 +83,7 @@ def seen_samples(hosts: tuple[SensorHost, ...], name: str, count: int, zero: int
 
 def samples(
     simulation: Simulation, hosts: tuple[SensorHost, ...], sensor: str, instance: int, zero: int
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """Last samples of a sensor by its kind (``"imu"``) or, if it is custom, by its class's name.
 
     Times count from ``zero``, us of simulated time.

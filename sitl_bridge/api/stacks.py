@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.truth_table import TruthTable
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import EventSpecification, ScheduledEvent, affected_vehicles
@@ -119,7 +117,7 @@ class Stacks(FlightStacks):
 
     @property
     @abstractmethod
-    def batteries(self) -> NDArray[np.float64]:
+    def batteries(self) -> Floats:
         """(n,) share of the charge by the flight stacks, 0..1; nan before it is known."""
 
     def send(self, vehicle: int, message: MavlinkMessage) -> None:

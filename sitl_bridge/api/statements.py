@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sitl_bridge.api.truth_table import TruthTable
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.stacks import Message
 
@@ -55,7 +55,7 @@ class Statements:
         raise NotImplementedError
 
     @property
-    def _armed(self) -> NDArray[np.bool_]:
+    def _armed(self) -> Mask:
         """(n,) whether the motors may turn now."""
         raise NotImplementedError
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from sitl_bridge.base.arrays import Floats
 
 if TYPE_CHECKING:
     from sitl_bridge.core.simulation.simulation import Simulation
@@ -51,7 +53,7 @@ class Throw:
         w, x, y, z = np.asarray(attitude, dtype=np.float64)
         return self._rotation.from_quat((x, y, z, w))
 
-    def _motion(self) -> NDArray[np.float64]:
+    def _motion(self) -> Floats:
         return np.array([self._state["velocity"], self._state["angular_velocity"]])
 
     def push(self, steps_left: int) -> None:

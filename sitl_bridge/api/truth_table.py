@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import AnyArray, Floats
+from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Mask, Records, Singles
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, flat
@@ -47,9 +46,7 @@ class TruthTable:
         alone: whether the arrays of a single vehicle are without the vehicle axis.
     """
 
-    def __init__(
-        self, rows: NDArray[np.void], names: Sequence[str], start: int = 0, *, alone: bool = False
-    ) -> None:
+    def __init__(self, rows: Records, names: Sequence[str], start: int = 0, *, alone: bool = False) -> None:
         self.names = tuple(names)
         self._start = start
         self._rows = rows
@@ -91,7 +88,7 @@ class TruthTable:
         return cls(rows, names or [str(i) for i in range(count)])
 
     @property
-    def rows(self) -> NDArray[np.void]:
+    def rows(self) -> Records:
         """(steps, n) record array with all columns."""
         rows = self._rows
         return rows.reshape(-1, len(self.names))
@@ -136,29 +133,29 @@ class TruthTable:
         return self._column("specific_force")
 
     @property
-    def wind(self) -> NDArray[np.float32]:
+    def wind(self) -> Singles:
         """(steps, n, 3) m/s NED, velocity of the air at the vehicle."""
         return self._column("wind")
 
     @property
-    def rotor_speed(self) -> NDArray[np.float32]:
+    def rotor_speed(self) -> Singles:
         """(steps, n, 12) rad/s; 0 beyond the vehicle's rotors."""
         return self._column("rotor_speed")
 
     @property
-    def rotor_thrust(self) -> NDArray[np.float32]:
+    def rotor_thrust(self) -> Singles:
         """(steps, n, 12) N."""
         return self._column("rotor_thrust")
 
     @property
-    def control(self) -> NDArray[np.float32]:
+    def control(self) -> Singles:
         """(steps, n, 16) motor commands 0..1, held over the step that ends at ``time``."""
         return self._column("control")
 
     @property
-    def armed(self) -> NDArray[np.bool_]:
+    def armed(self) -> Mask:
         """(steps, n)."""
-        armed: NDArray[np.bool_] = self._column("armed") != 0
+        armed: Mask = self._column("armed") != 0
         return armed
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -214,16 +211,16 @@ class Recording(Closing, TruthTable):
         super().__init__(np.zeros(0, ROW), names, start)
         self.file = file
         self._interval = interval
-        self._blocks: list[NDArray[np.void]] = []
+        self._blocks: list[Records] = []
         self._log = None if file is None else TruthLog(file)
         self._end = end
         self._stale = False
 
     def write(
         self,
-        rows: NDArray[np.void],
-        _frames: NDArray[np.uint8] | None = None,
-        _steps: NDArray[np.void] | None = None,
+        rows: Records,
+        _frames: Bytes | None = None,
+        _steps: Records | None = None,
     ) -> None:
         """Take the rows of whole steps; frames and wall times are not kept.
 
@@ -241,7 +238,7 @@ class Recording(Closing, TruthTable):
             self._blocks.append(rows.copy())
 
     @property
-    def rows(self) -> NDArray[np.void]:
+    def rows(self) -> Records:
         """(steps, n) record array with all columns."""
         if self._stale and self.file is not None:
             self._rows = _read(self.file)
@@ -259,7 +256,7 @@ class Recording(Closing, TruthTable):
             self._log.close()
 
 
-def _read(file: Path) -> NDArray[np.void]:
+def _read(file: Path) -> Records:
     """A table as (k,) ROW."""
     table = read_truth(file)
     if table.dtype != flat(ROW):

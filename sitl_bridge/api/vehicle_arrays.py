@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
-from sitl_bridge.base.arrays import AnyArray, Floats
+from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -126,7 +126,7 @@ class VehicleArrays:
         return self._state("wind")  # type: ignore[no-any-return]
 
     @property
-    def on_ground(self) -> NDArray[np.bool_]:
+    def on_ground(self) -> Mask:
         """(n,) whether a vehicle touches the ground."""
         return self._pick(self._core.states["in_contact"] > 0)  # type: ignore[no-any-return]
 

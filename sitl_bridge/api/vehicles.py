@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import ValidationError
 
 from sitl_bridge.api.stacks import Stacks
@@ -16,7 +16,7 @@ from sitl_bridge.api.statements import Statements
 from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import VehicleArrays
-from sitl_bridge.base.arrays import AnyArray, Floats
+from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler, wrap_angle
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -164,7 +164,7 @@ class Vehicles(VehicleArrays, Statements):
         return self._stacks.track.chosen(self._numbers, self.names)
 
     @property
-    def _armed(self) -> NDArray[np.bool_]:
+    def _armed(self) -> Mask:
         return np.array([self._stacks.is_armed(i) for i in self._numbers])
 
     @property

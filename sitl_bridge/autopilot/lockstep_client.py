@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation.measurement import STEP
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Ints, Records, Singles
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Ints, Record, Singles
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.link.hil.loop import ARMED, monotonic
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
@@ -96,17 +95,17 @@ class ClientArrays(NamedTuple):
         clock: (2,) int64 scratch.
     """
 
-    peer: NDArray[np.void]
-    controls: NDArray[np.float64]
-    buffer: NDArray[np.uint8]
-    answer: NDArray[np.void]
-    answer_bytes: NDArray[np.uint8]
-    out: NDArray[np.uint8]
-    poll: NDArray[np.void]
-    clock: NDArray[np.int64]
+    peer: Records
+    controls: Floats
+    buffer: Bytes
+    answer: Records
+    answer_bytes: Bytes
+    out: Bytes
+    poll: Records
+    clock: Ints
 
     @classmethod
-    def of(cls, controls: NDArray[np.float64]) -> ClientArrays:
+    def of(cls, controls: Floats) -> ClientArrays:
         """Memory of a connection that answers with these commands."""
         answer = np.zeros(1, ANSWER_PAYLOAD)
         return cls(
@@ -125,7 +124,7 @@ class ClientArrays(NamedTuple):
         self.poll["fd"][1 : 1 + len(sockets)] = sockets
 
 
-def _polls() -> NDArray[np.void]:
+def _polls() -> Records:
     polls = np.zeros(1 + PARTNERS, POLL)
     polls["fd"], polls["events"] = -1, POLLIN
     return polls

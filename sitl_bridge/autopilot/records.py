@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sitl_bridge.base.kernels.record import Floats, Ints, Record
+from sitl_bridge.base.arrays import Floats, Ints
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.records import MAX_ROTORS
 
 # --- sources of the estimator's corrections, index of ``test_ratio`` and its like

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
@@ -28,8 +27,8 @@ from sitl_bridge.autopilot.estimation.measurement import (
 )
 from sitl_bridge.autopilot.estimation.records import ESTIMATOR
 from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH, Setpoint
+from sitl_bridge.base.arrays import Bytes, Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Floats
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -66,14 +65,14 @@ class StackArrays(NamedTuple):
         wrenches: (n,) WRENCH.
     """
 
-    readers: Annotated[NDArray[np.void], READER]
-    reader_bytes: Annotated[NDArray[np.uint8], 2]
-    estimators: Annotated[NDArray[np.void], ESTIMATOR]
-    estimates: Annotated[NDArray[np.void], ESTIMATE]
-    setpoints: Annotated[NDArray[np.void], SETPOINT]
-    controllers: Annotated[NDArray[np.void], CONTROLLER]
-    allocations: Annotated[NDArray[np.void], ALLOCATION]
-    wrenches: Annotated[NDArray[np.void], WRENCH]
+    readers: Annotated[Records, READER]
+    reader_bytes: Annotated[Bytes, 2]
+    estimators: Annotated[Records, ESTIMATOR]
+    estimates: Annotated[Records, ESTIMATE]
+    setpoints: Annotated[Records, SETPOINT]
+    controllers: Annotated[Records, CONTROLLER]
+    allocations: Annotated[Records, ALLOCATION]
+    wrenches: Annotated[Records, WRENCH]
 
     @staticmethod
     def of(
@@ -90,7 +89,7 @@ class StackArrays(NamedTuple):
         n = len(airframes)
         readers = np.zeros(n, READER)
         # These records take a while to compute, and fleets have few kinds of vehicles.
-        made: dict[tuple[int, ControllerChoice], tuple[NDArray[np.void], ...]] = {}
+        made: dict[tuple[int, ControllerChoice], tuple[Records, ...]] = {}
         chosen = [(id(airframe), choice) for airframe, choice in zip(airframes, controllers, strict=True)]
         for airframe, key in zip(airframes, chosen, strict=True):
             if key not in made:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
 from sitl_bridge.autopilot.stack import TICK, StackArrays
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
+from sitl_bridge.base.arrays import Bytes
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.kernels.array_at import handles_of
@@ -283,7 +283,7 @@ class StackFleet(Closing):
                 link["sequence"] += 1
                 self._hand_over(host.vehicle, np.frombuffer(frame, np.uint8))
 
-    def _hand_over(self, i: int, frame: NDArray[np.uint8]) -> None:
+    def _hand_over(self, i: int, frame: Bytes) -> None:
         """Let a vehicle's stack read a frame."""
         hand_over(frame.copy(), self._stack_handles, i, self.simulation.controls[i])
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Records
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet, move_vehicle, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
@@ -31,12 +30,12 @@ class FrameArrays(NamedTuple):
         kept: uint8, the frames of all vehicles in one call where they are recorded; else empty.
     """
 
-    links: Annotated[NDArray[np.void], LINK]
-    slots: Annotated[NDArray[np.int64], 3]
-    payloads: Annotated[NDArray[np.void], PAYLOADS, 2]
-    payload_bytes: Annotated[NDArray[np.uint8], 2]
-    out: NDArray[np.uint8]
-    kept: NDArray[np.uint8]
+    links: Annotated[Records, LINK]
+    slots: Annotated[Ints, 3]
+    payloads: Annotated[Records, PAYLOADS, 2]
+    payload_bytes: Annotated[Bytes, 2]
+    out: Bytes
+    kept: Bytes
 
     @classmethod
     def of(cls, simulation: Simulation, truth_interval: int) -> FrameArrays:

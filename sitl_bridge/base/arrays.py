@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.int64]
+Singles: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int64]
 """Whole numbers: indices, counts, us."""
+Bytes: TypeAlias = NDArray[np.uint8]
+Words: TypeAlias = NDArray[np.uint64]
 Mask: TypeAlias = NDArray[np.bool_]
+Records: TypeAlias = NDArray[np.void]
 AnyArray: TypeAlias = NDArray[Any]
 """Of numbers of any type."""
 Columns: TypeAlias = Mapping[str, AnyArray]

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from sitl_bridge.base.arrays import Floats
 
 
 def wrap_angle(angle: float) -> float:
@@ -31,7 +33,7 @@ def euler_angles(w: float, x: float, y: float, z: float) -> tuple[float, float, 
     )
 
 
-def euler_arrays(attitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+def euler_arrays(attitudes: Floats) -> Floats:
     """Return (..., 3) roll, pitch and yaw in rad of unit quaternions (..., 4)."""
     w, x, y, z = np.moveaxis(attitudes, -1, 0)
     return np.stack(
@@ -57,7 +59,7 @@ def quaternion_from_euler(roll: float, pitch: float, yaw: float) -> tuple[float,
     )
 
 
-def quaternion_from_matrix(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
+def quaternion_from_matrix(rotation: Floats) -> Floats:
     """Return the unit quaternion (4,), w >= 0, nearest to a rotation (3, 3).
 
     It is the eigenvector of the greatest eigenvalue (Bar-Itzhack, J. Guidance 23(6), 2000).
@@ -75,7 +77,7 @@ def quaternion_from_matrix(rotation: NDArray[np.float64]) -> NDArray[np.float64]
     return np.asarray(q if q[0] >= 0.0 else -q)
 
 
-def matrix_from_euler(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
+def matrix_from_euler(roll: float, pitch: float, yaw: float) -> Floats:
     """Return the rotation (3, 3) of angles in rad."""
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
@@ -88,7 +90,7 @@ def matrix_from_euler(roll: float, pitch: float, yaw: float) -> NDArray[np.float
     )
 
 
-def matrix_from_quaternion(attitudes: ArrayLike) -> NDArray[np.float64]:
+def matrix_from_quaternion(attitudes: ArrayLike) -> Floats:
     """Return the rotations (..., 3, 3) of unit quaternions (..., 4)."""
     w, x, y, z = np.moveaxis(np.asarray(attitudes, float), -1, 0)
     rows = [
@@ -99,7 +101,7 @@ def matrix_from_quaternion(attitudes: ArrayLike) -> NDArray[np.float64]:
     return np.ascontiguousarray(np.moveaxis(np.array(rows), (0, 1), (-2, -1)))
 
 
-def quaternion_product(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
+def quaternion_product(a: ArrayLike, b: ArrayLike) -> Floats:
     """Return the products a b (..., 4) of quaternions: the rotations b followed by a."""
     w1, x1, y1, z1 = np.moveaxis(np.asarray(a, float), -1, 0)
     w2, x2, y2, z2 = np.moveaxis(np.asarray(b, float), -1, 0)

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
 from sitl_bridge.base.input_file import exists
 from sitl_bridge.base.json_data import JsonObject
@@ -476,7 +476,7 @@ def scene_facts(scene: Scene) -> JsonObject:
     return facts
 
 
-def wind_shadow_fact(shapes: NDArray[np.void], least: float | None) -> str:
+def wind_shadow_fact(shapes: Records, least: float | None) -> str:
     """How many obstacles shadow the wind.
 
     Args:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
@@ -152,7 +151,7 @@ class PayloadRunner(SensorRunner):
         )
         return Poses(poses.time, position, q)
 
-    def _turn(self, state: NDArray[np.void], time: int) -> None:
+    def _turn(self, state: Records, time: int) -> None:
         """Move the gimbal on to ``time``."""
         if self._gimbal is None or self.gimbal is None:
             return
@@ -173,7 +172,7 @@ class PayloadRunner(SensorRunner):
             times.append(self.camera.due)
         return min(times)
 
-    def run(self, state: NDArray[np.void], time: int) -> Sequence[MavlinkMessage]:
+    def run(self, state: Records, time: int) -> Sequence[MavlinkMessage]:
         """Take and deliver what is due, and exchange messages; see ``SensorRunner``."""
         if self._tick <= time:
             self._tick = time + PERIOD

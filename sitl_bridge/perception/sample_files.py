@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.output_file import append_whole, write_whole
 from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
@@ -323,7 +323,7 @@ POINT = np.dtype(
 """A point in the sensor's axes: m, 0 to 1, number, and s from the end of the turn."""
 
 
-def points_of(arrays: Arrays) -> NDArray[np.void]:
+def points_of(arrays: Arrays) -> Records:
     """(n,) POINT of the beams that returned."""
     places = arrays["points"]
     hit = np.isfinite(places[:, 0].astype(np.float32))
@@ -335,7 +335,7 @@ def points_of(arrays: Arrays) -> NDArray[np.void]:
     return cloud
 
 
-def pcd(cloud: NDArray[np.void]) -> bytes:
+def pcd(cloud: Records) -> bytes:
     """A PCD file, version 0.7, binary."""
     kinds = [("F" if POINT[name].kind == "f" else "U", POINT[name].itemsize) for name in POINT.names or ()]
     header = (
@@ -349,7 +349,7 @@ def pcd(cloud: NDArray[np.void]) -> bytes:
     return header.encode() + cloud.tobytes()
 
 
-def ply(cloud: NDArray[np.void]) -> bytes:
+def ply(cloud: Records) -> bytes:
     """A PLY file, version 1.0, binary little-endian."""
     lines = [
         f"property {'float' if POINT[name].kind == 'f' else 'ushort'} {name}\n" for name in POINT.names or ()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.core.sensors.perception.scene_drawing import draw_scene
 from sitl_bridge.core.sensors.perception.view import Hits
@@ -37,8 +36,8 @@ class SceneCaster:
         bodies["position"], bodies["half_size"] = spheres[:, :3], spheres[:, 3:]
         bodies["low"], bodies["high"] = spheres[:, :3] - spheres[:, 3:], spheres[:, :3] + spheres[:, 3:]
         bodies["color"] = 0.2
-        self.shapes: NDArray[np.void] = np.concatenate([shapes, bodies])
-        self.paints: NDArray[np.void] = np.concatenate([scene.paints, np.zeros(len(spheres), MESH_PAINT)])
+        self.shapes: Records = np.concatenate([shapes, bodies])
+        self.paints: Records = np.concatenate([scene.paints, np.zeros(len(spheres), MESH_PAINT)])
         self.record[0]["shape_count"] = len(self.shapes)
         self.record[0]["shapes"] = self.shapes.ctypes.data
 

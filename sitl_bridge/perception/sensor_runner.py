@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.proximity import spheres_beside
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
@@ -133,7 +133,7 @@ class SensorRunner:
         """Us at which ``run`` is to be called next."""
         return min(self._next, self._under_way[0][0] if self._under_way else self._next)
 
-    def run(self, state: NDArray[np.void], time: int) -> Sequence[MavlinkMessage]:
+    def run(self, state: Records, time: int) -> Sequence[MavlinkMessage]:
         """Begin the sample that is due at ``time`` (us), and deliver what has become due.
 
         Returns:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes
 
-def shown_picture(image: NDArray[np.generic], largest: int) -> NDArray[np.uint8]:
+
+def shown_picture(image: NDArray[np.generic], largest: int) -> Bytes:
     """(h, w, 3) of a picture in grey, colour or depth.
 
     Args:

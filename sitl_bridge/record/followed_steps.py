@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.record.run_reader import bytes_before
@@ -19,9 +19,9 @@ from sitl_bridge.record.run_recorder import FRAMES
 class StepsPart:
     """Some steps of a run; attributes as of ``RecordedSteps``."""
 
-    rows: NDArray[np.void]
-    frames: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    rows: Records
+    frames: Bytes
+    offsets: Ints
     start: int
     step: int
 
@@ -76,5 +76,5 @@ class StepFollower(Closing):
             os.close(descriptor)
 
 
-def _bytes_of(rows: NDArray[np.void]) -> int:
+def _bytes_of(rows: Records) -> int:
     return int(rows["message_bytes"].sum(dtype=np.int64) + rows["frame_bytes"].sum(dtype=np.int64))

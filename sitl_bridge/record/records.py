@@ -6,7 +6,8 @@ from typing import Annotated
 
 import numpy as np
 
-from sitl_bridge.base.kernels.record import Floats, Record, Singles
+from sitl_bridge.base.arrays import Floats, Singles
+from sitl_bridge.base.kernels.record import Record
 
 
 class Row(Record, align=False):

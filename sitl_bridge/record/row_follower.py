@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, flat
@@ -48,7 +48,7 @@ class RowFollower(Closing):
         self._offset = self._file.tell()
         self._rows = np.zeros(0, ROW)
 
-    def rows(self) -> NDArray[np.void]:
+    def rows(self) -> Records:
         """(k,) ROW of the whole steps so far, mapped into memory."""
         found = COUNT.search(os.pread(self._file.fileno(), self._offset, 0))
         count = int(found[1]) // self._vehicles * self._vehicles if found else 0

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
@@ -28,17 +28,17 @@ class RecordedSteps(Protocol):
     """Steps of a run with what was sent in them: a whole recording, or a part of one that goes on."""
 
     @property
-    def rows(self) -> NDArray[np.void]:
+    def rows(self) -> Records:
         """(k,) ROW, one a step and vehicle in that order; whole steps."""
         ...
 
     @property
-    def frames(self) -> NDArray[np.uint8]:
+    def frames(self) -> Bytes:
         """The bytes that ``rows`` count; empty if there are none."""
         ...
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """(k,) where the bytes of each row begin in ``frames``: its messages, then its frames."""
         ...
 
@@ -53,7 +53,7 @@ class RecordedSteps(Protocol):
         ...
 
 
-def bytes_before(rows: NDArray[np.void]) -> NDArray[np.int64]:
+def bytes_before(rows: Records) -> Ints:
     """(k,) where the bytes of each row begin, after those of the rows before it."""
     sizes = rows["message_bytes"].astype(np.int64) + rows["frame_bytes"]
     return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
@@ -94,12 +94,12 @@ class RecordedRun:
         self.notes: list[str] = []
         self.rows = self._rows()
 
-    def _table(self, name: str) -> NDArray[np.void]:
+    def _table(self, name: str) -> Records:
         table, note = map_table(self.path / name)
         self.notes += [note] if note else []
         return table
 
-    def _rows(self) -> NDArray[np.void]:
+    def _rows(self) -> Records:
         table = self._table(TRUTH)
         if table.dtype != flat(ROW):
             raise UserError(
@@ -169,7 +169,7 @@ class RecordedRun:
         return step
 
     @cached_property
-    def frames(self) -> NDArray[np.uint8]:
+    def frames(self) -> Bytes:
         """The bytes of frames.bin that ``rows`` count; empty if the file is missing."""
         file = self.path / FRAMES
         size = int(self.rows["message_bytes"].sum() + self.rows["frame_bytes"].sum())
@@ -182,12 +182,12 @@ class RecordedRun:
         return np.memmap(file, np.uint8, "r", shape=(size,))
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """(k,) where the bytes of each row begin in ``frames``: its messages, then its frames."""
         return bytes_before(self.rows)
 
     @cached_property
-    def steps(self) -> NDArray[np.void]:
+    def steps(self) -> Records:
         """(j,) STEP, wall times; empty for a run without a link."""
         return self._table(STEPS).view(STEP) if (self.path / STEPS).is_file() else np.zeros(0, STEP)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Records
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
@@ -58,7 +58,7 @@ class RunRecorder(Closing):
             raise UserError(f"{directory / FRAMES}: cannot be written: {error.strerror}") from error
         self._events = LineLog(directory / EVENTS)
 
-    def write(self, rows: NDArray[np.void], frames: NDArray[np.uint8], steps: NDArray[np.void]) -> None:
+    def write(self, rows: Records, frames: Bytes, steps: Records) -> None:
         """Append steps; does nothing once the recording has ended."""
         with self._errors.guard(TASK), self._writing() as goes_on:
             if not goes_on:

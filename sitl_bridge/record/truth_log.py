@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import append_whole
@@ -150,7 +151,7 @@ BLOCK = 8 << 20
 """Bytes of a mapped truth log that are in memory at a time while its columns are read."""
 
 
-def read_columns(rows: NDArray[np.void], *names: str) -> NDArray[np.float64]:
+def read_columns(rows: NDArray[np.void], *names: str) -> Floats:
     """Columns (k, c) of rows of a truth log.
 
     Of a log that ``map_table`` opened, each block leaves the memory once it was read, as a long flight's log

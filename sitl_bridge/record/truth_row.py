@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints, Records
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.record.records import Row
 

@@ -16,10 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sitl_bridge.autopilot.process import LOG_ENDED, Configuration, StackProcess
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
@@ -132,7 +130,7 @@ class BatteryFeed:
         self.due = BATTERY_PERIOD
         self._sample, self._deliver = sample, deliver
 
-    def run(self, _state: NDArray[np.void], time: int) -> Sequence[MavlinkMessage]:
+    def run(self, _state: Records, time: int) -> Sequence[MavlinkMessage]:
         """Send the sample of this time (us)."""
         self.due = time + BATTERY_PERIOD
         sample = self._sample()

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 
 LANDING_SEPARATION = 1.5
 """Smallest distance between two vehicles for landing at their positions, m.  Ordinary receivers have a
@@ -62,7 +62,7 @@ class Setpoints:
         empty = np.full((count, 3), np.nan)
         return cls(empty, empty.copy(), empty.copy(), np.full(count, np.nan))
 
-    def put(self, rows: Index | Mask, other: Setpoints) -> None:
+    def put(self, rows: Ints | Mask, other: Setpoints) -> None:
         """Replace the given rows with those of ``other``."""
         self.position[rows] = other.position
         self.velocity[rows] = other.velocity

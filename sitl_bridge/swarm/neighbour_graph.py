@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.spatial import KDTree
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
 
 Kind: TypeAlias = Literal["star", "complete", "ring", "chain", "nearest", "inwards", "links"]
@@ -36,7 +36,7 @@ class Topology:
     neighbours: int = 4
     links: tuple[tuple[int, int], ...] = ()
 
-    def edges(self, offsets: Floats, members: Mask, leaders: Sequence[int]) -> Index:
+    def edges(self, offsets: Floats, members: Mask, leaders: Sequence[int]) -> Ints:
         """Return the directed links, sorted by receiver and then by sender.
 
         Args:
@@ -53,20 +53,20 @@ class Topology:
         who = np.flatnonzero(members)
         edges = _EDGES[self.kind](self, offsets, who, [i for i in leaders if members[i]])
         edges = edges[members[edges].all(axis=1) & (edges[:, 0] != edges[:, 1])]
-        unique: Index = np.unique(edges[:, ::-1], axis=0)[:, ::-1]
+        unique: Ints = np.unique(edges[:, ::-1], axis=0)[:, ::-1]
         return unique
 
 
-def _both_ways(edges: Index) -> Index:
+def _both_ways(edges: Ints) -> Ints:
     return np.concatenate([edges, edges[:, ::-1]])
 
 
-def _star(_: Topology, __: Floats, who: Index, leaders: Sequence[int]) -> Index:
+def _star(_: Topology, __: Floats, who: Ints, leaders: Sequence[int]) -> Ints:
     pairs = [np.stack([np.full(len(who), leader), who], axis=1) for leader in leaders]
     return _both_ways(np.concatenate([np.zeros((0, 2), np.int64), *pairs]))
 
 
-def _complete(_: Topology, __: Floats, who: Index, ___: Sequence[int]) -> Index:
+def _complete(_: Topology, __: Floats, who: Ints, ___: Sequence[int]) -> Ints:
     if len(who) * (len(who) - 1) > MAX_LINKS:
         raise UserError(
             f"a complete graph of {len(who)} vehicles has more than {MAX_LINKS} links; use nearest"
@@ -74,15 +74,15 @@ def _complete(_: Topology, __: Floats, who: Index, ___: Sequence[int]) -> Index:
     return np.stack(np.meshgrid(who, who, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def _chain(_: Topology, __: Floats, who: Index, ___: Sequence[int]) -> Index:
+def _chain(_: Topology, __: Floats, who: Ints, ___: Sequence[int]) -> Ints:
     return _both_ways(np.stack([who[:-1], who[1:]], axis=1))
 
 
-def _ring(_: Topology, __: Floats, who: Index, ___: Sequence[int]) -> Index:
+def _ring(_: Topology, __: Floats, who: Ints, ___: Sequence[int]) -> Ints:
     return _both_ways(np.stack([who, np.roll(who, -1)], axis=1))
 
 
-def _nearest(topology: Topology, offsets: Floats, who: Index, _: Sequence[int]) -> Index:
+def _nearest(topology: Topology, offsets: Floats, who: Ints, _: Sequence[int]) -> Ints:
     count = min(topology.neighbours, len(who) - 1)
     if count < 1:
         return np.zeros((0, 2), np.int64)
@@ -91,7 +91,7 @@ def _nearest(topology: Topology, offsets: Floats, who: Index, _: Sequence[int]) 
     return _both_ways(pairs)
 
 
-def _inwards(topology: Topology, offsets: Floats, who: Index, leaders: Sequence[int]) -> Index:
+def _inwards(topology: Topology, offsets: Floats, who: Ints, leaders: Sequence[int]) -> Ints:
     first = leaders[0] if leaders else int(who[0])
     away = np.round(np.linalg.norm(offsets[who] - offsets[first], axis=1), 6)
     away[who == first] = -1.0
@@ -106,7 +106,7 @@ def _inwards(topology: Topology, offsets: Floats, who: Index, leaders: Sequence[
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _links(topology: Topology, offsets: Floats, _: Index, __: Sequence[int]) -> Index:
+def _links(topology: Topology, offsets: Floats, _: Ints, __: Sequence[int]) -> Ints:
     edges = np.array(topology.links, dtype=np.int64).reshape(-1, 2)
     if len(edges) and not (edges.min() >= 0 and edges.max() < len(offsets)):
         raise UserError(f"the graph's links name vehicles outside 0..{len(offsets) - 1}")
@@ -124,7 +124,7 @@ _EDGES = {
 }
 
 
-def hops(edges: Index, count: int, source: int) -> Index:
+def hops(edges: Ints, count: int, source: int) -> Ints:
     """Return the (n,) number of links from ``source`` to each vehicle; -1 if unreachable."""
     found = np.full(count, -1, dtype=np.int64)
     found[source] = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Columns, Floats, Index, Mask
+from sitl_bridge.base.arrays import Columns, Floats, Ints, Mask
 from sitl_bridge.core.simulation.events import OnEvent, ignore_event
 from sitl_bridge.swarm.formation.events import EventQueue, LeaveEvent, StallEvent
 from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
@@ -105,7 +105,7 @@ class FormationResult:
     start: int
     events: tuple[FormationLogEntry, ...] = field(default=())
     slot: Floats = field(default_factory=lambda: np.zeros((0, 0, 3)))
-    leader: Index = field(default_factory=lambda: np.zeros(0, np.int64))
+    leader: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def settled(self) -> Mask:

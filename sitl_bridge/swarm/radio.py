@@ -11,13 +11,12 @@ from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.arrays import AnyArray, Floats, Index, Mask
+from sitl_bridge.base.arrays import AnyArray, Floats, Ints, Mask, Words
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream, uniform
-from sitl_bridge.base.kernels.record import Words
 from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.swarm.neighbour_graph import Kind, Topology
 
@@ -94,14 +93,14 @@ class Radio:
         reach: float = np.inf,
     ) -> None:
         self.count, self.seed, self.delay, self.loss, self.reach = count, seed, delay, loss, reach
-        self.edges: Index = np.zeros((0, 2), np.int64)
+        self.edges: Ints = np.zeros((0, 2), np.int64)
         self.heard: AnyArray = np.zeros(0, message)
         self.sent = self.lost = 0
         self._streams = np.zeros((0, 4), np.uint64)
-        self._known: dict[int, NDArray[np.uint64]] = {}
-        self._air: deque[tuple[int, AnyArray, Index, Mask]] = deque()
+        self._known: dict[int, Words] = {}
+        self._air: deque[tuple[int, AnyArray, Ints, Mask]] = deque()
 
-    def connect(self, edges: Index) -> None:
+    def connect(self, edges: Ints) -> None:
         """Change the graph.  Messages in transit still arrive; those of unchanged links are kept."""
         old, new = self._keys(self.edges), self._keys(edges)
         heard = np.zeros(len(edges), self.heard.dtype)
@@ -116,8 +115,8 @@ class Radio:
                 self._streams[k] = stream(self.seed, "radio", sender, receiver) if known is None else known
         self.edges, self.heard = edges, heard
 
-    def _keys(self, edges: Index) -> Index:
-        keys: Index = edges[:, 1] * self.count + edges[:, 0]
+    def _keys(self, edges: Ints) -> Ints:
+        keys: Ints = edges[:, 1] * self.count + edges[:, 0]
         return keys
 
     def send(self, time: int, messages: AnyArray, position: Floats, on_air: Mask) -> None:
@@ -152,7 +151,7 @@ class Radio:
             fresh[links] = True
         return fresh
 
-    def arrivals(self, time: int, on_air: Mask) -> Iterator[Index]:
+    def arrivals(self, time: int, on_air: Mask) -> Iterator[Ints]:
         """Receive the messages that have arrived by ``time`` us, in the order of sending.
 
         Yields:

@@ -19,13 +19,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels import compiled as module
 from sitl_bridge.base.kernels import kernel_cache
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of, handles_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 from sitl_bridge.base.kernels.kernel_cache import KEPT_AGE, KEPT_ALWAYS, KEPT_COUNT, remove_outdated
-from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.base.kernels.record import Record
 
 DAY = 86400.0
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.dynamics.contact_log import part_name
 
@@ -33,7 +31,7 @@ class ObjectContact(NamedTuple):
     position: tuple[float, float, float]
 
 
-def object_contacts(rows: NDArray[np.void], vehicle: int, names: Sequence[str]) -> tuple[ObjectContact, ...]:
+def object_contacts(rows: Records, vehicle: int, names: Sequence[str]) -> tuple[ObjectContact, ...]:
     """Contacts of one vehicle.
 
     Args:

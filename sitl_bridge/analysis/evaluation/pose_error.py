@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Index
+from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.errors import UserError
 
 Alignment = Literal["none", "origin", "se3", "sim3"]
@@ -42,7 +42,7 @@ class PoseTrajectory:
     def __len__(self) -> int:
         return len(self.time)
 
-    def take(self, index: Index) -> PoseTrajectory:
+    def take(self, index: Ints) -> PoseTrajectory:
         """Return the poses of these indices."""
         return PoseTrajectory(self.time[index], self.position[index], self.rotation[index])
 
@@ -137,7 +137,7 @@ def _span(poses: PoseTrajectory) -> str:
     return f"{poses.time[0]:.3f} to {poses.time[-1]:.3f} s" if len(poses) else "no time at all"
 
 
-def _matching(short: Floats, long: Floats, tolerance: float) -> tuple[Index, Index]:
+def _matching(short: Floats, long: Floats, tolerance: float) -> tuple[Ints, Ints]:
     """Return indices of equal moments of two increasing time axes."""
     if not len(short) or not len(long):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -227,7 +227,7 @@ def absolute_error(estimate: PoseTrajectory, truth: PoseTrajectory) -> PoseError
     return _errors(position, back @ estimate.rotation)
 
 
-def relative_error(estimate: PoseTrajectory, truth: PoseTrajectory, pairs: tuple[Index, Index]) -> PoseErrors:
+def relative_error(estimate: PoseTrajectory, truth: PoseTrajectory, pairs: tuple[Ints, Ints]) -> PoseErrors:
     """Return the relative pose errors over pairs: E = (truth motion)^-1 (estimated motion)."""
     shift, turn = _motions(estimate, pairs)
     true_shift, true_turn = _motions(truth, pairs)
@@ -235,7 +235,7 @@ def relative_error(estimate: PoseTrajectory, truth: PoseTrajectory, pairs: tuple
     return _errors(np.einsum("nij,nj->ni", back, shift - true_shift), back @ turn)
 
 
-def _motions(poses: PoseTrajectory, pairs: tuple[Index, Index]) -> tuple[Floats, Floats]:
+def _motions(poses: PoseTrajectory, pairs: tuple[Ints, Ints]) -> tuple[Floats, Floats]:
     """Return translation and rotation from each pair's first pose to its second, in the first's axes."""
     first, second = pairs
     back = poses.rotation[first].transpose(0, 2, 1)
@@ -245,7 +245,7 @@ def _motions(poses: PoseTrajectory, pairs: tuple[Index, Index]) -> tuple[Floats,
 
 def pairs_by_delta(
     poses: PoseTrajectory, delta: float, unit: DeltaUnit, all_pairs: bool = False
-) -> tuple[Index, Index]:
+) -> tuple[Ints, Ints]:
     """Return pairs of indices that are ``delta`` apart.
 
     Consecutive pairs do not overlap: each begins where the one before ends.  With ``all_pairs``, every pose

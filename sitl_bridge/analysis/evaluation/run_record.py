@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog, FlightRecord
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.evaluation.ulog_file import Fields
-from sitl_bridge.base.arrays import Columns, Floats
+from sitl_bridge.base.arrays import Columns, Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.plan.plan import Plan
@@ -61,7 +60,7 @@ class RecordedVehicle:
     airframe: str = ""
     mission: str = ""
     rotors: int = 4
-    rows: NDArray[np.void] | None = None
+    rows: Records | None = None
     log: FlightLog | None = None
     record: FlightRecord | None = None
     to_world: Floats = field(default_factory=lambda: np.zeros(3))
@@ -257,7 +256,7 @@ def _described(entry: JsonObject, number: int) -> RecordedVehicle:
     )
 
 
-def _truth(record: RunRecord) -> NDArray[np.void] | None:
+def _truth(record: RunRecord) -> Records | None:
     file = record.path / TRUTH
     if not file.is_file():
         return None

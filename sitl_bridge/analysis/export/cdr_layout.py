@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, fields_of
+from sitl_bridge.base.arrays import Bytes, Records
 
 _BASIC = {
     "bool": "u1",
@@ -89,7 +89,7 @@ class CdrLayout:
                 self._fields[place] = (base if count == 1 else (base, number)), self._end
                 self._end += base.itemsize * number
 
-    def messages(self, count: int) -> NDArray[np.void]:
+    def messages(self, count: int) -> Records:
         """So many messages, with 0 in all fields but strings and lengths; columns have the fields' paths."""
         table = np.zeros(count, self.dtype)
         data = bytes_of(table)
@@ -106,6 +106,6 @@ def layout_of(
     return CdrLayout(name, dict(strings), dict(lengths))
 
 
-def bytes_of(table: NDArray[np.void]) -> NDArray[np.uint8]:
+def bytes_of(table: Records) -> Bytes:
     """(k, size) the memory of a table of messages."""
     return table.view(np.uint8).reshape(len(table), table.dtype.itemsize)

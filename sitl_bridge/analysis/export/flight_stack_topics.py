@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_topics import (
     RosMessages,
@@ -24,7 +23,7 @@ from sitl_bridge.analysis.export.ros_topics import (
     to_flu,
 )
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
-from sitl_bridge.base.arrays import Floats, Index
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.run_reader import RecordedRun, vehicle_logs
 
@@ -86,7 +85,7 @@ def _topics(log: VehicleLog, name: str) -> Iterator[RosMessages]:
         yield rotor_speeds(f"{begin}/{CONTROLLERS}", nanoseconds(log.speeds.time), log.speeds.values)
 
 
-def nanoseconds(time: Floats) -> Index:
+def nanoseconds(time: Floats) -> Ints:
     """Times in s as ns."""
     return np.round(time * 1e9).astype(np.int64)
 
@@ -137,7 +136,7 @@ def _battery(topic: str, name: str, voltage: Series, current: Series | None) -> 
     return made
 
 
-def _begin_battery(topic: str, name: str, time: Index) -> tuple[RosMessages, NDArray[np.void]]:
+def _begin_battery(topic: str, name: str, time: Ints) -> tuple[RosMessages, Records]:
     """States of a battery of which nothing is known yet: currents are negative when it discharges."""
     strings = {"header.frame_id": base_link(name), "location": "", "serial_number": ""}
     lengths = {"cell_voltage": 0, "cell_temperature": 0}

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.extras import EXPORT, missing
 from sitl_bridge.base.output_file import whole_file
 from sitl_bridge.link.hil.recorded_samples import samples_of
@@ -15,7 +15,7 @@ from sitl_bridge.record.records import flat
 from sitl_bridge.record.run_reader import RecordedRun
 
 
-def recorded_tables(run: RecordedRun, every: int = 1) -> dict[str, NDArray[np.void]]:
+def recorded_tables(run: RecordedRun, every: int = 1) -> dict[str, Records]:
     """Truth, wall times, samples of every kind of sensor and events, each with scalar columns.
 
     Args:
@@ -33,12 +33,12 @@ def recorded_tables(run: RecordedRun, every: int = 1) -> dict[str, NDArray[np.vo
     return {name: scalar_columns(table) for name, table in tables.items()}
 
 
-def scalar_columns(table: NDArray[np.void]) -> NDArray[np.void]:
+def scalar_columns(table: Records) -> Records:
     """The same table with one column a component."""
     return np.ascontiguousarray(table).view(flat(table.dtype))
 
 
-def _events(run: RecordedRun) -> NDArray[np.void]:
+def _events(run: RecordedRun) -> Records:
     entries = [
         (
             entry["time"],
@@ -51,7 +51,7 @@ def _events(run: RecordedRun) -> NDArray[np.void]:
     return np.array(entries, [("time", "i8"), ("kind", "U16"), ("facts", f"U{longest}")])
 
 
-def write_csv_table(path: Path, table: NDArray[np.void]) -> None:
+def write_csv_table(path: Path, table: Records) -> None:
     """Write a table with a header line, whole or not at all.
 
     Raises:
@@ -72,7 +72,7 @@ def write_csv_table(path: Path, table: NDArray[np.void]) -> None:
         )
 
 
-def write_parquet_table(path: Path, table: NDArray[np.void]) -> None:
+def write_parquet_table(path: Path, table: Records) -> None:
     """Write a table as a Parquet file, whole or not at all.
 
     Raises:

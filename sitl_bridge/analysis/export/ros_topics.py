@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.cdr_layout import bytes_of, layout_of
-from sitl_bridge.base.arrays import Floats, Index
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records, Singles
 from sitl_bridge.core.sensors.records import KIND_NAMES
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.record.run_reader import RecordedSteps
@@ -40,8 +40,8 @@ class RosMessages:
 
     topic: str
     name: str
-    time: Index
-    data: NDArray[np.uint8]
+    time: Ints
+    data: Bytes
 
 
 def ros_name(name: str) -> str:
@@ -73,13 +73,13 @@ def to_enu_flu(attitude: Floats) -> Floats:
     return np.stack([half * (x + y), half * (x - y), half * (w - z), half * (w + z)], axis=1)
 
 
-def set_axes(table: NDArray[np.void], path: str, values: Floats) -> None:
+def set_axes(table: Records, path: str, values: Floats) -> None:
     """Set the columns ``path.x`` ... to values."""
     for axis, name in enumerate("xyzw"[: values.shape[1]]):
         table[f"{path}.{name}"] = values[:, axis]
 
 
-def stamp(table: NDArray[np.void], time: Index, path: str = "header.stamp") -> None:
+def stamp(table: Records, time: Ints, path: str = "header.stamp") -> None:
     """Set the stamps to times in ns."""
     table[f"{path}.sec"], table[f"{path}.nanosec"] = time // 1_000_000_000, time % 1_000_000_000
 
@@ -87,10 +87,10 @@ def stamp(table: NDArray[np.void], time: Index, path: str = "header.stamp") -> N
 def begin_messages(
     topic: str,
     name: str,
-    time: Index,
+    time: Ints,
     strings: Mapping[str, str],
     lengths: Mapping[str, int] | None = None,
-) -> tuple[RosMessages, NDArray[np.void]]:
+) -> tuple[RosMessages, Records]:
     """Messages of one topic, and the table of their fields, which is the same memory.
 
     Args:
@@ -157,7 +157,7 @@ def ros_messages(
                     )
 
 
-def _odometry(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
+def _odometry(topic: str, name: str, rows: Records) -> RosMessages:
     strings = {"header.frame_id": WORLD, "child_frame_id": base_link(name)}
     made, table = begin_messages(topic, "nav_msgs/Odometry", rows["time"] * 1000, strings)
     set_axes(table, "pose.pose.position", to_enu(rows["position"]))
@@ -175,7 +175,7 @@ def to_body(attitude: Floats, ned: Floats) -> Floats:
     return turned
 
 
-def _transforms(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
+def _transforms(topic: str, name: str, rows: Records) -> RosMessages:
     strings = {"transforms.0.header.frame_id": WORLD, "transforms.0.child_frame_id": base_link(name)}
     time = rows["time"] * 1000
     made, table = begin_messages(topic, "tf2_msgs/TFMessage", time, strings, {"transforms": 1})
@@ -185,14 +185,14 @@ def _transforms(topic: str, name: str, rows: NDArray[np.void]) -> RosMessages:
     return made
 
 
-def _wind(topic: str, _name: str, rows: NDArray[np.void]) -> RosMessages:
+def _wind(topic: str, _name: str, rows: Records) -> RosMessages:
     strings = {"header.frame_id": WORLD}
     made, table = begin_messages(topic, "geometry_msgs/Vector3Stamped", rows["time"] * 1000, strings)
     set_axes(table, "vector", to_enu(rows["wind"].astype(np.float64)))
     return made
 
 
-def _motor_commands(topic: str, time: Index, signals: NDArray[np.float32]) -> RosMessages:
+def _motor_commands(topic: str, time: Ints, signals: Singles) -> RosMessages:
     """Signals 0..1 in the flight stack's order of motors, which act from ``time`` in us on."""
     lengths = {"position": 0, "velocity": 0, "normalized": signals.shape[1]}
     strings = {"header.frame_id": ""}
@@ -201,7 +201,7 @@ def _motor_commands(topic: str, time: Index, signals: NDArray[np.float32]) -> Ro
     return made
 
 
-def rotor_speeds(topic: str, time: Index, speeds: NDArray[np.floating]) -> RosMessages:
+def rotor_speeds(topic: str, time: Ints, speeds: NDArray[np.floating]) -> RosMessages:
     """Speeds (k, m) in rad/s at times in ns."""
     m = speeds.shape[1]
     strings = {"header.frame_id": ""} | {f"name.{i}": f"rotor_{i + 1}" for i in range(m)}
@@ -211,13 +211,11 @@ def rotor_speeds(topic: str, time: Index, speeds: NDArray[np.floating]) -> RosMe
     return made
 
 
-def _begin_samples(
-    topic: str, kind: str, name: str, samples: NDArray[np.void]
-) -> tuple[RosMessages, NDArray[np.void]]:
+def _begin_samples(topic: str, kind: str, name: str, samples: Records) -> tuple[RosMessages, Records]:
     return begin_messages(topic, kind, samples["time"] * 1000, {"header.frame_id": base_link(name)})
 
 
-def _imu(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+def _imu(topic: str, name: str, samples: Records) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/Imu", name, samples)
     table["orientation.w"] = 1.0
     table["orientation_covariance"][:, 0] = NO_COVARIANCE
@@ -226,19 +224,19 @@ def _imu(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     return made
 
 
-def _magnetic_field(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+def _magnetic_field(topic: str, name: str, samples: Records) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/MagneticField", name, samples)
     set_axes(table, "magnetic_field", to_flu(samples["field"]))
     return made
 
 
-def _pressure(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+def _pressure(topic: str, name: str, samples: Records) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/FluidPressure", name, samples)
     table["fluid_pressure"] = samples["pressure"]
     return made
 
 
-def _fix(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+def _fix(topic: str, name: str, samples: Records) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/NavSatFix", name, samples)
     stamp(table, samples["fix_time"] * 1000)
     table["status.status"] = np.where(samples["fix_type"] >= GPS_FIX, 0, -1)
@@ -251,7 +249,7 @@ def _fix(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     return made
 
 
-def _range(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
+def _range(topic: str, name: str, samples: Records) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/Range", name, samples)
     table["radiation_type"] = 1
     table["min_range"], table["max_range"] = samples["minimum"], samples["maximum"]
@@ -261,7 +259,7 @@ def _range(topic: str, name: str, samples: NDArray[np.void]) -> RosMessages:
     return made
 
 
-Maker: TypeAlias = Callable[[str, str, NDArray[np.void]], RosMessages]
+Maker: TypeAlias = Callable[[str, str, Records], RosMessages]
 """Makes the messages of a topic and a vehicle's name from rows or samples."""
 SENSORS: dict[str, tuple[str, str, Maker]] = {
     "imu": ("imu", "sensor_msgs/Imu", _imu),
@@ -282,7 +280,7 @@ def motion_topics(name: str) -> dict[str, tuple[str, Maker]]:
     }
 
 
-def topic_types(names: Sequence[str], sensors: Sequence[NDArray[np.void]]) -> dict[str, str]:
+def topic_types(names: Sequence[str], sensors: Sequence[Records]) -> dict[str, str]:
     """``package/Type`` of all topics of ``ros_messages``.
 
     Args:

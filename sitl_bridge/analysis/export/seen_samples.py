@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, begin_messages, ros_name
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.extras import missing
 from sitl_bridge.perception.sample_files import POINT
 from sitl_bridge.record.picture_files import picture_files, sensor_folders
@@ -102,7 +103,7 @@ def read_image(file: Path) -> NDArray[np.generic]:
     return image.astype(np.uint16) if image.dtype.itemsize > 1 else image
 
 
-def read_cloud(file: Path) -> NDArray[np.void]:
+def read_cloud(file: Path) -> Records:
     """(n,) POINT of a PCD or PLY file that was recorded here."""
     data = file.read_bytes()
     end = re.search(rb"(DATA binary|end_header)\n", data)
@@ -122,7 +123,7 @@ def image_message(image: NDArray[np.generic], time: int, topic: str, frame: str)
     return made
 
 
-def cloud_message(cloud: NDArray[np.void], time: int, topic: str, frame: str) -> RosMessages:
+def cloud_message(cloud: Records, time: int, topic: str, frame: str) -> RosMessages:
     """A cloud as sensor_msgs/PointCloud2, its points in the sensor's axes (x ahead, y right, z down)."""
     names = POINT.names or ()
     data = np.frombuffer(cloud.tobytes(), np.uint8)

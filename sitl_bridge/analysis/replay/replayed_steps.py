@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Index
+from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Ints, Packed, Records
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
@@ -42,13 +41,13 @@ class ReplayArrays(NamedTuple):
         row_bytes: the same memory as (bytes,) uint8.
     """
 
-    links: NDArray[np.void]
-    slots: Index
-    payloads: NDArray[np.void]
-    payload_bytes: NDArray[np.uint8]
-    out: NDArray[np.uint8]
-    row: NDArray[np.void]
-    row_bytes: NDArray[np.uint8]
+    links: Records
+    slots: Ints
+    payloads: Records
+    payload_bytes: Bytes
+    out: Bytes
+    row: Records
+    row_bytes: Bytes
 
     @classmethod
     def of(cls, simulation: Simulation) -> ReplayArrays:

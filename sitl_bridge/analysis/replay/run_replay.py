@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from sitl_bridge.analysis.replay.rebuilt_run import rebuild
@@ -17,6 +16,7 @@ from sitl_bridge.analysis.replay.replayed_steps import (
     ReplayArrays,
     replay_steps,
 )
+from sitl_bridge.base.arrays import Bytes, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.simulation.events import (
@@ -171,7 +171,7 @@ def _difference(
     return Difference(done + 1, seconds, simulation.names[vehicle], field, recorded, replayed)
 
 
-def _first_column(recorded: NDArray[np.void], replayed: NDArray[np.void]) -> tuple[str, str, str]:
+def _first_column(recorded: Records, replayed: Records) -> tuple[str, str, str]:
     """First column of two rows whose bytes differ, and its values."""
     columns = flat(ROW)
     left, right = np.ascontiguousarray(recorded).view(columns), replayed.view(columns)
@@ -181,7 +181,7 @@ def _first_column(recorded: NDArray[np.void], replayed: NDArray[np.void]) -> tup
     raise AssertionError("no column differs")
 
 
-def _first_field(recorded: NDArray[np.uint8], replayed: NDArray[np.uint8]) -> tuple[str, str, str]:
+def _first_field(recorded: Bytes, replayed: Bytes) -> tuple[str, str, str]:
     """First field of two series of frames that differs, and its values."""
     at = 0
     while at + HEADER + CHECKSUM <= len(recorded):
@@ -197,7 +197,7 @@ def _first_field(recorded: NDArray[np.uint8], replayed: NDArray[np.uint8]) -> tu
     return "message", "none", f"ID {int(replayed[at + 7]) + 256 * int(replayed[at + 8])}"
 
 
-def _first_value(name: str, left: NDArray[np.uint8], right: NDArray[np.uint8]) -> tuple[str, str, str]:
+def _first_value(name: str, left: Bytes, right: Bytes) -> tuple[str, str, str]:
     """First field of two frames of the same message that differs; the header's sequence last."""
     fields = PAYLOADS.fields
     assert fields is not None

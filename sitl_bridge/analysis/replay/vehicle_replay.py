@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -89,7 +88,7 @@ class VehicleReplay:
     wind_source: str
     wind_error: tuple[float, float]
     errors: tuple[Error, ...]
-    table: NDArray[np.void]
+    table: Records
 
 
 _QUANTITIES = (
@@ -276,7 +275,7 @@ def _errors(
             yield Error(f"{words} {label}", unit, spread[0], rms, largest, float(error.mean()), correlation)
 
 
-def _table(windows: _Windows, simulated: dict[str, Floats]) -> NDArray[np.void]:
+def _table(windows: _Windows, simulated: dict[str, Floats]) -> Records:
     table = np.zeros(windows.time.size, TABLE)
     table["time"] = windows.time.ravel()
     for name, *_ in _QUANTITIES:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import Floats, Mask, Records, Singles
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.records import BOX, CYLINDER, PLANE, SPHERE
 from sitl_bridge.core.world.scene import Scene
@@ -65,7 +64,7 @@ def outline_of(points: Floats) -> Floats:
         return np.asarray(np.array([seen.min(axis=0), seen.max(axis=0)]))
 
 
-def solid_points(shape: NDArray[np.void]) -> Floats:
+def solid_points(shape: Records) -> Floats:
     """Points (k, 3) m NED of a box, cylinder or sphere, whose hull is the solid."""
     half, kind = shape["half_size"], int(shape["kind"])
     if kind == BOX:
@@ -80,7 +79,7 @@ def solid_points(shape: NDArray[np.void]) -> Floats:
     return np.asarray(points @ shape["rotation"].T + shape["position"], np.float64)
 
 
-def _columns(shape: NDArray[np.void], occupied: Mask, size: float) -> list[JsonObject]:
+def _columns(shape: Records, occupied: Mask, size: float) -> list[JsonObject]:
     """Rows of occupied columns of an occupancy map, joined; coarser until they are few."""
     step = 1
     while True:
@@ -106,7 +105,7 @@ def _columns(shape: NDArray[np.void], occupied: Mask, size: float) -> list[JsonO
     return prisms
 
 
-def _terrain(shape: NDArray[np.void], heights: NDArray[np.float32], spacing: float) -> JsonObject:
+def _terrain(shape: Records, heights: Singles, spacing: float) -> JsonObject:
     """Terrain on a coarse grid: corner, axes of rows and columns, heights above the origin."""
     step = max(1, -(-max(heights.shape) // GRID))
     coarse = heights[::step, ::step].astype(np.float64) - float(shape["position"][2])

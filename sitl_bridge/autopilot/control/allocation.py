@@ -9,10 +9,9 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.records import ALLOCATION, IDLE, OFF, Allocation, WrenchRecord
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.performance import hover, static_thrusts, torque_slope
@@ -35,7 +34,7 @@ it turning freely.  On hector its identified law then still gives a third of the
 the ground, so at IDLE a DC motor is off."""
 
 
-def allocation_record(airframe: Airframe, world: World) -> NDArray[np.void]:
+def allocation_record(airframe: Airframe, world: World) -> Records:
     """Return the () ALLOCATION record of an airframe in the air at a world's origin.
 
     A rotor with thrust f and axis a at position r gives the force f a and the moment r x a f - d k a f, with
@@ -79,7 +78,7 @@ def density_at(world: World) -> float:
     return float(air(world.environment[0], 0.0)[2])
 
 
-def _effectiveness(record: NDArray[np.void], thrusts: Floats, density: float) -> Floats:
+def _effectiveness(record: Records, thrusts: Floats, density: float) -> Floats:
     """Return the (4, rotors) thrust along body up and moments per N of rotor thrust, about hover thrust."""
     n = len(thrusts)
     axis = np.array(record["rotor_axis"][:n])

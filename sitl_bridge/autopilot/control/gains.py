@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.control.allocation import allocation_record, density_at
 from sitl_bridge.autopilot.control.records import CONTROLLER, HECTOR_PID, LEE, USER
 from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratios
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.rotor_laws import in_plane_drag
@@ -141,7 +140,7 @@ def max_angular_acceleration(airframe: Airframe, world: World, thrusts: Floats) 
     return found
 
 
-def controller_record(airframe: Airframe, world: World, choice: ControllerChoice = None) -> NDArray[np.void]:
+def controller_record(airframe: Airframe, world: World, choice: ControllerChoice = None) -> Records:
     """Return the () CONTROLLER record of an airframe.
 
     Args:
@@ -208,14 +207,14 @@ def _rotor_drag(airframe: Airframe, world: World) -> float:
     return in_plane_drag(record, trim.rotor_speed, density) / float(record["mass"])
 
 
-def _fill_hector(gains: NDArray[np.void], loops: Design) -> None:
+def _fill_hector(gains: Records, loops: Design) -> None:
     gains["position_p"], gains["velocity_p"] = loops.position, loops.velocity
     gains["velocity_i"] = loops.velocity * loops.position / CASCADE_RATIO
     gains["attitude_p"], gains["rate_p"] = loops.attitude, loops.rate
     gains["rate_i"] = loops.rate * loops.attitude / CASCADE_RATIO
 
 
-def _fill_lee(gains: NDArray[np.void], loops: Design, mass: float, gravity: float, inertia: Floats) -> None:
+def _fill_lee(gains: Records, loops: Design, mass: float, gravity: float, inertia: Floats) -> None:
     gains["mass"], gains["gravity"], gains["inertia"] = mass, gravity, inertia
     gains["k_x"], gains["k_v"] = mass * loops.velocity * loops.position, mass * loops.velocity
     gains["c_1"] = loops.position
@@ -226,7 +225,7 @@ def _fill_lee(gains: NDArray[np.void], loops: Design, mass: float, gravity: floa
     gains["k_I"] = axes * loops.rate * loops.attitude / CASCADE_RATIO
 
 
-def _fill_published(controller: NDArray[np.void], published: RotorsGains) -> None:
+def _fill_published(controller: Records, published: RotorsGains) -> None:
     """Fill Lee's law as in RotorS: bare setpoints, no integral, no compensation."""
     gains = controller["lee"]
     gains["mass"], gains["gravity"], gains["inertia"] = published.mass, published.gravity, 0.0

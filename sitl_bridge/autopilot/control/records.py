@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sitl_bridge.base.kernels.record import Floats, Ints, Record
+from sitl_bridge.base.arrays import Floats, Ints
+from sitl_bridge.base.kernels.record import Record
 
 # --- CONTROLLER.kind
 HECTOR_PID = 0

@@ -11,8 +11,8 @@ import math
 
 from sitl_bridge.autopilot.control.records import ControllerRecord
 from sitl_bridge.autopilot.records import Estimate, Setpoint, WrenchRecord
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import wrap_angle
 
 BRAKING_SHARE = 0.6

@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
 from sitl_bridge.autopilot.records import TRAJECTORY
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.vehicle.controller import own_controller
@@ -74,7 +74,7 @@ class Controller:
     def reset(self) -> None:
         """Reset the integrators: called before the first step and while the vehicle idles on the ground."""
 
-    def control(self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float) -> Wrench:
+    def control(self, estimate: Records, setpoint: Records, dt: float) -> Wrench:
         """Return thrust and moment for one step of flight.
 
         Args:
@@ -107,9 +107,7 @@ class ControllerHost:
         except Exception as error:
             raise UserError(f"{self._where} could not be created: {error!r}") from error
 
-    def run(
-        self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float, wrench: NDArray[np.void]
-    ) -> None:
+    def run(self, estimate: Records, setpoint: Records, dt: float, wrench: Records) -> None:
         """Run the controller for one step; write ``thrust`` and ``moment`` of a () WRENCH record.
 
         Raises:

@@ -15,8 +15,8 @@ from sitl_bridge.autopilot.estimation.records import (
     Estimator,
 )
 from sitl_bridge.autopilot.records import BARO_HEIGHT, MAGNETIC_HEADING, Measurement
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 
 WINDOW = 1.0
 """Averaging time at rest, s."""

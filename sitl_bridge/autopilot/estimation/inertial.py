@@ -19,8 +19,8 @@ from sitl_bridge.autopilot.estimation.records import (
     Estimator,
 )
 from sitl_bridge.autopilot.records import Measurement
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_ned
 
 COVARIANCE_INTERVAL = 0.02

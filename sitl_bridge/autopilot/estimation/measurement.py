@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from sitl_bridge.autopilot.records import Measurement
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Singles
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Record, Singles
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (

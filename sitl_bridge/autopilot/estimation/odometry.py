@@ -31,8 +31,8 @@ from sitl_bridge.autopilot.records import (
     Estimate,
     Measurement,
 )
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import heading, to_ned
 
 HORIZONTAL, VERTICAL, SPEED = 1, 2, 4

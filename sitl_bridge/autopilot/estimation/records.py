@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from sitl_bridge.autopilot.records import SOURCES
-from sitl_bridge.base.kernels.record import Floats, Ints, Record
+from sitl_bridge.base.arrays import Floats, Ints
+from sitl_bridge.base.kernels.record import Record
 
 # --- first index of each error in the error state; three components each except the last two
 TILT = 0

@@ -37,8 +37,8 @@ from sitl_bridge.autopilot.estimation.records import (
     Estimator,
 )
 from sitl_bridge.autopilot.records import GPS_POSITION, GPS_VELOCITY, Estimate, Measurement
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
 from sitl_bridge.core.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS

@@ -9,7 +9,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
@@ -35,6 +34,7 @@ from sitl_bridge.autopilot.records import (
     RANGE_HEIGHT,
     SOURCES,
 )
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.sensors import records as kinds
 from sitl_bridge.core.sensors.gps import GpsSpecification
@@ -77,7 +77,7 @@ MIN_TIME_STEP = 0.004
 """Shortest time step for which the ring of past states covers the sensor latencies, s."""
 
 
-def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArray[np.void]:
+def estimator_record(airframe: Airframe, world: World, start_time: int) -> Records:
     """Return the estimator record of one vehicle before its first sample.
 
     The estimator knows the airframe's sensors, the local gravity and magnetic field (both from Earth models
@@ -133,7 +133,7 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> NDArr
     return estimator
 
 
-def _set_drift(estimator: NDArray[np.void], first: int, sensor: NDArray[np.void], axes: slice) -> None:
+def _set_drift(estimator: Records, first: int, sensor: Records, axes: slice) -> None:
     """Set prior and dynamics of a sensor's bias errors (hector eq. 11b; RotorS eqs 14 and 15).
 
     With a turn-on bias on top, the sum is no Gauss-Markov process.  It is modelled as a random walk without
@@ -147,7 +147,7 @@ def _set_drift(estimator: NDArray[np.void], first: int, sensor: NDArray[np.void]
     estimator["decay_rate"][target] = np.where(turn_on > 0.0, 0.0, -np.log(decay) / period)
 
 
-def _set_inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+def _set_inertial(estimator: Records, sensor: Records) -> None:
     """Set noise densities, biases, position and rest limits of the inertial unit."""
     period = float(sensor["period"]) * 1e-6
     noise = sensor["noise"][:6]
@@ -169,7 +169,7 @@ def _set_inertial(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None
     estimator["rate_variance"] = (noise[3:] ** 2).max()
 
 
-def _set_magnetometer(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+def _set_magnetometer(estimator: Records, sensor: Records) -> None:
     """Set noise of a magnetometer sample and hard-iron bias."""
     estimator["fitted"][MAGNETIC_HEADING] = 1
     estimator["noisy"][MAGNETIC_HEADING] = sensor["noise"][0] > 0.0
@@ -179,9 +179,7 @@ def _set_magnetometer(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> 
     estimator["prior"][MAGNETOMETER : MAGNETOMETER + 3] += FIELD_RESOLUTION**2
 
 
-def _set_barometer(
-    estimator: NDArray[np.void], sensor: NDArray[np.void], environment: NDArray[np.void]
-) -> None:
+def _set_barometer(estimator: Records, sensor: Records, environment: Records) -> None:
     """Set noise of a barometer sample and the drift since the start; the initial bias cancels.
 
     The variance of the bias change since the start, 2 s^2 (1 - exp(-t/tau)), stays below that of the walk, 2
@@ -203,9 +201,7 @@ def _set_barometer(
     estimator["walk"][BAROMETER] = float(sensor["bias_step"][0]) ** 2 / period * metres**2
 
 
-def _set_gps(
-    estimator: NDArray[np.void], sensor: NDArray[np.void], airframe: Airframe, latitude: float
-) -> None:
+def _set_gps(estimator: Records, sensor: Records, airframe: Airframe, latitude: float) -> None:
     """Set the error model of the GNSS receiver (hector): its position error integrates its velocity error.
 
     The small difference between the drift's decay and the integrated velocity makes the true position
@@ -244,7 +240,7 @@ def _set_gps(
     )
 
 
-def _set_range_finder(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+def _set_range_finder(estimator: Records, sensor: Records) -> None:
     """Set noise and position of the range finder; a drifting bias counts as noise."""
     estimator["fitted"][RANGE_HEIGHT] = 1
     estimator["noisy"][RANGE_HEIGHT] = sensor["noise"][0] >= RANGE_RESOLUTION
@@ -255,7 +251,7 @@ def _set_range_finder(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> 
     estimator["range_position"] = sensor["position"] - estimator["imu_position"]
 
 
-def _set_flow(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
+def _set_flow(estimator: Records, sensor: Records) -> None:
     """Set position and combined noise of flow sensor and its gyroscope."""
     estimator["fitted"][FLOW_VELOCITY] = 1
     estimator["noisy"][FLOW_VELOCITY] = sensor["noise"][:2].min() > 0.0
@@ -265,7 +261,7 @@ def _set_flow(estimator: NDArray[np.void], sensor: NDArray[np.void]) -> None:
     estimator["flow_position"] = sensor["position"] - estimator["imu_position"]
 
 
-def _set_odometry(estimator: NDArray[np.void], airframe: Airframe) -> None:
+def _set_odometry(estimator: Records, airframe: Airframe) -> None:
     """Set place, drift and use of the sensor that sends ODOMETRY; its noise comes with each sample."""
     found = odometry(airframe)
     if found is None:

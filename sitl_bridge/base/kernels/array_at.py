@@ -15,8 +15,8 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Ints
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import numba_type
 
@@ -44,7 +44,7 @@ def array_at(address: int, count: int, dtype: Any) -> Any:
     return carray(_pointer(address), (count,), dtype)
 
 
-def handles_of(arrays: Iterable[Any]) -> NDArray[np.int64]:
+def handles_of(arrays: Iterable[Any]) -> Ints:
     """Handles (k, 4) of k arrays: the address and up to three lengths of each.
 
     Numba takes 0.2 us for each array that Python passes to a compiled function, and several microseconds for
@@ -56,7 +56,7 @@ def handles_of(arrays: Iterable[Any]) -> NDArray[np.int64]:
     Raises:
         ValueError: for an array that is not contiguous or has more than three axes.
     """
-    handles: list[NDArray[np.int64]] = []
+    handles: list[Ints] = []
     for array in arrays:
         if isinstance(array, tuple):
             handles.extend(handles_of(array))

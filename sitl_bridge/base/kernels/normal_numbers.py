@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Singles
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Singles
 
 CHUNK = 512
 """Counters that are worked on at a time: their words stay in the first-level cache."""
@@ -140,7 +140,7 @@ def fill_normal(key: NDArray[np.uint32], out: Singles) -> None:
         out[first : first + count] = flat[:count]
 
 
-def normal_numbers(random: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+def normal_numbers(random: np.random.Generator, *shape: int) -> Singles:
     """Independent standard normal numbers of a shape; takes two words of ``random`` as their key."""
     key = random.integers(0, 1 << 32, 2, np.uint32)
     out = np.empty(shape, np.float32)

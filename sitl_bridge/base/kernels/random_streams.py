@@ -12,10 +12,9 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Words
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Words
 
 _UNIT = 1.0 / 9007199254740992.0
 _LAYERS = 256
@@ -23,7 +22,7 @@ TAIL = 3.6541528853610088
 """Where the lowest of 256 layers of equal area under exp(-x^2/2) ends and the tail begins."""
 
 
-def _layers() -> NDArray[np.float64]:
+def _layers() -> Floats:
     """(_LAYERS + 1,) edges of the layers from the lowest, which has the tail, to 0 at the top."""
     density = math.exp(-0.5 * TAIL * TAIL)
     area = TAIL * density + math.sqrt(0.5 * math.pi) * math.erfc(TAIL / math.sqrt(2.0))
@@ -38,7 +37,7 @@ _INNER = EDGES[1:] / EDGES[:-1]
 _DENSITIES = np.exp(-0.5 * EDGES**2)
 
 
-def stream(seed: int, *path: int | str) -> NDArray[np.uint64]:
+def stream(seed: int, *path: int | str) -> Words:
     """State of the stream that ``path`` names under ``seed``.
 
     Args:

@@ -22,14 +22,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 
 import numpy as np
 from numba import from_dtype, types
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Records = NDArray[np.void]
-Words = NDArray[np.uint64]
 Packed = Any
 """A record as Python holds it: () or a row of an array, read as ``record["field"]``, passed to kernels."""
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.records import Rotation, State
@@ -33,7 +32,7 @@ class Drag(BaseModel):
     moment: NonNegativeVector = Field((0.0, 0.0, 0.0), description="N m s^2")
     reference_density: Positive = Field(1.225, description="kg/m^3")
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the drag of a () VEHICLE record."""
         vehicle["drag_force"], vehicle["drag_moment"] = self.force, self.moment
         vehicle["drag_density"] = self.reference_density

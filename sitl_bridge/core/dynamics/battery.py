@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, Field
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.motor import current_and_slope, drive_motors
@@ -66,7 +65,7 @@ class Battery(BaseModel):
     ] = Field(LIPO_CELL, description="V a cell at 0, 10 ... 100 %, or the name of a measured cell")
     idle_current: NonNegative = Field(0.0, description="A, avionics")
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the battery of a () VEHICLE record."""
         capacity = math.inf if self.capacity is None else self.capacity * SECONDS_PER_HOUR
         vehicle["battery_capacity"] = capacity

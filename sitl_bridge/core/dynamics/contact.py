@@ -10,12 +10,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
 from sitl_bridge.core.dynamics.records import MAX_CONTACT_POINTS, State, Vehicle
 
@@ -39,7 +38,7 @@ class Contact(BaseModel):
     damping: NonNegative = Field(description="N s/m per point")
     friction: NonNegative = Field(description="1")
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the contact points of a () VEHICLE record."""
         points = np.array(self.points)
         vehicle["contact_count"] = len(points)
@@ -208,25 +207,23 @@ class _Springs:
     A pose is the down of the centre of gravity in m and the tilt, x and y of the vertical in body axes.
     """
 
-    points: NDArray[np.float64]
+    points: Floats
     stiffness: float
     weight: float
 
-    def depths(self, down: float, tilt: NDArray[np.float64]) -> NDArray[np.float64]:
+    def depths(self, down: float, tilt: Floats) -> Floats:
         """Depths of the points in m, positive below the ground."""
         vertical = np.array([tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt)])
         return np.asarray(down + self.points @ vertical)
 
-    def energy(self, down: float, tilt: NDArray[np.float64]) -> float:
+    def energy(self, down: float, tilt: Floats) -> float:
         """Energy of the springs less the work of the weight in J; inf beyond the steepest tilt."""
         if tilt @ tilt >= _STEEPEST**2:
             return math.inf
         pressed = np.maximum(self.depths(down, tilt), 0.0)
         return float(0.5 * self.stiffness * pressed @ pressed - self.weight * down)
 
-    def newton_step(
-        self, down: float, levers: NDArray[np.float64], gradient: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def newton_step(self, down: float, levers: Floats, gradient: Floats) -> Floats:
         """(3,) step of down and tilt, along which the energy falls."""
         hessian = self.stiffness * levers.T @ levers
         # The height of the centre of gravity above the springs tips the vehicle over: weight times height.
@@ -234,10 +231,10 @@ class _Springs:
         lowest = float(np.linalg.eigvalsh(hessian)[0])
         if lowest < 1e-6 * self.weight:
             hessian += np.eye(3) * (1e-3 * self.weight - lowest)
-        step: NDArray[np.float64] = np.asarray(-np.linalg.solve(hessian, gradient), np.float64)
+        step: Floats = np.asarray(-np.linalg.solve(hessian, gradient), np.float64)
         return step
 
-    def share(self, down: float, tilt: NDArray[np.float64], step: NDArray[np.float64]) -> float:
+    def share(self, down: float, tilt: Floats, step: Floats) -> float:
         """Share of a step, 1 or halved until the energy does not rise."""
         share = 1.0
         # The gain of the last steps is below rounding.
@@ -247,9 +244,7 @@ class _Springs:
         return share
 
 
-def standing_pose(
-    vehicle: NDArray[np.void], gravity: float
-) -> tuple[float, float, float, NDArray[np.float64]]:
+def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float, Floats]:
     """Static equilibrium of a vehicle on its contact springs on level ground.
 
     It is the minimum of the springs' energy less the weight's work, found by Gauss and Newton's method over

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.world.records import SHAPE, SceneRecord
 

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Literal
 import numba
 import numpy as np
 from numba.core.errors import NumbaError
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
 from sitl_bridge.base.kernels.compiled import on_demand
@@ -95,7 +95,7 @@ def _layout(law: RotorLaw) -> np.dtype[np.void]:
     return np.dtype(parts or [("unused", "f8")])
 
 
-def _values(law: RotorLaw, layout: np.dtype[np.void]) -> NDArray[np.float64]:
+def _values(law: RotorLaw, layout: np.dtype[np.void]) -> Floats:
     """Return the fields of a law as the words stored in a VEHICLE record."""
     values = np.zeros(1, layout)
     for field in dataclasses.fields(law):  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ def _compile(law: type[RotorLaw], layout: np.dtype[np.void]) -> Any:
     return numba.cfunc(SIGNATURE, error_model="numpy")(function)
 
 
-def function_of(law: RotorLaw) -> tuple[int, NDArray[np.float64]]:
+def function_of(law: RotorLaw) -> tuple[int, Floats]:
     """Return the address of a law's compiled function in this process, and its parameters as words.
 
     Raises:
@@ -162,7 +162,7 @@ def function_of(law: RotorLaw) -> tuple[int, NDArray[np.float64]]:
     return _functions[key].address, values
 
 
-def check_law_address(vehicle: NDArray[np.void]) -> None:
+def check_law_address(vehicle: Records) -> None:
     """Reject a VEHICLE record with a rotor law's address of another process.
 
     Raises:
@@ -266,7 +266,7 @@ class CustomRotor(RotorModel):
         """Compiled function of the loads."""
         return custom_loads
 
-    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+    def pack_shared(self, vehicle: Records) -> None:
         """Write the law's address and parameters of a () VEHICLE record."""
         try:
             address, values = function_of(self.make())

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.aerodynamics import (
     air_at_hubs,
     ground_effect_factor,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.battery import adapt_drive
 from sitl_bridge.core.dynamics.contact import contact_steps, update_contact
 from sitl_bridge.core.dynamics.forces import derivative

@@ -8,12 +8,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive
 from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER, State, Vehicle
 
@@ -41,7 +39,7 @@ class FirstOrderMotor(BaseModel):
         " documented exaggerated torque"
     )
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the motors of a () VEHICLE record."""
         vehicle["motor_kind"] = MOTOR_FIRST_ORDER
         vehicle["motor_tau_up"], vehicle["motor_tau_down"] = self.time_constant_up, self.time_constant_down
@@ -63,7 +61,7 @@ class DcMotor(BaseModel):
     alpha: Number = Field(description="A, alpha_m of the released code")
     beta: Positive = Field(description="1, beta_m of the released code")
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the motors of a () VEHICLE record, and the inertia they accelerate."""
         vehicle["motor_kind"] = MOTOR_DC
         vehicle["dc_flux"], vehicle["dc_resistance"] = self.flux, self.resistance
@@ -89,7 +87,7 @@ class SpeedControllers(BaseModel):
     thermal_resistance: NonNegative = Field(0.0, description="K/W to the air")
     thermal_time: Positive = Field(30.0, description="s in which it warms up")
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the speed controllers of a () VEHICLE record."""
         vehicle["esc_current_limit"] = self.current_limit or 0.0
         vehicle["esc_heating"] = self.resistance * self.thermal_resistance

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Record, Records
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.contact_log import CONTACT
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE, VEHICLE, State, Vehicle
@@ -113,11 +113,11 @@ class ProximityArrays(NamedTuple):
         contacts: (k,) CONTACT, likewise.
     """
 
-    proximity: Annotated[NDArray[np.void], PROXIMITY]
-    hulls: Annotated[NDArray[np.void], HULL]
-    touching: Annotated[NDArray[np.uint8], 2]
-    collisions: Annotated[NDArray[np.void], COLLISION]
-    contacts: Annotated[NDArray[np.void], CONTACT]
+    proximity: Annotated[Records, PROXIMITY]
+    hulls: Annotated[Records, HULL]
+    touching: Annotated[Bytes, 2]
+    collisions: Annotated[Records, COLLISION]
+    contacts: Annotated[Records, CONTACT]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Proximity:
     restitution: float = 0.5
     breaking_speed: float | None = None
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """(1,) PROXIMITY.
 
         Raises:
@@ -155,7 +155,7 @@ class Proximity:
         return made
 
 
-def hull(vehicle: NDArray[np.void]) -> NDArray[np.void]:
+def hull(vehicle: Records) -> Records:
     """() HULL of a VEHICLE: a sphere at each rotor with its radius, and one about the centre of gravity.
 
     The body's sphere reaches as far up or down as a contact point or a hub.
@@ -173,7 +173,7 @@ def hull(vehicle: NDArray[np.void]) -> NDArray[np.void]:
     return made
 
 
-def spheres_beside(hulls: NDArray[np.void], states: NDArray[np.void], vehicle: int) -> NDArray[np.float64]:
+def spheres_beside(hulls: Records, states: Records, vehicle: int) -> Floats:
     """(k, 4) m: centres NED and radii of the spheres that stand for the vehicles other than one."""
     found = [np.zeros((0, 4))]
     for i, (shape, state) in enumerate(zip(hulls, states, strict=True)):

@@ -11,7 +11,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.kernels.record import Floats, Ints, Record
+from sitl_bridge.base.arrays import Floats, Ints
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.world.ray_casting import SCRATCH as RAY_SCRATCH
 
 MAX_ROTORS = 12

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
 from sitl_bridge.core.dynamics.aerodynamics import GROUND_EFFECT_REACH
 from sitl_bridge.core.dynamics.induced_flow import (
@@ -308,11 +307,11 @@ class PropellerTable(BaseModel):
         return int(_tables[self].ctypes.data)
 
 
-_tables: dict[PropellerTable, NDArray[np.void]] = {}
+_tables: dict[PropellerTable, Records] = {}
 """Tables by content, kept because records hold their addresses."""
 
 
-def check_table_addresses(vehicle: NDArray[np.void]) -> None:
+def check_table_addresses(vehicle: Records) -> None:
     """Reject a VEHICLE record with a propeller table's address of another process.
 
     Raises:
@@ -359,12 +358,12 @@ class RotorModel(BaseModel):
         """Effects of moving air that the model has, and those that it lacks."""
         return ["those of the user's own law"], []
 
-    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+    def pack(self, vehicle: Records, k: int) -> None:
         """Write the parameters of rotor ``k`` of a () VEHICLE record."""
         vehicle["rotor_radius"][k], vehicle["rotor_inertia"][k] = self.radius, self.inertia
         vehicle["rotor_density"][k] = self.reference_density
 
-    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+    def pack_shared(self, vehicle: Records) -> None:
         """Write the shared parameters of all rotors of a () VEHICLE record; none by default."""
 
 
@@ -554,7 +553,7 @@ class CoefficientRotor(RotorModel):
         }
         return [name for name, has in having.items() if has], [n for n, has in having.items() if not has]
 
-    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+    def pack(self, vehicle: Records, k: int) -> None:
         """Write the coefficients of rotor ``k`` of a () VEHICLE record."""
         super().pack(vehicle, k)
         vehicle["thrust_c2"][k], vehicle["thrust_c1"][k] = self.thrust_c2, self.thrust_c1
@@ -587,7 +586,7 @@ class CoefficientRotor(RotorModel):
             power = torque * speed
         return min(ideal / power, 1.0) if power > 0.0 else 1.0
 
-    def pack_shared(self, vehicle: NDArray[np.void]) -> None:
+    def pack_shared(self, vehicle: Records) -> None:
         """Write of a () VEHICLE record the loss in reverse, if its inflow is uneven, and how its blades flap.
 
         Reversed sections keep their profile drag, and the induced power falls with T^(3/2), so that the share
@@ -638,7 +637,7 @@ class Rotor(BaseModel):
             raise ValueError("axis must not be zero")
         return self
 
-    def pack(self, vehicle: NDArray[np.void], k: int) -> None:
+    def pack(self, vehicle: Records, k: int) -> None:
         """Write the geometry of rotor ``k`` of a () VEHICLE record."""
         axis = np.array(self.axis)
         vehicle["rotor_position"][k] = self.position

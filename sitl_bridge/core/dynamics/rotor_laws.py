@@ -12,9 +12,9 @@ from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Discriminator, Tag
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
@@ -82,9 +82,7 @@ def thrust_and_torque(
     return thrust, torque
 
 
-def in_plane_drag(
-    vehicle: Packed, speeds: NDArray[np.float64], density: float, velocity: float = 1.0
-) -> float:
+def in_plane_drag(vehicle: Packed, speeds: Floats, density: float, velocity: float = 1.0) -> float:
     """Return the in-plane drag of all rotors over the vehicle's velocity across their axes, N s/m.
 
     Args:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.contact import closing_speed, rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.records import MAX_NEAR, State, Vehicle
 from sitl_bridge.core.world.nearest_surface import box_distance_square, distance_to_shape, shapes_within

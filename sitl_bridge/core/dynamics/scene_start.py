@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Packed
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
 from sitl_bridge.core.dynamics.step import AT_REST, initial_state, settle_start
 from sitl_bridge.core.world.nearest_surface import nearest
@@ -50,7 +50,7 @@ def _terrain_below(scene: SceneRecord, north: float, east: float) -> float:
     return found
 
 
-def _below(scene: Packed, origin: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], int]:
+def _below(scene: Packed, origin: Floats) -> tuple[float, Floats, int]:
     """Distance straight down in m, normal (3,) and index of what is below a point."""
     distance, normal, shape = np.empty(1), np.empty((1, 3)), np.empty(1, np.int64)
     down = np.array([[0.0, 0.0, 1.0]])
@@ -58,7 +58,7 @@ def _below(scene: Packed, origin: NDArray[np.float64]) -> tuple[float, NDArray[n
     return float(distance[0]), normal[0], int(shape[0])
 
 
-def _standing_place(scene: Packed, position: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standing_place(scene: Packed, position: Floats) -> Floats:
     """(3,) m NED of the place that a position with down 0 means: on the terrain, else on the ground."""
     north, east = float(position[0]), float(position[1])
     down = _terrain_below(scene, north, east)
@@ -74,14 +74,14 @@ def _standing_place(scene: Packed, position: NDArray[np.float64]) -> NDArray[np.
     return np.array([north, east, down])
 
 
-def _aligned(attitude: Any, normal: NDArray[np.float64]) -> NDArray[np.float64]:
+def _aligned(attitude: Any, normal: Floats) -> Floats:
     """Attitude (4,) turned by the least angle that turns the vertical into a surface's normal."""
     up = np.array([0.0, 0.0, -1.0])
     turn = np.array([1.0 + up @ normal, *np.cross(up, normal)])
     return quaternion_product(turn / np.linalg.norm(turn), attitude)
 
 
-def _outline(vehicle: NDArray[np.void], state: NDArray[np.void]) -> NDArray[np.float64]:
+def _outline(vehicle: Records, state: Records) -> Floats:
     """(k, 3) m NED: the centre of gravity, the hubs and points on the rotors' rims."""
     hubs = vehicle["rotor_position"][: int(vehicle["rotor_count"])]
     radii = vehicle["rotor_radius"][: len(hubs), None, None]
@@ -92,7 +92,7 @@ def _outline(vehicle: NDArray[np.void], state: NDArray[np.void]) -> NDArray[np.f
     return np.asarray(state["position"] + points @ matrix_from_quaternion(state["attitude"]).T)
 
 
-def _refuse_inside(scene: Packed, places: NDArray[np.float64], names: Sequence[str]) -> None:
+def _refuse_inside(scene: Packed, places: Floats, names: Sequence[str]) -> None:
     """Refuse places (k, 3) of which one is inside of an object; the first stands for all in the message."""
     distance, _, shape = nearest(scene, places, _DEEPEST)
     worst = int(np.argmin(distance))
@@ -131,12 +131,12 @@ def _velocity_of(scene: SceneRecord, shape: int, velocity: Floats) -> None:
 
 
 def start_state(
-    vehicle: NDArray[np.void],
-    environment: NDArray[np.void],
-    position: NDArray[np.float64],
+    vehicle: Records,
+    environment: Records,
+    position: Floats,
     yaw: float,
     names: Sequence[str] = (),
-) -> NDArray[np.void]:
+) -> Records:
     """State of a vehicle that stands still, in a scene: on what is below it, or above it, to fall.
 
     Args:
@@ -178,13 +178,11 @@ def start_state(
     if stands:
         _settle(arrays, shape, normal, names)
     settle_start(*arrays, np.zeros(16), 0)
-    settled: NDArray[np.void] = arrays[1][0]
+    settled: Records = arrays[1][0]
     return settled
 
 
-def _standing(
-    state: NDArray[np.void], place: NDArray[np.float64], normal: NDArray[np.float64]
-) -> NDArray[np.void]:
+def _standing(state: Records, place: Floats, normal: Floats) -> Records:
     """The state of a vehicle on level ground, put on a slope instead."""
     state["position"] = place - normal * state["position"][2]
     state["attitude"] = _aligned(state["attitude"], normal)
@@ -194,9 +192,9 @@ def _standing(
 
 
 def _settle(
-    arrays: tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]],
+    arrays: tuple[Records, Records, Records],
     shape: int,
-    normal: NDArray[np.float64],
+    normal: Floats,
     names: Sequence[str],
 ) -> None:
     """Let a vehicle come to rest on a surface; one that moves takes the surface's velocity.
@@ -227,9 +225,9 @@ def _settle(
 
 
 def _no_footing(
-    arrays: tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]],
+    arrays: tuple[Records, Records, Records],
     shape: int,
-    normal: NDArray[np.float64],
+    normal: Floats,
     names: Sequence[str],
 ) -> str:
     """The message for a vehicle that does not stay where it is to start."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Packed
@@ -198,9 +198,7 @@ def stable_steps(rate: float, seconds: float) -> int:
     return int(min(math.ceil(parts), MAX_SUBSTEPS))
 
 
-def check_stability(
-    vehicle: Packed, density: float, step: float, speeds: NDArray[np.float64] | None = None
-) -> None:
+def check_stability(vehicle: Packed, density: float, step: float, speeds: Floats | None = None) -> None:
     """Reject a vehicle whose motion decays too fast for the integrator, up to AIRSPEED and TURN_RATE.
 
     Args:

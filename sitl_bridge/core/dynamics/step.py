@@ -6,10 +6,9 @@ import math
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
 from sitl_bridge.core.dynamics.contact import (
@@ -242,9 +241,7 @@ def settle_flow(
         _fill_in(vehicles[i], states[i], environments[0], controls[i], 1, _FLOW_ROUNDS)
 
 
-def initial_state(
-    vehicle: NDArray[np.void], environment: NDArray[np.void], position: NDArray[np.float64], yaw: float
-) -> NDArray[np.void]:
+def initial_state(vehicle: Records, environment: Records, position: Floats, yaw: float) -> Records:
     """State of a vehicle that stands still: on level ground in static equilibrium, or above it, to fall.
 
     Args:
@@ -268,7 +265,7 @@ def initial_state(
     if count and float(vehicle["contact_radius"]) < float(np.linalg.norm(points, axis=1).max()) * (1 - 1e-12):
         raise ValueError("contact_radius is smaller than the distance of a contact point")
     states = np.zeros(1, STATE)
-    state: NDArray[np.void] = states[0]
+    state: Records = states[0]
     down, roll, pitch = float(position[2]), 0.0, 0.0
     if count and position[2] == 0.0:
         down, roll, pitch, _ = standing_pose(vehicle, float(environment["gravity"]))
@@ -289,7 +286,7 @@ def initial_state(
     return state
 
 
-def _plant(vehicle: NDArray[np.void], state: NDArray[np.void]) -> None:
+def _plant(vehicle: Records, state: Records) -> None:
     """Set the anchors of the points that are in the ground where they are."""
     rotation = matrix_from_quaternion(state["attitude"])
     for k in range(int(vehicle["contact_count"])):

@@ -7,9 +7,9 @@ follow from the airframe's figures.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.quantities import STRICT
 
 
@@ -31,9 +31,7 @@ class Tolerances(BaseModel):
         (0.0, 0.0, 0.0), description="m, FRD, of its place; rotors, feet and sensors keep theirs"
     )
 
-    def built(
-        self, vehicle: NDArray[np.void], random: np.random.Generator
-    ) -> tuple[NDArray[np.void], NDArray[np.float64]]:
+    def built(self, vehicle: Records, random: np.random.Generator) -> tuple[Records, Floats]:
         """A vehicle as it was built.
 
         The inertia stays that of the figures: a shift of 1 cm would change that of a vehicle of 2 kg by 2e-4

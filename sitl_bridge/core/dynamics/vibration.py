@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats, Records, Words
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.random_streams import normal
-from sitl_bridge.base.kernels.record import Floats, Words
 from sitl_bridge.base.quantities import STRICT, NonNegative
 from sitl_bridge.core.dynamics.records import State, Vehicle
 
@@ -45,7 +44,7 @@ class Vibration(BaseModel):
         " white noise whose differences are added to its samples; in a hover, in proportion to the thrust",
     )
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the vibration of a () VEHICLE record."""
         vehicle["vibration"] = 1
         vehicle["rotor_imbalance"] = self.imbalance
@@ -54,7 +53,7 @@ class Vibration(BaseModel):
         vehicle["shake"] = self.shake
 
 
-def damage(vehicle: NDArray[np.void], rotor: int, lost: float) -> tuple[float, float]:
+def damage(vehicle: Records, rotor: int, lost: float) -> tuple[float, float]:
     """Remaining share of thrust and torque, and imbalance in kg m, of a rotor with a broken blade.
 
     Lift grows with the square of the radius, so a blade that ends at (1 - s) R keeps (1 - s)^3 of it.  A
@@ -72,7 +71,7 @@ def damage(vehicle: NDArray[np.void], rotor: int, lost: float) -> tuple[float, f
     return health, moment * lost * (1.0 - 0.5 * lost)
 
 
-def damage_propeller(vehicle: NDArray[np.void], state: NDArray[np.void], rotor: int, lost: float) -> None:
+def damage_propeller(vehicle: Records, state: Records, rotor: int, lost: float) -> None:
     """Let a rotor of a vehicle lose a part of one blade, 0 to 1 of its length; 0 is a whole propeller.
 
     Args:

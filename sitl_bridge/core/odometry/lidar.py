@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.extras import missing
 from sitl_bridge.core.odometry.samples import EXTRA, LidarTurn, Pose
 
 
-def rotation_vector(rotation: NDArray[np.float64]) -> NDArray[np.float64]:
+def rotation_vector(rotation: Floats) -> Floats:
     """(3,) rad, axis times angle, of a rotation matrix by less than half a turn."""
     skew = 0.5 * np.array(
         [
@@ -43,7 +43,7 @@ def predicted(motion: Pose, turn: LidarTurn) -> Pose:
     return found
 
 
-def deskewed(turn: LidarTurn, motion: Pose) -> NDArray[np.float64]:
+def deskewed(turn: LidarTurn, motion: Pose) -> Floats:
     """(n, 3) points in the sensor's axes at the end of the turn, at constant velocity and turn rate.
 
     Args:
@@ -170,7 +170,7 @@ class SmallGicpOdometry:
         self._pose = pose
         return pose.copy()
 
-    def _cloud(self, points: NDArray[np.float64]) -> Any:
+    def _cloud(self, points: Floats) -> Any:
         """The thinned points with their covariances; None if there are fewer than LEAST_POINTS."""
         if len(points) < LEAST_POINTS:
             return None

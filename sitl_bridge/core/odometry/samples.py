@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from sitl_bridge.base.arrays import Bytes, Floats
 
-Pose = NDArray[np.float64]
+Pose = Floats
 """(4, 4), axes of the sensor at a sample to its axes at the first sample."""
 EXTRA = "odometry"
 """Extra of this package that installs the estimators."""
@@ -24,16 +23,16 @@ class LidarTurn(NamedTuple):
             one: the estimator then expects the motion of the turn before.
     """
 
-    points: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    rotation: NDArray[np.float64] | None = None
+    points: Floats
+    offset: Floats
+    rotation: Floats | None = None
 
 
 class StereoImages(NamedTuple):
     """Two images of one time, (h, w) of 8 bit."""
 
-    left: NDArray[np.uint8]
-    right: NDArray[np.uint8]
+    left: Bytes
+    right: Bytes
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,8 @@ class CameraModel:
         fisheye: the coefficients are those of the equidistant model.
     """
 
-    matrix: NDArray[np.float64]
-    distortion: NDArray[np.float64]
+    matrix: Floats
+    distortion: Floats
     fisheye: bool = False
 
 
@@ -66,8 +65,8 @@ class StereoRig:
     left: CameraModel
     right: CameraModel
     size: tuple[int, int]
-    rotation: NDArray[np.float64]
-    translation: NDArray[np.float64]
+    rotation: Floats
+    translation: Floats
 
 
 class LidarEstimator(Protocol):

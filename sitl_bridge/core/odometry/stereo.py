@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Floats, Mask, Singles
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.odometry.samples import Pose, StereoImages, StereoRig
@@ -53,9 +53,9 @@ class StereoOdometry:
         self._camera = projection[:, :3].copy()
         self._shift = -float(shift)
         """Disparity times depth: focal length times baseline."""
-        self._previous: NDArray[np.uint8] | None = None
-        self._corners: NDArray[np.float32] = np.zeros((0, 2), np.float32)
-        self._space: NDArray[np.float64] = np.zeros((0, 3))
+        self._previous: Bytes | None = None
+        self._corners: Singles = np.zeros((0, 2), np.float32)
+        self._space: Floats = np.zeros((0, 3))
         self._first = 0
         self._keyframe, self._pose, self._motion = np.eye(4), np.eye(4), np.eye(4)
 
@@ -74,9 +74,7 @@ class StereoOdometry:
         self._previous = left
         return np.asarray(np.linalg.inv(self._axes) @ self._pose @ self._axes)
 
-    def _track(
-        self, first: NDArray[np.uint8], second: NDArray[np.uint8], corners: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def _track(self, first: Bytes, second: Bytes, corners: Singles) -> tuple[Singles, Mask]:
         """Places of corners (n, 2) in a second image, and whether each is found."""
         if len(corners) == 0:
             return corners, np.zeros(0, bool)
@@ -87,7 +85,7 @@ class StereoOdometry:
         near = np.linalg.norm(back[:, 0] - corners, axis=1) < ROUND_TRIP
         return there[:, 0], (found[:, 0] > 0) & (again[:, 0] > 0) & near
 
-    def _followed(self, left: NDArray[np.uint8]) -> Pose:
+    def _followed(self, left: Bytes) -> Pose:
         """The pose by the keyframe's corners; those that are lost or do not fit are dropped."""
         assert self._previous is not None
         corners, kept = self._track(self._previous, left, self._corners)
@@ -113,7 +111,7 @@ class StereoOdometry:
         relative[:3, :3], relative[:3, 3] = self._cv2.Rodrigues(turn)[0], place[:, 0]
         return np.asarray(self._keyframe @ np.linalg.inv(relative))
 
-    def _begin_keyframe(self, left: NDArray[np.uint8], right: NDArray[np.uint8]) -> None:
+    def _begin_keyframe(self, left: Bytes, right: Bytes) -> None:
         """Corners of this pair and their places in space take the place of the last keyframe's."""
         found = self._cv2.goodFeaturesToTrack(left, CORNERS, 0.01, CORNER_DISTANCE)
         corners = np.zeros((0, 2), np.float32) if found is None else found[:, 0]
@@ -128,7 +126,7 @@ class StereoOdometry:
         self._keyframe = self._pose.copy()
 
 
-def _rectification(cv2: Any, rig: StereoRig) -> tuple[list[Any], Pose, NDArray[np.float64], float]:
+def _rectification(cv2: Any, rig: StereoRig) -> tuple[list[Any], Pose, Floats, float]:
     """Maps of both images onto common rows.
 
     Returns:

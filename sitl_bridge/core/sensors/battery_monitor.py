@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import BATTERY, Sensor, SensorState
@@ -24,7 +22,7 @@ class BatterySpecification(SensorSpecification):
     voltage: ErrorSpecification = Field(description="V")
     current: ErrorSpecification = Field(description="A")
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(BATTERY)
         sensor["axis_count"] = 2

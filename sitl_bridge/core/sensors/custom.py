@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.random_streams import stream
@@ -44,13 +44,13 @@ class Truth:
     """
 
     time: float
-    position: NDArray[np.float64]
-    velocity: NDArray[np.float64]
-    attitude: NDArray[np.float64]
-    angular_velocity: NDArray[np.float64]
-    specific_force: NDArray[np.float64]
-    wind: NDArray[np.float64]
-    rotor_speed: NDArray[np.float64]
+    position: Floats
+    velocity: Floats
+    attitude: Floats
+    angular_velocity: Floats
+    specific_force: Floats
+    wind: Floats
+    rotor_speed: Floats
 
 
 class CustomSensor:
@@ -213,7 +213,7 @@ class CustomSensorHost:
         """Us of simulated time of the next sample."""
         return self._due
 
-    def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
+    def run(self, state: Records, time: int) -> Sequence[Any]:
         """Sample at ``time`` (us) from a STATE record; returns messages for the flight stack, unchecked.
 
         Raises:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
@@ -61,7 +61,7 @@ class ErrorSpecification(BaseModel):
             raise ValueError("a bias_deviation needs a bias_correlation_time")
         return self
 
-    def fill(self, sensor: NDArray[np.void], axes: Sequence[int], period: float) -> None:
+    def fill(self, sensor: Records, axes: Sequence[int], period: float) -> None:
         """Write this error to the given axes of a SENSOR record.
 
         Noise of a sample: sigma = density/sqrt(dt).  With a correlation time tau the bias is a Gauss-Markov
@@ -134,7 +134,7 @@ class SensorSpecification(BaseModel):
             raise ValueError(f"the phase of {self.phase:g} s must be below the period of {self.period:g} s")
         return self
 
-    def record(self, kind: int) -> NDArray[np.void]:
+    def record(self, kind: int) -> Records:
         """Return a () SENSOR record with the common fields."""
         sensor = np.zeros((), SENSOR)
         sensor["kind"] = kind
@@ -149,7 +149,7 @@ class SensorSpecification(BaseModel):
         return sensor
 
 
-def body_to_sensor(angles: Vector) -> NDArray[np.float64]:
+def body_to_sensor(angles: Vector) -> Floats:
     """Return the rotation (3, 3) from body axes to a sensor mounted at roll, pitch, yaw (deg)."""
     return matrix_from_euler(*np.radians(angles)).T
 

@@ -10,12 +10,11 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import Positive
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity
@@ -75,7 +74,7 @@ class GpsSpecification(SensorSpecification):
             raise ValueError("position_noise takes no scale_error and no resolution")
         return self
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(GPS)
         sensor["axis_count"] = 6
@@ -98,16 +97,16 @@ class GpsSpecification(SensorSpecification):
             sensor["parameter"][7 + axis] = slope
         return sensor
 
-    def position_deviation(self) -> NDArray[np.float64]:
+    def position_deviation(self) -> Floats:
         """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
         sensor = self.pack()
         slope, rest = sensor["parameter"][7:10], sensor["parameter"][4:7]
         bias = sensor["bias_start"][:3]
-        deviation: NDArray[np.float64] = np.sqrt(rest**2 + (slope * bias) ** 2)
+        deviation: Floats = np.sqrt(rest**2 + (slope * bias) ** 2)
         return deviation
 
 
-def _stationary(sensor: NDArray[np.void], axis: int, period: float) -> tuple[float, float]:
+def _stationary(sensor: Records, axis: int, period: float) -> tuple[float, float]:
     """Return slope and deviation of the position error p given the velocity bias b.
 
     p is distributed as N(slope * b, deviation^2).  From p' = a p + dt (b' + w), b' = phi b + n:

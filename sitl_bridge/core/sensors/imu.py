@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.dynamics.vibration import vibration
@@ -69,7 +67,7 @@ class ImuSpecification(SensorSpecification):
     accelerometer_range: Positive = Field(16.0 * STANDARD_GRAVITY, description="m/s^2")
     gyroscope_range: Positive = Field(math.radians(2000.0), description="rad/s")
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(IMU)
         sensor["axis_count"] = 6

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_body
 from sitl_bridge.base.quantities import Positive, Vector
 from sitl_bridge.core.dynamics.records import State
@@ -30,7 +28,7 @@ class MagnetometerSpecification(SensorSpecification):
     field_range: Positive | None = Field(None, description="T, largest magnitude on an axis")
     current_field: Vector = Field((0.0, 0.0, 0.0), description="T/A, field of the battery current, body axes")
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(MAGNETOMETER)
         sensor["axis_count"] = 3

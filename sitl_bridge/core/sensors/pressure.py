@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_body
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
 from sitl_bridge.core.dynamics.records import State, Vehicle
@@ -45,7 +43,7 @@ class BarometerSpecification(SensorSpecification):
         " loading times the ground effect",
     )
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(BAROMETER)
         sensor["axis_count"] = 1
@@ -63,7 +61,7 @@ class AirspeedSpecification(SensorSpecification):
     error: ErrorSpecification = Field(description="Pa")
     pressure_range: Positive | None = Field(None, description="Pa, largest magnitude")
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(AIRSPEED)
         sensor["axis_count"] = 1

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.kernels.rotations import to_body, to_ned
 from sitl_bridge.base.quantities import Positive
 from sitl_bridge.core.dynamics.records import State
@@ -42,7 +40,7 @@ class RangeFinderSpecification(SensorSpecification):
             raise ValueError("minimum must be less than maximum")
         return self
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(RANGE_FINDER)
         sensor["axis_count"] = 1
@@ -61,7 +59,7 @@ class OpticalFlowSpecification(SensorSpecification):
     gyroscope: ErrorSpecification = Field(description="rad, of one integrated sample")
     maximum_height: Positive = Field(30.0, description="m above which the texture is lost")
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record(OPTICAL_FLOW)
         sensor["axis_count"] = 5

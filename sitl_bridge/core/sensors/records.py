@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sitl_bridge.base.kernels.record import Floats, Ints, Record, Words
+from sitl_bridge.base.arrays import Floats, Ints, Words
+from sitl_bridge.base.kernels.record import Record
 
 MAX_SENSORS = 16
 MAX_AXES = 8

@@ -8,11 +8,10 @@ on average and never drifts.  A sample arrives in the first step that ends at or
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records, Words
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.battery_monitor import sample_battery
 from sitl_bridge.core.sensors.error_model import draw_errors, start_errors
@@ -75,7 +74,7 @@ def _start(sensors: Records, states: Records, start: int) -> None:
     begin_sensor(sensors[0], states[0], start)
 
 
-def start_sensor(sensor: NDArray[np.void], random: NDArray[np.uint64], start: int) -> NDArray[np.void]:
+def start_sensor(sensor: Records, random: Words, start: int) -> Records:
     """State of a sensor before its first sample.
 
     Args:
@@ -92,7 +91,7 @@ def start_sensor(sensor: NDArray[np.void], random: NDArray[np.uint64], start: in
     return states[0]
 
 
-def refuse_rates_beyond(sensors: NDArray[np.void], step: int) -> None:
+def refuse_rates_beyond(sensors: Records, step: int) -> None:
     """Refuse sensors that would have to sample more than once a step; their noise is sized for their rate.
 
     Args:

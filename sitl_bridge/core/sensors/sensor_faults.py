@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK, GPS, KIND_NAMES, NONE
@@ -20,7 +21,7 @@ Fault = Literal["none", "off", "stuck"]
 _FAULTS: dict[Fault, int] = {"none": FAULT_NONE, "off": FAULT_OFF, "stuck": FAULT_STUCK}
 
 
-def find_sensor(sensors: NDArray[np.void], kind: str, instance: int = 0) -> int:
+def find_sensor(sensors: Records, kind: str, instance: int = 0) -> int:
     """Return the index of a sensor in its vehicle's row.
 
     Args:
@@ -41,8 +42,8 @@ def find_sensor(sensors: NDArray[np.void], kind: str, instance: int = 0) -> int:
 
 
 def set_fault(
-    sensors: NDArray[np.void],
-    memories: NDArray[np.void],
+    sensors: Records,
+    memories: Records,
     kind: str,
     instance: int = 0,
     fault: Fault = "off",
@@ -64,7 +65,7 @@ def set_fault(
     memories["fault"][find_sensor(sensors, kind, instance)] = _FAULTS[fault]
 
 
-def jam(sensors: NDArray[np.void], memories: NDArray[np.void], level: float) -> None:
+def jam(sensors: Records, memories: Records, level: float) -> None:
     """Jam every satellite receiver of a vehicle.
 
     Args:
@@ -80,9 +81,7 @@ def jam(sensors: NDArray[np.void], memories: NDArray[np.void], level: float) -> 
     memories["memory"][_receivers(sensors), JAMMING] = level
 
 
-def spoof(
-    sensors: NDArray[np.void], memories: NDArray[np.void], velocity: tuple[float, float, float]
-) -> None:
+def spoof(sensors: Records, memories: Records, velocity: tuple[float, float, float]) -> None:
     """Move the fix of every satellite receiver of a vehicle away, position and velocity consistently.
 
     Args:
@@ -98,7 +97,7 @@ def spoof(
     memories["memory"][_receivers(sensors), SPOOF_DRIFT : SPOOF_DRIFT + 3] = velocity
 
 
-def end_spoofing(sensors: NDArray[np.void], memories: NDArray[np.void]) -> None:
+def end_spoofing(sensors: Records, memories: Records) -> None:
     """End spoofing on every satellite receiver of a vehicle: the fix jumps back to the truth.
 
     Raises:
@@ -109,7 +108,7 @@ def end_spoofing(sensors: NDArray[np.void], memories: NDArray[np.void]) -> None:
     memories["memory"][rows, SPOOF_OFFSET : SPOOF_OFFSET + 3] = 0.0
 
 
-def _receivers(sensors: NDArray[np.void]) -> NDArray[np.intp]:
+def _receivers(sensors: Records) -> NDArray[np.intp]:
     rows = np.flatnonzero(sensors["kind"] == GPS)
     if len(rows) == 0:
         raise UserError("the vehicle has no satellite receiver")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from sitl_bridge.base.arrays import Records
 
 
 class SensorHost(Protocol):
@@ -30,7 +29,7 @@ class SensorHost(Protocol):
         """Us of simulated time at which ``run`` is to be called next."""
         ...
 
-    def run(self, state: NDArray[np.void], time: int) -> Sequence[Any]:
+    def run(self, state: Records, time: int) -> Sequence[Any]:
         """Do what is due at ``time`` (us), given the vehicle's STATE.
 
         Returns:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Floats, Ints, Record
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
 from sitl_bridge.core.dynamics.contact_log import note_contacts
 from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
@@ -84,18 +82,18 @@ class FleetArrays(NamedTuple):
         neighbours: how vehicles act on one another.
     """
 
-    vehicles: Annotated[NDArray[np.void], VEHICLE]
-    states: Annotated[NDArray[np.void], STATE]
-    controls: Annotated[NDArray[np.float64], 2]
-    armed: NDArray[np.int64]
-    environment: Annotated[NDArray[np.void], ENVIRONMENT]
-    wind: Annotated[NDArray[np.void], WIND]
-    turbulence: Annotated[NDArray[np.void], TURBULENCE]
-    wind_states: Annotated[NDArray[np.void], WIND_STATE]
-    wind_series: Annotated[NDArray[np.float64], 2]
-    sensors: Annotated[NDArray[np.void], SENSOR, 2]
-    sensor_states: Annotated[NDArray[np.void], SENSOR_STATE, 2]
-    histories: Annotated[NDArray[np.void], HISTORY]
+    vehicles: Annotated[Records, VEHICLE]
+    states: Annotated[Records, STATE]
+    controls: Annotated[Floats, 2]
+    armed: Ints
+    environment: Annotated[Records, ENVIRONMENT]
+    wind: Annotated[Records, WIND]
+    turbulence: Annotated[Records, TURBULENCE]
+    wind_states: Annotated[Records, WIND_STATE]
+    wind_series: Annotated[Floats, 2]
+    sensors: Annotated[Records, SENSOR, 2]
+    sensor_states: Annotated[Records, SENSOR_STATE, 2]
+    histories: Annotated[Records, HISTORY]
     neighbours: ProximityArrays
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.compiled import prepare
@@ -76,8 +76,8 @@ class VehicleSetup:
         airframe: of which it was made; events such as the drop of its payload need it.
     """
 
-    vehicle: NDArray[np.void]
-    sensors: NDArray[np.void]
+    vehicle: Records
+    sensors: Records
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)
     yaw: float = 0.0
     name: str = ""
@@ -158,9 +158,9 @@ class Simulation:
         self._setups = tuple(vehicles)
         self.airframes = [setup.airframe for setup in vehicles]
         """What the vehicles are now: one that has dropped its payload is the empty one."""
-        self._handles: NDArray[np.int64] | None = None
+        self._handles: Ints | None = None
         self._handled_series = world.wind_series
-        self._histories: dict[int, NDArray[np.void]] = {}
+        self._histories: dict[int, Records] = {}
         self._rings = np.zeros(n, HISTORY)
         self._shapes_at_start = world.scene.shapes.copy()
         for i, setup in enumerate(vehicles):
@@ -256,7 +256,7 @@ class Simulation:
             random = stream(self.seed, *names, "sensor", kind, instance)
             self.sensor_states[i, k] = start_sensor(self.sensors[i, k], random, self.time)
 
-    def _replace_vehicle(self, i: int, vehicle: NDArray[np.void]) -> NDArray[np.float64]:
+    def _replace_vehicle(self, i: int, vehicle: Records) -> Floats:
         """Returns (3,) m, body, by which the centre of gravity of the vehicle as built is off."""
         airframe, shift = self._setups[i].airframe, np.zeros(3)
         if airframe is not None and airframe.tolerances is not None:
@@ -268,16 +268,14 @@ class Simulation:
         self.hulls[i]["order"] = order
         return shift
 
-    def _refuse_unstable(self, vehicle: NDArray[np.void], name: str) -> None:
+    def _refuse_unstable(self, vehicle: Records, name: str) -> None:
         _, _, density = air(self.world.environment[0], 0.0)
         try:
             check_stability(vehicle, density, self.step * 1e-6 / self.substeps)
         except UserError as error:
             raise UserError(f"vehicle {name}: {error}") from error
 
-    def change_vehicle(
-        self, i: int, vehicle: NDArray[np.void], sensors: NDArray[np.void], shift: NDArray[np.float64]
-    ) -> None:
+    def change_vehicle(self, i: int, vehicle: Records, sensors: Records, shift: Floats) -> None:
         """Change a vehicle's mass, inertia and geometry in flight, for example when it drops its payload.
 
         Every point of the body keeps its place and its velocity; the new centre of gravity moves on as that
@@ -299,7 +297,7 @@ class Simulation:
         built = self._replace_vehicle(i, vehicle)
         self.sensors[i]["position"][: len(sensors)] = sensors["position"] - built
 
-    def put_in_flight(self, i: NDArray[np.int64], **values: NDArray[np.float64]) -> None:
+    def put_in_flight(self, i: Ints, **values: Floats) -> None:
         """Put vehicles into a state of flight, with the flow that their rotors induce settled.
 
         Args:
@@ -317,7 +315,7 @@ class Simulation:
         for k in self._histories.keys() & set(i.tolist()):
             self._begin_history(k)
 
-    def supply(self, voltage: NDArray[np.float64], current: NDArray[np.float64]) -> None:
+    def supply(self, voltage: Floats, current: Floats) -> None:
         """Let the motors run at measured voltages, in place of the packs', until the next call or restart.
 
         Args:
@@ -355,9 +353,7 @@ class Simulation:
         inertial = [state[name] for name in ("specific_force", "angular_velocity", "angular_acceleration")]
         history[0] = (self.time, state["position"], state["attitude"], np.concatenate(inertial))
 
-    def poses_of(
-        self, i: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def poses_of(self, i: int) -> tuple[Ints, Floats, Floats, Floats]:
         """Times (k,) in us, positions (k, 3), attitudes (k, 4) and inertial quantities (k, 9), oldest first.
 
         ``POSE`` and ``remember_poses`` describe them.
@@ -388,7 +384,7 @@ class Simulation:
         )
 
     @property
-    def handles(self) -> NDArray[np.int64]:
+    def handles(self) -> Ints:
         """Handles of ``arrays``, for compiled functions; take them anew for each call."""
         if self._handles is None or self._handled_series is not self.world.wind_series:
             self._handled_series = self.world.wind_series
@@ -396,12 +392,12 @@ class Simulation:
         return self._handles
 
     @property
-    def collisions(self) -> NDArray[np.void]:
+    def collisions(self) -> Records:
         """(k,) COLLISION, the first REPORTS; ``proximity["count"]`` counts all."""
         return self._collisions[: min(int(self.proximity[0]["count"]), REPORTS)].copy()
 
     @property
-    def contacts(self) -> NDArray[np.void]:
+    def contacts(self) -> Records:
         """(k,) CONTACT with objects of the scene, the first REPORTS; ``proximity["contact_count"]`` counts
         all."""
         return self._contacts[: min(int(self.proximity[0]["contact_count"]), REPORTS)].copy()

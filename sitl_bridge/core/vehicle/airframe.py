@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.field_paths import FieldPath, field_names
 from sitl_bridge.base.quantities import STRICT, Number, Positive, Vector
 from sitl_bridge.core.dynamics.aerodynamics import Drag
@@ -51,7 +51,7 @@ class Inertia(BaseModel):
         False, description="the source publishes this tensor, though it is not physical"
     )
 
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Floats:
         """(3, 3)."""
         return np.array(
             [[self.xx, self.xy, self.xz], [self.xy, self.yy, self.yz], [self.xz, self.yz, self.zz]]
@@ -73,15 +73,15 @@ class Inertia(BaseModel):
         principal = np.linalg.eigvalsh(self.matrix())
         return bool(principal[0] + principal[1] >= principal[2] * (1.0 - 1e-9))
 
-    def pack(self, vehicle: NDArray[np.void]) -> None:
+    def pack(self, vehicle: Records) -> None:
         """Write the inertia of a () VEHICLE record."""
         vehicle["inertia"] = self.matrix()
         vehicle["inertia_inverse"] = np.linalg.inv(self.matrix())
 
 
-def point_mass(mass: float, position: NDArray[np.float64]) -> NDArray[np.float64]:
+def point_mass(mass: float, position: Floats) -> Floats:
     """Return the inertia (3, 3) in kg m^2 about the origin of a point mass (kg) at a position (3,) in m."""
-    squared: NDArray[np.float64] = mass * (position @ position * np.eye(3) - np.outer(position, position))
+    squared: Floats = mass * (position @ position * np.eye(3) - np.outer(position, position))
     return squared
 
 
@@ -242,11 +242,11 @@ class Airframe(BaseModel):
         state = super().__getstate__()
         return state | {"__dict__": {name: x for name, x in state["__dict__"].items() if name != "record"}}
 
-    def vehicle(self) -> NDArray[np.void]:
+    def vehicle(self) -> Records:
         """() VEHICLE record of the compiled step, including the payload."""
         return self.loaded()._pack()
 
-    def _pack(self) -> NDArray[np.void]:
+    def _pack(self) -> Records:
         """() VEHICLE record without a payload; every section writes its own part."""
         vehicle = np.zeros((), VEHICLE)
         vehicle["mass"] = self.mass
@@ -262,7 +262,7 @@ class Airframe(BaseModel):
             self.vibration.pack(vehicle)
         return vehicle
 
-    def sensor_records(self) -> NDArray[np.void]:
+    def sensor_records(self) -> Records:
         """(s,) SENSOR of the built-in sensors, in the order of the file."""
         return np.array([s.pack() for s in self.sensors if isinstance(s, SensorSpecification)])
 
@@ -280,7 +280,7 @@ class Airframe(BaseModel):
         return self.model_copy(update={"sensors": kept})
 
 
-def _inertia(tensor: NDArray[np.float64], *, as_published: bool) -> Inertia:
+def _inertia(tensor: Floats, *, as_published: bool) -> Inertia:
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = tensor.tolist()
     return Inertia(xx=xx, yy=yy, zz=zz, xy=xy, xz=xz, yz=yz, as_published=as_published)
 

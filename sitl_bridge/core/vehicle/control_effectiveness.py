@@ -11,9 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Singles
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.dynamics.motor import dc_current
 from sitl_bridge.core.dynamics.performance import Hover, static_thrusts, torque_slope
@@ -121,7 +120,7 @@ def inversion_error(parameters: Parameters) -> float:
     return worst
 
 
-def single_precision_inverse(matrix: Floats) -> NDArray[np.float32]:
+def single_precision_inverse(matrix: Floats) -> Singles:
     """Moore-Penrose inverse by a full-rank Cholesky factor, in single precision (Courrieu 2008).
 
     PX4 inverts its effectiveness so (src/lib/matrix/matrix/PseudoInverse.hpp).

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints, Records
 from sitl_bridge.core.world.records import NODE
 
 BINS = 16
@@ -132,9 +131,7 @@ def _build(lows: Floats, highs: Floats, order: Ints, nodes: Records) -> int:
     return used
 
 
-def build_tree(
-    lows: NDArray[np.float64], highs: NDArray[np.float64]
-) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+def build_tree(lows: Floats, highs: Floats) -> tuple[Records, Ints]:
     """Tree over n items.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.input_file import read_bytes
 
@@ -28,7 +28,7 @@ class _CloudError(Exception):
     """What is wrong with a file."""
 
 
-def read_cloud(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def read_cloud(path: Path) -> tuple[Floats, Floats]:
     """Return the points (n, 3) of a file, and each point's time (n,) relative to the last one's, 0 or less.
 
     Points that are not finite are left out.  Without times, all are 0.
@@ -61,7 +61,7 @@ def _header(content: bytes, last: bytes) -> tuple[list[str], bytes]:
     return content[:end].decode("ascii", "replace").splitlines(), content[end + 1 :]
 
 
-def _table(body: bytes, kind: np.dtype[np.void], count: int) -> NDArray[np.void]:
+def _table(body: bytes, kind: np.dtype[np.void], count: int) -> Records:
     if len(body) < count * kind.itemsize:
         raise _CloudError(
             f"is cut short: {count} points need {count * kind.itemsize} bytes, it has {len(body)}"
@@ -69,7 +69,7 @@ def _table(body: bytes, kind: np.dtype[np.void], count: int) -> NDArray[np.void]
     return np.frombuffer(body, kind, count)
 
 
-def _text(body: bytes, kind: np.dtype[np.void], count: int) -> NDArray[np.void]:
+def _text(body: bytes, kind: np.dtype[np.void], count: int) -> Records:
     try:
         figures = np.array(body.split(), dtype=float)
     except ValueError as error:
@@ -84,7 +84,7 @@ def _text(body: bytes, kind: np.dtype[np.void], count: int) -> NDArray[np.void]:
     return table
 
 
-def _pcd(content: bytes) -> NDArray[np.void]:
+def _pcd(content: bytes) -> Records:
     lines, body = _header(content, b"DATA ")
     facts = {words[0].upper(): words[1:] for line in lines if (words := line.split())}
     try:
@@ -106,7 +106,7 @@ def _pcd(content: bytes) -> NDArray[np.void]:
     return _table(body, kind, count)
 
 
-def _ply(content: bytes) -> NDArray[np.void]:
+def _ply(content: bytes) -> Records:
     lines, body = _header(content, b"end_header")
     order, count, fields, within = "", -1, [], ""
     for line in lines:

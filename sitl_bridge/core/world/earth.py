@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 import pymap3d
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pygeomag import GeoMag
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.world.records import Environment
 
@@ -48,7 +49,7 @@ def gravity(latitude: float, height: float) -> float:
     return surface * (1.0 - linear + 3.0 * height**2 / a**2)
 
 
-def ecef(latitude: float, longitude: float, height: float) -> NDArray[np.float64]:
+def ecef(latitude: float, longitude: float, height: float) -> Floats:
     """Earth-centred, earth-fixed position (3,) in m of a geodetic point (rad, rad, m)."""
     prime_vertical = SEMI_MAJOR_AXIS / math.sqrt(1.0 - ECCENTRICITY_SQUARED * math.sin(latitude) ** 2)
     return np.array(
@@ -60,7 +61,7 @@ def ecef(latitude: float, longitude: float, height: float) -> NDArray[np.float64
     )
 
 
-def ned_to_ecef_rotation(latitude: float, longitude: float) -> NDArray[np.float64]:
+def ned_to_ecef_rotation(latitude: float, longitude: float) -> Floats:
     """Rotation (3, 3) that takes NED vectors at a geodetic point (rad, rad) to ECEF."""
     sin_lat, cos_lat = math.sin(latitude), math.cos(latitude)
     sin_lon, cos_lon = math.sin(longitude), math.cos(longitude)
@@ -92,7 +93,7 @@ def _radius(north: Any, east: Any, origin: Sequence[float]) -> Any:
 
 def geodetic_of(
     north: ArrayLike, east: ArrayLike, down: ArrayLike, origin: Sequence[float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Latitudes and longitudes in deg and heights in m of points in m north, east and down.
 
     Args:
@@ -112,7 +113,7 @@ def geodetic_of(
 
 def ned_of(
     latitude: ArrayLike, longitude: ArrayLike, height: ArrayLike, origin: Sequence[float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Metres north, east and down of points in deg and m: the inverse of ``geodetic_of``."""
     lat, lon, h = np.asarray(latitude, float), np.asarray(longitude, float), np.asarray(height, float)
     north, east, _ = (np.asarray(x) for x in pymap3d.geodetic2ned(lat, lon, origin[2], *origin))
@@ -172,7 +173,7 @@ def geodetic(environment: Environment, north: float, east: float, down: float) -
 FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
 
 
-def magnetic_field(latitude: float, longitude: float, height: float, year: float) -> NDArray[np.float64]:
+def magnetic_field(latitude: float, longitude: float, height: float, year: float) -> Floats:
     """Magnetic flux density (3,) NED in tesla by WMM2025.
 
     Args:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Mask, Singles
+
 
 class FacePictures(NamedTuple):
     """Pictures on the faces of a mesh.
@@ -18,9 +20,9 @@ class FacePictures(NamedTuple):
         pictures: (rows, columns, 3) uint8 each, from the upper left.
     """
 
-    uv: NDArray[np.float32]
+    uv: Singles
     picture: NDArray[np.int32]
-    pictures: tuple[NDArray[np.uint8], ...]
+    pictures: tuple[Bytes, ...]
 
 
 class TriangleMesh(NamedTuple):
@@ -34,9 +36,9 @@ class TriangleMesh(NamedTuple):
         painted: pictures on its faces; None: it has none.
     """
 
-    vertices: NDArray[np.float64]
-    faces: NDArray[np.int64]
-    colors: NDArray[np.float32] | None
+    vertices: Floats
+    faces: Ints
+    colors: Singles | None
     solid: bool
     painted: FacePictures | None = None
 
@@ -49,7 +51,7 @@ class HeightGrid(NamedTuple):
         spacing: m between them.
     """
 
-    heights: NDArray[np.float32]
+    heights: Singles
     spacing: float
 
 
@@ -62,6 +64,6 @@ class VoxelGrid(NamedTuple):
         size: m, edge of a cell.
     """
 
-    occupied: NDArray[np.bool_]
-    corner: NDArray[np.float64]
+    occupied: Mask
+    corner: Floats
     size: float

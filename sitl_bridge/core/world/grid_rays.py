@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Floats, Singles, Words
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Singles, Words
 from sitl_bridge.core.world.records import Shape
 
 Hit = tuple[float, float, float, float]

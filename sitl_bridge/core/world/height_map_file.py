@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Floats, Singles
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
@@ -65,7 +64,7 @@ def load_heights(
     return HeightGrid(_checked(path, heights), spacing), (0.0, 0.0, 0.0)
 
 
-def _checked(path: Path, heights: AnyArray) -> NDArray[np.float32]:
+def _checked(path: Path, heights: AnyArray) -> Singles:
     if heights.ndim != 2 or min(heights.shape) < 2:
         shape = " x ".join(str(n) for n in heights.shape) or "no"
         raise UserError(
@@ -81,7 +80,7 @@ def _checked(path: Path, heights: AnyArray) -> NDArray[np.float32]:
     return np.ascontiguousarray(heights, np.float32)
 
 
-def _picture(path: Path, raw: bytes) -> NDArray[np.float64]:
+def _picture(path: Path, raw: bytes) -> Floats:
     """Brightness 0 to 1, rows from south to north: the upper edge of the picture is the north."""
     try:
         from PIL import Image
@@ -113,7 +112,7 @@ def refuse_large_picture(path: Path, width: int, height: int) -> None:
         )
 
 
-def load_picture(path: Path) -> NDArray[np.float64]:
+def load_picture(path: Path) -> Floats:
     """Brightness 0 to 1 (rows, columns) of a grey PNG, rows from south to north.
 
     Raises:
@@ -124,7 +123,7 @@ def load_picture(path: Path) -> NDArray[np.float64]:
     return np.asarray(_checked(path, _picture(path, read_bytes(path, MAX_BYTES))), np.float64)
 
 
-def _array(path: Path, raw: bytes) -> NDArray[np.float64]:
+def _array(path: Path, raw: bytes) -> Floats:
     """Array `height` of an NPZ file: rows from south to north, columns from west to east."""
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
@@ -140,7 +139,7 @@ def _array(path: Path, raw: bytes) -> NDArray[np.float64]:
                 f"{path}: has more than {MAX_HEIGHTS:,} heights; crop it, or keep every second height"
             )
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
-            found: NDArray[np.float64] = np.asarray(arrays[ARRAY], np.float64)
+            found: Floats = np.asarray(arrays[ARRAY], np.float64)
     except UserError:
         raise
     except Exception as error:
@@ -175,7 +174,7 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
 
 
 def _resampled(
-    path: Path, band: NDArray[np.float64], crs: Any, transform: Any, origin: Origin
+    path: Path, band: Floats, crs: Any, transform: Any, origin: Origin
 ) -> tuple[HeightGrid, tuple[float, float, float]]:
     """The raster's elevations (bilinear) on the largest grid along north and east within its edges."""
     from rasterio.warp import transform as reproject

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Singles
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
@@ -32,7 +33,7 @@ LARGEST_PICTURE = 2048
 """Pixels along the sides of a picture; a larger one is reduced."""
 
 Axes = Literal["z_up", "y_up", "x_up", "ned"]
-TO_NED: dict[Axes, NDArray[np.float64]] = {
+TO_NED: dict[Axes, Floats] = {
     "ned": np.eye(3),
     "z_up": np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]),
     # x right (east), y up, z towards the viewer, who looks north.
@@ -71,7 +72,7 @@ def load_mesh(path: Path, axes: Axes | None, scale: tuple[float, float, float]) 
     return TriangleMesh(turned, faces, colors, is_solid(turned, faces), painted)
 
 
-def is_solid(vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> bool:
+def is_solid(vertices: Floats, faces: Ints) -> bool:
     """Whether a surface is closed and its normals point outwards, so that it has an inside.
 
     Every edge must belong to two faces, once in each direction; vertices at one place count as one.
@@ -133,7 +134,7 @@ def _parsed(path: Path, raw: bytes) -> Any:
         ) from error
 
 
-_Joined = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float32] | None, FacePictures | None]
+_Joined = tuple[Floats, Ints, Singles | None, FacePictures | None]
 
 
 def _joined(path: Path, scene: Any) -> _Joined:
@@ -173,7 +174,7 @@ def _joined(path: Path, scene: Any) -> _Joined:
     return np.concatenate(vertices), np.concatenate(faces), colored, pictures.joined()
 
 
-def _placed(scene: Any) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+def _placed(scene: Any) -> Iterator[tuple[Any, Floats]]:
     """Each mesh of trimesh's scene with the matrix (4, 4) of each node that shows it."""
     for node in scene.graph.nodes_geometry:
         matrix, name = scene.graph[node]
@@ -196,7 +197,7 @@ def refuse_too_many(triangles: int, what: str) -> None:
         )
 
 
-def _colors(mesh: Any, count: int) -> NDArray[np.float32] | None:
+def _colors(mesh: Any, count: int) -> Singles | None:
     """Colours (count, 3) of a mesh's faces, 0 to 1; None if the file has none."""
     visual = mesh.visual
     if visual.kind in ("face", "vertex"):
@@ -211,7 +212,7 @@ def _colors(mesh: Any, count: int) -> NDArray[np.float32] | None:
     return np.tile(main, (count, 1))
 
 
-def _picture(mesh: Any) -> tuple[Any, NDArray[np.float64]] | None:
+def _picture(mesh: Any) -> tuple[Any, Floats] | None:
     """A mesh's picture, and the places (v, 2) of its vertices in it; None where it has none."""
     material, uv = getattr(mesh.visual, "material", None), getattr(mesh.visual, "uv", None)
     image = getattr(material, "baseColorTexture", None) or getattr(material, "image", None)
@@ -221,7 +222,7 @@ def _picture(mesh: Any) -> tuple[Any, NDArray[np.float64]] | None:
     return (image, places) if np.isfinite(places).all() else None
 
 
-def _pixels(image: Any) -> NDArray[np.uint8]:
+def _pixels(image: Any) -> Bytes:
     """Pixels (rows, columns, 3) of a picture, reduced by a whole factor where it is large."""
     factor = -(-max(image.width, image.height) // LARGEST_PICTURE)
     return np.asarray(image.convert("RGB").reduce(factor), np.uint8)
@@ -232,10 +233,10 @@ class _Pictures:
 
     def __init__(self) -> None:
         self._images: list[Any] = []
-        self._uv: list[NDArray[np.float32]] = []
+        self._uv: list[Singles] = []
         self._which: list[NDArray[np.int32]] = []
 
-    def add(self, mesh: Any, faces: NDArray[np.int64]) -> None:
+    def add(self, mesh: Any, faces: Ints) -> None:
         """Add a mesh's picture, with the faces as they are turned."""
         found = _picture(mesh)
         if found is None:
@@ -257,7 +258,7 @@ class _Pictures:
         return FacePictures(np.concatenate(self._uv), np.concatenate(self._which), pixels)
 
 
-def _sampled(image: Any, uv: NDArray[np.float64]) -> NDArray[np.float32]:
+def _sampled(image: Any, uv: Floats) -> Singles:
     """Colours (k, 3) of an image at texture coordinates (k, 2), v upwards; the image repeats."""
     pixels = np.asarray(image.convert("RGB"), np.float32) / 255.0
     rows, columns = pixels.shape[:2]

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.world.records import TRIANGLE, Shape, Triangle
 
 TRIANGLE_PAINT = np.dtype([("uv", "f4", (3, 2)), ("picture", "i4")])

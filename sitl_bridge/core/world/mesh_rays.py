@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints, Records
 from sitl_bridge.core.world.records import NODE, TRIANGLE, Node, Shape, Triangle
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints, Packed
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.world.grid_rays import surface_of_height_map, voxel_is_occupied
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, SCRATCH
 from sitl_bridge.core.world.records import (
@@ -466,9 +466,7 @@ def nearest_surfaces(
                 normal[i, 0], normal[i, 1], normal[i, 2] = n, e, d
 
 
-def nearest(
-    scene: Packed, points: NDArray[np.float64], limit: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+def nearest(scene: Packed, points: Floats, limit: float) -> tuple[Floats, Floats, Ints]:
     """Signed distances (n,) in m, outward normals (n, 3) NED and shapes (n,) of the surfaces nearest to n
     points (n, 3) in m NED; inf, zeros and NOTHING where none is within ``limit`` m.
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Mask
+from sitl_bridge.base.arrays import Bytes, Ints, Mask
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Ints
 from sitl_bridge.core.world.geometry import VoxelGrid
 
 FORMATS = (".bt", ".ot")
@@ -182,7 +180,7 @@ def _add(leaves: Ints, count: int, x: int, y: int, z: int, edge: int) -> int:
     return count + 1
 
 
-def _grid(path: Path, leaves: NDArray[np.int64], size: float, axes: str) -> VoxelGrid:
+def _grid(path: Path, leaves: Ints, size: float, axes: str) -> VoxelGrid:
     """The dense grid of the leaves."""
     low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
     shape = high - low

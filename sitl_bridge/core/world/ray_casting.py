@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints
 from sitl_bridge.core.world.bounding_tree import DEEPEST
 from sitl_bridge.core.world.grid_rays import ray_height_map, ray_voxels
 from sitl_bridge.core.world.mesh_rays import descend, enters_node, next_waiting, ray_mesh

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sitl_bridge.base.kernels.record import Floats, Ints, Record, Singles
+from sitl_bridge.base.arrays import Floats, Ints, Singles
+from sitl_bridge.base.kernels.record import Record
 
 START = 0
 """us of simulated time at which a run begins, as in other simulators.  PX4 takes the time of its first

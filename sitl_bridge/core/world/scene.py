@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Floats, Ints, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
@@ -112,8 +112,8 @@ class Scene:
         objects = self.specification.objects
         self.names = tuple(thing.name or f"{thing.kind} {i}" for i, thing in enumerate(objects))
         self._kept: list[AnyArray] = []
-        self._trees: dict[tuple[int, Color], tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]] = {}
-        self._painted: dict[int, NDArray[np.void]] = {}
+        self._trees: dict[tuple[int, Color], tuple[Records, Records, Records]] = {}
+        self._painted: dict[int, Records] = {}
         made = [self._shape(i, thing) for i, thing in enumerate(objects)]
         static = [s for s in made if not s["path"] and s["kind"] != PLANE]
         endless = [s for s in made if not s["path"] and s["kind"] == PLANE]
@@ -141,7 +141,7 @@ class Scene:
         """Whether there is anything but level ground."""
         return len(self.shapes) > 0 or not self.specification.ground
 
-    def copy_of_shapes(self) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    def copy_of_shapes(self) -> tuple[Records, Records]:
         """A SCENE (1,) with shapes (k,) of its own, which a reader beside the simulation moves by itself."""
         shapes, record = self.shapes.copy(), self.record.copy()
         record[0]["shapes"] = shapes.ctypes.data
@@ -156,7 +156,7 @@ class Scene:
         self._kept.append(array)
         return int(array.ctypes.data)
 
-    def _shape(self, index: int, thing: SceneObject) -> NDArray[np.void]:
+    def _shape(self, index: int, thing: SceneObject) -> Records:
         shape = np.zeros(1, SHAPE)[0]
         shape["object"], shape["color"], shape["friction"] = index, thing.color, thing.friction
         shape["position"] = thing.position
@@ -173,7 +173,7 @@ class Scene:
         shape["low"], shape["high"] = turned.min(axis=1), turned.max(axis=1)
         return shape
 
-    def _paint(self, record: NDArray[np.void], texture: TextureSpecification | None) -> None:
+    def _paint(self, record: Records, texture: TextureSpecification | None) -> None:
         """Fill in a TEXTURE."""
         if texture is None:
             return
@@ -185,14 +185,12 @@ class Scene:
         else:
             self._put_image(record, texture._pixels)
 
-    def _put_image(self, record: NDArray[np.void], pixels: NDArray[np.uint8]) -> None:
+    def _put_image(self, record: Records, pixels: NDArray[np.uint8]) -> None:
         image = np.ascontiguousarray(pixels, np.uint8)
         record["kind"], record["cells"] = IMAGE, self._keep(image)
         record["rows"], record["columns"] = image.shape[:2]
 
-    def _fill(
-        self, shape: NDArray[np.void], thing: SceneObject
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _fill(self, shape: Records, thing: SceneObject) -> tuple[Floats, Floats]:
         """Fill in what depends on the kind; returns the corners of the box that holds it, in its axes."""
         match thing:
             case BoxObject():
@@ -222,9 +220,7 @@ class Scene:
         shape["half_size"] = half
         return -half, half
 
-    def _fill_mesh(
-        self, shape: NDArray[np.void], thing: MeshObject
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _fill_mesh(self, shape: Records, thing: MeshObject) -> tuple[Floats, Floats]:
         mesh = thing.geometry
         if mesh is None:
             raise UserError(f"{thing.file}: the mesh has not been read; read its world by its file")
@@ -240,7 +236,7 @@ class Scene:
         shape["nodes"], shape["node_count"] = nodes.ctypes.data, len(nodes)
         return mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
 
-    def _put_pictures(self, painted: FacePictures | None, order: NDArray[np.int64]) -> NDArray[np.void]:
+    def _put_pictures(self, painted: FacePictures | None, order: Ints) -> Records:
         """() MESH_PAINT of the faces in the order of their tree."""
         record = np.zeros((), MESH_PAINT)
         if painted is None:
@@ -254,9 +250,7 @@ class Scene:
         record["picture_count"] = len(pictures)
         return record
 
-    def _fill_heights(
-        self, shape: NDArray[np.void], thing: HeightMapObject
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _fill_heights(self, shape: Records, thing: HeightMapObject) -> tuple[Floats, Floats]:
         grid = thing.geometry
         if grid is None:
             raise UserError(f"{thing.file}: the heights have not been read; read its world by its file")
@@ -267,9 +261,7 @@ class Scene:
         low = np.array([0.0, 0.0, -float(heights.max())])
         return low, np.array([(rows - 1) * grid.spacing, (columns - 1) * grid.spacing, -float(heights.min())])
 
-    def _fill_voxels(
-        self, shape: NDArray[np.void], thing: OctreeObject
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _fill_voxels(self, shape: Records, thing: OctreeObject) -> tuple[Floats, Floats]:
         grid = thing.geometry
         if grid is None:
             raise UserError(f"{thing.file}: the octree has not been read; read its world by its file")
@@ -283,16 +275,14 @@ class Scene:
         shape["position"] += shape["rotation"] @ grid.corner
         return np.zeros(3), np.array(grid.occupied.shape) * grid.size
 
-    def objects(self) -> Iterator[tuple[str, NDArray[np.void]]]:
+    def objects(self) -> Iterator[tuple[str, Records]]:
         """Name and SHAPE of everything in it."""
         for k in range(len(self.shapes)):
-            shape: NDArray[np.void] = self.shapes[k]
+            shape: Records = self.shapes[k]
             yield self.names[int(shape["object"])], shape
 
 
-def mesh_tree(
-    mesh: TriangleMesh, color: tuple[float, float, float]
-) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int64]]:
+def mesh_tree(mesh: TriangleMesh, color: tuple[float, float, float]) -> tuple[Records, Records, Ints]:
     """Triangles (t,) TRIANGLE in the order of their tree, its nodes (k,) NODE, and which faces (t,) of the
     mesh they are; triangles without area are left out.
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, PrivateAttr, model_validator
 
+from sitl_bridge.base.arrays import Bytes, Floats
 from sitl_bridge.base.quantities import STRICT, Degrees, NonNegative, Number, Positive, Seconds, Vector
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 
@@ -50,7 +50,7 @@ class PathSpecification(BaseModel):
             raise ValueError(f"points lie more than {FARTHEST / 1000:g} km from the world's origin")
         return self
 
-    def timetable(self) -> tuple[NDArray[np.float64], float]:
+    def timetable(self) -> tuple[Floats, float]:
         """Times and places (k, 4), s and m NED, and the period in s; 0 where it stops."""
         points = [np.asarray(point) for point in self.points]
         if self.end == "return":
@@ -79,7 +79,7 @@ class TextureSpecification(BaseModel):
     color: Color = Field(
         (0.15, 0.15, 0.15), description="of every second square or stripe; the object's own is the other"
     )
-    _pixels: NDArray[np.uint8] | None = PrivateAttr(None)
+    _pixels: Bytes | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -206,7 +206,7 @@ class MarkerObject(SceneObject):
     dictionary: Dictionary = Field("4x4_50", description="of the marker, as OpenCV calls it")
     id: Annotated[int, Field(ge=0, lt=1024)] = Field(0, description="number of the marker in its dictionary")
     size: Positive = Field(description="m, side of its black square; a white border of one cell is around it")
-    _pixels: NDArray[np.uint8] | None = PrivateAttr(None)
+    _pixels: Bytes | None = PrivateAttr(None)
 
     def side(self) -> float:
         """Side of the plate, m."""

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion
 from sitl_bridge.base.xml_file import XmlNode
 
-Matrix = NDArray[np.float64]
+Matrix = Floats
 FARTHEST = 1e6
 """Greatest coordinate in m."""
 
@@ -53,7 +53,7 @@ def pose_matrix(node: XmlNode | None) -> Matrix:
     return matrix
 
 
-def _of_quaternion(node: XmlNode, quaternion: NDArray[np.float64]) -> Matrix:
+def _of_quaternion(node: XmlNode, quaternion: Floats) -> Matrix:
     length = float(np.linalg.norm(quaternion))
     if length < 1e-6:
         raise node.fault("<pose> has a quaternion of length 0")

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.quantities import SMALLEST
@@ -32,7 +32,7 @@ from sitl_bridge.core.world.scene_specification import (
 )
 from sitl_bridge.core.world.sdf_frames import Matrix, numbers
 
-ENU_TO_NED: NDArray[np.float64] = TO_NED["z_up"]
+ENU_TO_NED: Floats = TO_NED["z_up"]
 LEVEL = 0.01
 """Tolerance in m, and of a unit vector, within which a plane is the level ground at height 0."""
 SHEET = 0.002
@@ -97,7 +97,7 @@ def _common(part: Part, pose: Matrix | None = None) -> JsonObject:
     }
 
 
-def euler_degrees(rotation: NDArray[np.float64]) -> tuple[float, float, float]:
+def euler_degrees(rotation: Floats) -> tuple[float, float, float]:
     """Roll, pitch and yaw (yaw first) in deg of a rotation (3, 3) of an object's axes to NED."""
     pitch = math.asin(min(max(-float(rotation[2, 0]), -1.0), 1.0))
     if abs(rotation[2, 0]) > 1.0 - 1e-12:
@@ -183,7 +183,7 @@ def _picture(part: Part, width: float) -> TextureSpecification | None:
     return None
 
 
-def _upright(normal: NDArray[np.float64]) -> Matrix:
+def _upright(normal: Floats) -> Matrix:
     """The smallest rotation (3, 3) that takes z to a direction."""
     z = np.array([0.0, 0.0, 1.0])
     cosine = float(normal[2])
@@ -269,7 +269,7 @@ def _heightmap(part: Part, node: XmlNode) -> SceneObject:
     return item.with_geometry(grid)
 
 
-def square_grid(heights: NDArray[np.float64], north: float, east: float) -> HeightGrid:
+def square_grid(heights: Floats, north: float, east: float) -> HeightGrid:
     """Heights over a rectangle (m), resampled to a grid with the same spacing along both sides."""
     rows, columns = heights.shape
     spacing = min(north / (rows - 1), east / (columns - 1))
@@ -300,7 +300,7 @@ MAX_POINTS = 1000
 """Most points of an outline; the time of triangulation grows with their square."""
 
 
-def extruded(points: NDArray[np.float64], height: float) -> TriangleMesh:
+def extruded(points: Floats, height: float) -> TriangleMesh:
     """The solid between an outline and its copy at ``height`` along z.
 
     Args:
@@ -332,12 +332,12 @@ def extruded(points: NDArray[np.float64], height: float) -> TriangleMesh:
     return TriangleMesh(vertices, faces, None, True)
 
 
-def _area(points: NDArray[np.float64]) -> float:
+def _area(points: Floats) -> float:
     x, y = points[:, 0], points[:, 1]
     return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
 
 
-def triangulated(points: NDArray[np.float64]) -> NDArray[np.int64]:
+def triangulated(points: Floats) -> Ints:
     """Triangles (k - 2, 3) of a counter-clockwise outline, by cutting off ears.
 
     Raises:
@@ -358,7 +358,7 @@ def triangulated(points: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.array(found, np.int64)
 
 
-def _is_ear(points: NDArray[np.float64], a: int, b: int, c: int, left: list[int]) -> bool:
+def _is_ear(points: Floats, a: int, b: int, c: int, left: list[int]) -> bool:
     """Whether a triangle of neighbours turns left and holds no other corner."""
     corner_a, corner_b, corner_c = points[a], points[b], points[c]
     if _double_area(corner_a, corner_b, corner_c) <= 0.0:
@@ -372,9 +372,7 @@ def _is_ear(points: NDArray[np.float64], a: int, b: int, c: int, left: list[int]
     return not bool(np.any(inside))
 
 
-def _double_area(
-    a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _double_area(a: Floats, b: Floats, c: Floats) -> Floats:
     """Twice the signed area of the triangles a, b, c."""
     return np.asarray((b[0] - a[0]) * (c[..., 1] - a[1]) - (b[1] - a[1]) * (c[..., 0] - a[0]))
 
@@ -383,9 +381,7 @@ SEGMENTS = 64
 """Around the axis.  With the corners on the surface, the faces lie within 0.12 % of the radius of it."""
 
 
-def revolved(
-    profile: NDArray[np.float64], scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
-) -> TriangleMesh:
+def revolved(profile: Floats, scale: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> TriangleMesh:
     """The solid that a profile makes about the z axis.
 
     Args:
@@ -410,7 +406,7 @@ def revolved(
     return TriangleMesh(vertices, np.concatenate(faces), None, True)
 
 
-def _arc(first: float, last: float) -> NDArray[np.float64]:
+def _arc(first: float, last: float) -> Floats:
     """Points (k, 2) of a unit circle between two latitudes in rad."""
     latitude = np.linspace(first, last, max(round(abs(last - first) / (2.0 * np.pi) * SEGMENTS), 2) + 1)
     return np.stack([np.cos(latitude), np.sin(latitude)], axis=1)

@@ -6,8 +6,8 @@ import io
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
@@ -17,7 +17,7 @@ FORMATS = (".png", ".jpg", ".jpeg")
 MAX_BYTES = 100_000_000
 
 
-def load_texture(path: Path) -> NDArray[np.uint8]:
+def load_texture(path: Path) -> Bytes:
     """Pixels (rows, columns, 3) of a picture, from its upper left.
 
     Raises:
@@ -42,7 +42,7 @@ def load_texture(path: Path) -> NDArray[np.uint8]:
         ) from error
 
 
-def marker_pixels(dictionary: str, number: int) -> NDArray[np.uint8]:
+def marker_pixels(dictionary: str, number: int) -> Bytes:
     """Pixels (n, n, 3) of a marker, one per cell, with its black border and a white one.
 
     Args:

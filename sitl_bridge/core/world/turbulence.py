@@ -19,10 +19,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records, Words
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.world.records import HEIGHTS, TURBULENCE, WAVES, TurbulenceRecord, WindState
 
 FEET = 0.3048
@@ -73,7 +72,7 @@ def dryden_scales(height: float, speed_20ft: float) -> tuple[float, float, float
     return length_u * FEET, length_w * FEET, sigma_u, sigma_w
 
 
-def turbulence_field(random: NDArray[np.uint64]) -> NDArray[np.void]:
+def turbulence_field(random: Words) -> Records:
     """(1,) TURBULENCE at the start of a run, drawn from a stream of ``random_streams.stream``.
 
     Directions and polarisations of the waves fill the sphere evenly, phases are independent.
@@ -106,7 +105,7 @@ def turbulence_field(random: NDArray[np.uint64]) -> NDArray[np.void]:
     return field
 
 
-def episode_shift(episode: int, random: NDArray[np.uint64]) -> NDArray[np.float64]:
+def episode_shift(episode: int, random: Words) -> Floats:
     """(2,) m north and east from a place to its place in the field in an episode; number 0 is not moved."""
     if episode == 0:
         return np.zeros(2)

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_TABLE_BYTES, read_text
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.function_pointer import call_at
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.base.quantities import STRICT, Degrees
 from sitl_bridge.core.world.custom_wind import CustomWind, WindField
 from sitl_bridge.core.world.records import MAX_GUSTS, WIND, TurbulenceRecord, WindRecord, WindState
@@ -115,7 +114,7 @@ class WindSpecification(BaseModel):
     series: WindSeries | None = Field(None, description="recorded")
     custom: CustomWind | None = Field(None, description="of your own, a function of place and time")
 
-    def pack(self, now: int) -> NDArray[np.void]:
+    def pack(self, now: int) -> Records:
         """(1,) WIND whose gusts count their start from ``now`` (us)."""
         wind = np.zeros(1, WIND)
         record = wind[0]
@@ -140,13 +139,13 @@ class WindSpecification(BaseModel):
             record["gust_hold"][i] = math.inf if gust.hold is None else gust.hold
         return wind
 
-    def _carrying(self, record: NDArray[np.void]) -> tuple[float, float] | None:
+    def _carrying(self, record: Records) -> tuple[float, float] | None:
         """Unit vector N, E of the mean wind at 20 ft, of ``steady`` and ``log_profile``; None in calm."""
         north, east = record["steady"][:2] + record["log_speed_20ft"] * record["log_direction"]
         speed = math.hypot(north, east)
         return (float(north / speed), float(east / speed)) if speed > 0.0 else None
 
-    def load_series(self) -> NDArray[np.float64]:
+    def load_series(self) -> Floats:
         """(k, 4) time s and wind NED m/s; (0, 4) without a series.
 
         Raises:

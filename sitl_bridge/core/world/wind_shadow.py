@@ -13,11 +13,10 @@ import math
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.core.world.records import (
     BOX,
     CYLINDER,
@@ -39,7 +38,7 @@ FADED = 4.0
 step."""
 
 
-def wind_obstacles(shapes: NDArray[np.void], least: float) -> NDArray[np.void]:
+def wind_obstacles(shapes: Records, least: float) -> Records:
     """(k,) WIND_OBSTACLE of the still, upright boxes and cylinders that are big.
 
     Args:

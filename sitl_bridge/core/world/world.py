@@ -6,9 +6,9 @@ import math
 from datetime import UTC, datetime
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.quantities import STRICT, Positive
 from sitl_bridge.core.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
 from sitl_bridge.core.world.custom_wind import WindFunction
@@ -158,7 +158,7 @@ class World:
         for function in self._wind_functions:
             function.refuse_failure()
 
-    def _set_slopes(self, record: NDArray[np.void]) -> None:
+    def _set_slopes(self, record: Records) -> None:
         """How gravity and magnetic field change around the origin, by differences over twice SLOPE_REACH."""
         year = self.specification.year
         for axis in range(3):
@@ -179,11 +179,11 @@ class World:
         origin = self.specification.origin
         return origin.latitude, origin.longitude, origin.altitude
 
-    def geodetic(self, ned: NDArray[np.float64]) -> tuple[float, float, float]:
+    def geodetic(self, ned: Floats) -> tuple[float, float, float]:
         """Latitude deg, longitude deg and height m of a point (3,) NED in m."""
         latitude, longitude, height = geodetic_of(ned[0], ned[1], ned[2], self._origin)
         return float(latitude), float(longitude), float(height)
 
-    def ned(self, latitude: float, longitude: float, height: float) -> NDArray[np.float64]:
+    def ned(self, latitude: float, longitude: float, height: float) -> Floats:
         """Point (3,) NED in m of a latitude deg, longitude deg and height m."""
         return np.array(ned_of(latitude, longitude, height, self._origin))

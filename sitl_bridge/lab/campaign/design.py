@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.lab.campaign.distribution import Distribution
 from sitl_bridge.lab.campaign.file import Campaign
 
-Points = NDArray[np.float64]
+Points = Floats
 
 
 def design_points(campaign: Campaign, distributions: Sequence[Distribution]) -> Points:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.extras import CAMPAIGN, missing
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.campaign.file import RareEvents, Sensitivity, SmallestFailure, WorstCase
@@ -124,7 +123,7 @@ def rare_events(space: CampaignSpace, search: RareEvents) -> Searching:
     }
 
 
-def weighted_rate(weights: Floats, failed: NDArray[np.bool_]) -> Found:
+def weighted_rate(weights: Floats, failed: Mask) -> Found:
     """The probability of failure from weighted draws, and its 95 % interval by the central limit theorem."""
     count = len(weights)
     if count < 2:

@@ -15,7 +15,7 @@ from sitl_bridge.autopilot.control.allocation import allocation_record
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.control.records import CONTROLLER
 from sitl_bridge.autopilot.records import ESTIMATE, SETPOINT, WRENCH
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import Floats, Mask, Singles
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.array_at import handles_of
@@ -321,8 +321,8 @@ class VehicleBatch:
     def fly(
         self,
         skipped: Mask,
-        given: NDArray[np.float32] | Floats | None = None,
-        observations: NDArray[np.float32] = NOTHING_SEEN,
+        given: Singles | Floats | None = None,
+        observations: Singles = NOTHING_SEEN,
     ) -> None:
         """Fly all vehicles but those skipped until their next action.
 
@@ -351,7 +351,7 @@ class VehicleBatch:
         """Figures of an observation: of the sensors if there are any, else of the true state."""
         return self.seen.shape[1] or TRUTH_SIZE
 
-    def observe(self, chosen: Mask, observations: NDArray[np.float32]) -> None:
+    def observe(self, chosen: Mask, observations: Singles) -> None:
         """Write the first ``seen_count`` figures of the observations (n, m) of the chosen vehicles."""
         observe_batch(self._handles, chosen.view(np.uint8), observations)
 

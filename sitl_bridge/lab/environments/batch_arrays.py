@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sitl_bridge.autopilot.control.records import CONTROLLER
 from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, SETPOINT, WRENCH
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records, Words
 from sitl_bridge.core.dynamics.proximity import ProximityArrays
 from sitl_bridge.core.dynamics.records import STATE, VEHICLE
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
@@ -60,41 +58,41 @@ class BatchArrays(NamedTuple):
         neighbours: how vehicles act on one another, in a fleet.
     """
 
-    batch: Annotated[NDArray[np.void], BATCH]
-    reset: Annotated[NDArray[np.void], RESET]
-    vehicles: Annotated[NDArray[np.void], VEHICLE]
-    states: Annotated[NDArray[np.void], STATE]
-    state_words: Annotated[NDArray[np.int64], 2]
-    controllers: Annotated[NDArray[np.void], CONTROLLER]
-    controller_words: Annotated[NDArray[np.int64], 2]
-    allocations: Annotated[NDArray[np.void], ALLOCATION]
-    setpoints: Annotated[NDArray[np.void], SETPOINT]
-    estimates: Annotated[NDArray[np.void], ESTIMATE]
-    winds: Annotated[NDArray[np.void], WIND]
-    sensors: Annotated[NDArray[np.void], SENSOR, 2]
-    fresh_vehicle: Annotated[NDArray[np.void], VEHICLE]
-    fresh_state: Annotated[NDArray[np.int64], 2]
-    fresh_controller: Annotated[NDArray[np.int64], 2]
-    fresh_sensors: Annotated[NDArray[np.void], SENSOR]
-    environment: Annotated[NDArray[np.void], ENVIRONMENT]
-    turbulence: Annotated[NDArray[np.void], TURBULENCE]
-    series: Annotated[NDArray[np.float64], 2]
-    places: Annotated[NDArray[np.float64], 2]
-    randoms: Annotated[NDArray[np.uint64], 2]
-    episodes: Annotated[NDArray[np.void], EPISODE]
-    clocks: NDArray[np.int64]
-    events: NDArray[np.uint8]
-    motions: Annotated[NDArray[np.int64], 2]
-    grounds: Annotated[NDArray[np.int64], 2]
-    memories: Annotated[NDArray[np.int64], 2]
-    wrenches: Annotated[NDArray[np.void], WRENCH]
-    wind_states: Annotated[NDArray[np.void], WIND_STATE]
-    sensor_states: Annotated[NDArray[np.void], SENSOR_STATE, 2]
-    actions: Annotated[NDArray[np.float64], 2]
-    limits: Annotated[NDArray[np.float64], 2]
-    controls: Annotated[NDArray[np.float64], 2]
-    truth: Annotated[NDArray[np.float64], 2]
-    seen: Annotated[NDArray[np.float64], 2]
-    slots: Annotated[NDArray[np.void], SLOT]
-    draws: Annotated[NDArray[np.float64], 2]
+    batch: Annotated[Records, BATCH]
+    reset: Annotated[Records, RESET]
+    vehicles: Annotated[Records, VEHICLE]
+    states: Annotated[Records, STATE]
+    state_words: Annotated[Ints, 2]
+    controllers: Annotated[Records, CONTROLLER]
+    controller_words: Annotated[Ints, 2]
+    allocations: Annotated[Records, ALLOCATION]
+    setpoints: Annotated[Records, SETPOINT]
+    estimates: Annotated[Records, ESTIMATE]
+    winds: Annotated[Records, WIND]
+    sensors: Annotated[Records, SENSOR, 2]
+    fresh_vehicle: Annotated[Records, VEHICLE]
+    fresh_state: Annotated[Ints, 2]
+    fresh_controller: Annotated[Ints, 2]
+    fresh_sensors: Annotated[Records, SENSOR]
+    environment: Annotated[Records, ENVIRONMENT]
+    turbulence: Annotated[Records, TURBULENCE]
+    series: Annotated[Floats, 2]
+    places: Annotated[Floats, 2]
+    randoms: Annotated[Words, 2]
+    episodes: Annotated[Records, EPISODE]
+    clocks: Ints
+    events: Bytes
+    motions: Annotated[Ints, 2]
+    grounds: Annotated[Ints, 2]
+    memories: Annotated[Ints, 2]
+    wrenches: Annotated[Records, WRENCH]
+    wind_states: Annotated[Records, WIND_STATE]
+    sensor_states: Annotated[Records, SENSOR_STATE, 2]
+    actions: Annotated[Floats, 2]
+    limits: Annotated[Floats, 2]
+    controls: Annotated[Floats, 2]
+    truth: Annotated[Floats, 2]
+    seen: Annotated[Floats, 2]
+    slots: Annotated[Records, SLOT]
+    draws: Annotated[Floats, 2]
     neighbours: ProximityArrays

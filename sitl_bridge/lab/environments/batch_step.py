@@ -16,10 +16,10 @@ import numpy as np
 from sitl_bridge.autopilot.control.allocation import allocate
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Singles, Words
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import uniform
-from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Singles, Words
 from sitl_bridge.base.kernels.rotations import write_quaternion
 from sitl_bridge.core.dynamics.proximity import interact
 from sitl_bridge.core.dynamics.rotor import lay_out_rotors

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.lab.environments.records import RESET
 
@@ -92,7 +92,7 @@ class Randomisation:
             tuple(getattr(self, name)) != (1.0, 1.0) for name in (*_FACTORS, "noise")
         )
 
-    def pack(self) -> NDArray[np.void]:
+    def pack(self) -> Records:
         """(1,) RESET."""
         record = np.zeros(1, RESET)
         for field in fields(self):

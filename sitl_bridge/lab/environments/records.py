@@ -6,7 +6,8 @@ from typing import Annotated
 
 import numpy as np
 
-from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.records import MAX_ROTORS
 
 # Levels of the actions.

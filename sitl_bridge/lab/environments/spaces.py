@@ -6,11 +6,10 @@ from typing import TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Box
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Singles
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Singles
 from sitl_bridge.lab.environments.action_levels import ActionLevel
 from sitl_bridge.lab.environments.tasks import Task
 
@@ -46,7 +45,7 @@ def write_figures(figures: Floats, first: int, observations: Singles) -> None:
             observations[i, first + k] = bounded(figures[i, k])
 
 
-Observation: TypeAlias = NDArray[np.float32]
+Observation: TypeAlias = Singles
 
 TRUTH_FIGURES = (
     *(f"position {axis}, m" for axis in ("north", "east", "down")),

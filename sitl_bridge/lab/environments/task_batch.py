@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.lab.environments.action_levels import ActionLevel
@@ -18,7 +18,7 @@ def task_batch(
     airframe: Airframe,
     level: ActionLevel,
     task: Task,
-    places: NDArray[np.float64],
+    places: Floats,
     *,
     world: WorldChoice,
     randomisation: Randomisation | None,

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice
-from sitl_bridge.base.arrays import AnyArray, Mask
+from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.lab.environments.action_levels import action_level
@@ -30,7 +30,7 @@ from sitl_bridge.lab.environments.spaces import (
 from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
 
-Stepped: TypeAlias = tuple[Observation, NDArray[np.float64], Mask, Mask, JsonObject]
+Stepped: TypeAlias = tuple[Observation, Floats, Mask, Mask, JsonObject]
 
 
 class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):

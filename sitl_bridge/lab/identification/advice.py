@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
 from sitl_bridge.lab.identification.synthesis import BOUNDS
 
@@ -21,7 +21,7 @@ UNCERTAIN_WIND = 0.5
 
 def advice_on(
     estimates: Sequence[Estimate],
-    correlations: NDArray[np.float64],
+    correlations: Floats,
     wind: WindEstimate | None,
     fixed: Mapping[str, float],
     *,

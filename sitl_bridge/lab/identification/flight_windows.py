@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
 
-Integers = NDArray[np.int64]
+Integers = Ints
 
 STEP = 4000
 """us of the simulation."""
@@ -77,7 +76,7 @@ class FlightWindows:
 
     begins: Floats
     steps: int
-    joined: NDArray[np.bool_]
+    joined: Mask
     commands: Floats
     run_up: Floats
     voltage: Floats
@@ -104,7 +103,7 @@ class FlightWindows:
         """(w,) s."""
         return self.begins + 0.5 * self.length
 
-    def part(self, where: NDArray[np.bool_]) -> FlightWindows:
+    def part(self, where: Mask) -> FlightWindows:
         """The windows that a mask chooses."""
         begins = self.begins[where]
         rows = ["commands", "run_up", "voltage", "current", "position", "velocity", "attitude", "rates"]
@@ -183,11 +182,11 @@ def _one_each(series: Series | None, times: Floats) -> Floats:
     return np.full(len(times), np.nan) if series is None else series.at(times).reshape(len(times))
 
 
-def _joined(begins: Floats, length: float) -> NDArray[np.bool_]:
+def _joined(begins: Floats, length: float) -> Mask:
     return np.append(False, np.diff(begins) < 1.01 * length)
 
 
-def _without_gap(begins: Floats, length: float, series: Series) -> NDArray[np.bool_]:
+def _without_gap(begins: Floats, length: float, series: Series) -> Mask:
     """(w,) whether a series has samples throughout each window and just before it."""
     gaps = np.flatnonzero(np.diff(series.time) > max(GAP / max(series.rate, 1e-3), 0.02))
     starts, ends = series.time[gaps], series.time[gaps + 1]
@@ -236,6 +235,6 @@ def _averaged(series: Series) -> Series:
     return Series(time, series.values[: k * n].reshape(k, n, -1).mean(axis=1))
 
 
-def held_out(times: Floats, block: float, every: int, first: float) -> NDArray[np.bool_]:
+def held_out(times: Floats, block: float, every: int, first: float) -> Mask:
     """(t,) whether times are kept for validation: in every n-th block of ``block`` s from ``first``."""
     return np.asarray(((times - first) // block).astype(np.int64) % every == every - 1)

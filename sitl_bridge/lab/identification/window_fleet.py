@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.records import MOTOR_FIRST_ORDER
 from sitl_bridge.core.sensors.imu import ImuSpecification
@@ -170,7 +169,7 @@ class WindowFleet:
         return np.asarray(turning + np.cross(rates, np.cross(rates, self._arm)))
 
 
-def _record(airframe: Airframe, *, driven: bool) -> NDArray[np.void]:
+def _record(airframe: Airframe, *, driven: bool) -> Records:
     """VEHICLE record.
 
     Motors that are ``driven`` follow measured speeds: first order with a time constant of one step, without a

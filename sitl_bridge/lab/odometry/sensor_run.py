@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text
@@ -113,7 +114,7 @@ class _CameraSheet(BaseModel):
     distortion_coefficients: Numbers = Field(min_length=4, max_length=5)
 
     @property
-    def place(self) -> NDArray[np.float64]:
+    def place(self) -> Floats:
         """(4, 4) camera to body."""
         return np.array(self.T_BS.data).reshape(4, 4)
 

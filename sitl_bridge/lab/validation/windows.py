@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 
 GRID = 0.01
 """s for which a motor command is held."""
@@ -55,7 +54,7 @@ class Windows:
     """
 
     flights: tuple[str, ...]
-    flight: NDArray[np.int64]
+    flight: Ints
     begins: Floats
     airborne: Floats
     start: Motion
@@ -67,7 +66,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self.begins)
 
-    def part(self, where: NDArray[np.bool_]) -> Windows:
+    def part(self, where: Mask) -> Windows:
         """The windows that a mask chooses."""
         return replace(
             self,
@@ -114,7 +113,7 @@ class Windows:
         )  # fmt: skip
 
 
-def _part(motion: Motion, where: NDArray[np.bool_]) -> Motion:
+def _part(motion: Motion, where: Mask) -> Motion:
     return Motion(*(getattr(motion, name)[where] for name in FIELDS))
 
 

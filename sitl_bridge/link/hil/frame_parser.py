@@ -6,10 +6,9 @@ import math
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes
 from sitl_bridge.link.hil.link_state import Answer, Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
@@ -36,8 +35,8 @@ class ParserScratch(NamedTuple):
         payload_bytes: the same memory as (255,) uint8.
     """
 
-    payload: Annotated[NDArray[np.void], RECEIVED]
-    payload_bytes: NDArray[np.uint8]
+    payload: Annotated[Records, RECEIVED]
+    payload_bytes: Bytes
 
     @classmethod
     def empty(cls) -> ParserScratch:

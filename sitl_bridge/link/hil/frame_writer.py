@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Ints, Records
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.gps import FIX_NONE
@@ -59,7 +58,7 @@ SEA_LEVEL_DENSITY = SEA_LEVEL_PRESSURE / (GAS_CONSTANT * SEA_LEVEL_TEMPERATURE)
 """kg/m^3, to which indicated airspeed refers."""
 
 
-def _description(name: str, message: int, extra: int) -> NDArray[np.int64]:
+def _description(name: str, message: int, extra: int) -> Ints:
     """(4,) offset and length of a payload within the scratch record, message ID, CRC extra.
 
     An array rather than four constants: numba would compile ``write_frame`` once for each set of constants.

@@ -38,8 +38,9 @@ from __future__ import annotations
 import enum
 from typing import Annotated, Literal
 
+from sitl_bridge.base.arrays import Singles
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Packed, Record, Singles
+from sitl_bridge.base.kernels.record import Packed, Record
 
 OnStall = Literal["continue", "wait", "leave", "abort"]
 """What the server does when a flight stack in lockstep no longer answers; see ``LockstepServer``."""

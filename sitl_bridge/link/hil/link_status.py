@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.link.hil.link_state import LOCKSTEP_STATES, LinkState
 
 
@@ -62,9 +60,9 @@ class ServerStatus:
     """Over about the last second of wall time."""
     paused: bool
     links: tuple[LinkStatus, ...]
-    position: NDArray[np.float64]
+    position: Floats
     """(n, 3) m NED."""
-    velocity: NDArray[np.float64]
+    velocity: Floats
     """(n, 3) m/s NED."""
-    battery: NDArray[np.float64]
+    battery: Floats
     """(n, 3) voltage V, current A, share of charge left."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Ints, Record, Records
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.sensors.sample import draw_ahead
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, move_fleet, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -115,17 +115,17 @@ class LinkArrays(NamedTuple):
         parser: scratch.
     """
 
-    links: Annotated[NDArray[np.void], LINK]
-    slots: Annotated[NDArray[np.int64], 3]
-    payloads: Annotated[NDArray[np.void], PAYLOADS, 2]
-    payload_bytes: Annotated[NDArray[np.uint8], 2]
-    outs: Annotated[NDArray[np.uint8], 2]
-    buffers: Annotated[NDArray[np.uint8], 2]
-    polls: Annotated[NDArray[np.void], POLL]
-    clock: NDArray[np.int64]
-    log: Annotated[NDArray[np.void], ROW]
-    steps: Annotated[NDArray[np.void], STEP]
-    frames: NDArray[np.uint8]
+    links: Annotated[Records, LINK]
+    slots: Annotated[Ints, 3]
+    payloads: Annotated[Records, PAYLOADS, 2]
+    payload_bytes: Annotated[Bytes, 2]
+    outs: Annotated[Bytes, 2]
+    buffers: Annotated[Bytes, 2]
+    polls: Annotated[Records, POLL]
+    clock: Ints
+    log: Annotated[Records, ROW]
+    steps: Annotated[Records, STEP]
+    frames: Bytes
     parser: ParserScratch
 
     @classmethod

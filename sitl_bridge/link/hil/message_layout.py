@@ -10,8 +10,9 @@ from typing import Annotated
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Bytes, Ints, Singles
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Ints, Record, Singles
+from sitl_bridge.base.kernels.record import Record
 
 HEARTBEAT = 0
 COMMAND_LONG = 76

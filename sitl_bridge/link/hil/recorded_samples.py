@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Bytes, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Ints
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
@@ -107,7 +105,7 @@ def _walk(data: Bytes, starts: Ints, ends: Ints, found: Ints) -> int:
 
 def payloads_of(
     run: RecordedSteps, first: int = 0, last: int | None = None
-) -> dict[str, tuple[NDArray[np.int64], NDArray[np.void]]]:
+) -> dict[str, tuple[Ints, Records]]:
     """Payloads of the frames of rows ``first`` to ``last``, by the names of ``PAYLOADS``.
 
     Returns:
@@ -122,7 +120,7 @@ def payloads_of(
     found = np.zeros((most, 4), np.int64)
     count = _walk(np.asarray(run.frames), begin, end, found)
     found = found[:count]
-    made: dict[str, tuple[NDArray[np.int64], NDArray[np.void]]] = {}
+    made: dict[str, tuple[Ints, Records]] = {}
     for message, name in PAYLOAD_NAMES.items():
         these = found[found[:, 1] == message]
         fields = PAYLOADS.fields
@@ -137,7 +135,7 @@ def payloads_of(
     return made
 
 
-def samples_of(run: RecordedSteps, first: int = 0, last: int | None = None) -> dict[str, NDArray[np.void]]:
+def samples_of(run: RecordedSteps, first: int = 0, last: int | None = None) -> dict[str, Records]:
     """The samples of rows ``first`` to ``last`` as tables with the columns of ``TABLES``; those with rows."""
     payloads = payloads_of(run, first, last)
     made = _inertial(run, *payloads["sensor"])
@@ -147,22 +145,18 @@ def samples_of(run: RecordedSteps, first: int = 0, last: int | None = None) -> d
     return {name: made[name] for name in TABLES if len(made[name])}
 
 
-def _table(
-    name: str, run: RecordedSteps, rows: NDArray[np.int64], instance: AnyArray | int
-) -> NDArray[np.void]:
+def _table(name: str, run: RecordedSteps, rows: Ints, instance: AnyArray | int) -> Records:
     dtype: np.dtype[np.void] = np.dtype(TABLES[name])
-    table: NDArray[np.void] = np.zeros(len(rows), dtype)
+    table: Records = np.zeros(len(rows), dtype)
     table["time"], table["vehicle"] = run.rows["time"][rows], run.rows["vehicle"][rows]
     table["instance"] = instance
     return table
 
 
-def _inertial(
-    run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]
-) -> dict[str, NDArray[np.void]]:
+def _inertial(run: RecordedSteps, rows: Ints, sent: Records) -> dict[str, Records]:
     """The tables of the sensors that HIL_SENSOR carries."""
 
-    def fresh(name: str, fields: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    def fresh(name: str, fields: int) -> tuple[Records, Records]:
         these = (sent["fields_updated"] & fields) != 0
         return _table(name, run, rows[these], sent["id"][these]), sent[these]
 
@@ -179,7 +173,7 @@ def _inertial(
     return {"imu": imu, "magnetometer": magnetometer, "barometer": barometer, "airspeed": airspeed}
 
 
-def _gps(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
+def _gps(run: RecordedSteps, rows: Ints, sent: Records) -> Records:
     table = _table("gps", run, rows, sent["id"])
     # UTC is a whole number of hours ahead of simulated time.
     ahead = (sent["time_usec"].astype(np.int64) - table["time"] + HOUR // 2) // HOUR * HOUR
@@ -193,7 +187,7 @@ def _gps(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]) ->
     return table
 
 
-def _ranges(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
+def _ranges(run: RecordedSteps, rows: Ints, sent: Records) -> Records:
     table = _table("range_finder", run, rows, sent["id"])
     table["distance"], table["variance"] = sent["current_distance"] * 1e-2, sent["covariance"] * 1e-4
     table["minimum"], table["maximum"] = sent["min_distance"] * 1e-2, sent["max_distance"] * 1e-2
@@ -201,7 +195,7 @@ def _ranges(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void])
     return table
 
 
-def _flow(run: RecordedSteps, rows: NDArray[np.int64], sent: NDArray[np.void]) -> NDArray[np.void]:
+def _flow(run: RecordedSteps, rows: Ints, sent: Records) -> Records:
     table = _table("optical_flow", run, rows, sent["sensor_id"])
     table["flow"][:, 0], table["flow"][:, 1] = sent["integrated_x"], sent["integrated_y"]
     table["rotation"], table["distance"] = sent["integrated_gyro"], sent["distance"]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
@@ -169,7 +169,7 @@ class LockstepServer:
             raise
 
     @staticmethod
-    def _new_loop(simulation: Simulation, patience: float) -> NDArray[np.void]:
+    def _new_loop(simulation: Simulation, patience: float) -> Records:
         """The loop's state before its first step."""
         loop = np.zeros(1, kernel.LOOP)
         loop["time"], loop["step"] = simulation.time, simulation.step
@@ -341,13 +341,13 @@ class LockstepServer:
             return None
         return int(self.loop["time"]) - self.simulation.start
 
-    def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> NDArray[np.float64] | None:
+    def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> Floats | None:
         """(16,) last sample of a vehicle's sensor (core/sensors/records.py); None if it has no such
         sensor."""
         sensors: Any = self.simulation.sensors[vehicle]
         for i, sensor in enumerate(sensors):
             if sensor["kind"] == kind and sensor["instance"] == instance:
-                values: NDArray[np.float64] = self.simulation.sensor_states[vehicle, i]["values"].copy()
+                values: Floats = self.simulation.sensor_states[vehicle, i]["values"].copy()
                 return values
         return None
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.core.sensors.error_model import SensorSpecification
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.imu import ImuSpecification
@@ -153,7 +153,7 @@ def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float, 
     A bias without correlation time is an unbounded random walk; its deviation after an hour counts as the
     later one.
     """
-    record: NDArray[np.void] = sensor.pack()
+    record: Records = sensor.pack()
     root = math.sqrt(sensor.period)
     step, left, constant = (record[name][axes] for name in ("bias_step", "bias_decay", "turn_on_sigma"))
     spread = np.where(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
@@ -81,12 +81,12 @@ def listed_contacts(simulation: Simulation) -> list[tuple[int, float, str, str, 
     ]
 
 
-def _of_rotors(values: NDArray[np.float64], counts: list[int]) -> list[list[float]]:
+def _of_rotors(values: Floats, counts: list[int]) -> list[list[float]]:
     """The values of each vehicle's rotors; arrays have room for more."""
     return [row[:count] for row, count in zip(values.tolist(), counts, strict=True)]
 
 
-def _air_temperature(simulation: Simulation) -> NDArray[np.float64]:
+def _air_temperature(simulation: Simulation) -> Floats:
     """(n, 1) deg C."""
     environment = simulation.world.environment[0]
     downs = simulation.states["position"][:, 2]

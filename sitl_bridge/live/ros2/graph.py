@@ -23,7 +23,7 @@ from sitl_bridge.analysis.export.ros_topics import (
     stamp,
     topic_types,
 )
-from sitl_bridge.base.arrays import Index
+from sitl_bridge.base.arrays import Ints
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.participant import Participant
@@ -43,7 +43,7 @@ CLOCK = "/clock"
 """Topic of simulated time, published at every step."""
 
 
-def clock_messages(times: Index) -> RosMessages:
+def clock_messages(times: Ints) -> RosMessages:
     """Simulated time at ``times`` in ns."""
     made, table = begin_messages(CLOCK, "rosgraph_msgs/Clock", times, {})
     stamp(table, times, "clock")

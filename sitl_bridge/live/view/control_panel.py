@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
 
 import numpy as np
 from annotated_types import Ge
-from numpy.typing import NDArray
 from pydantic.fields import FieldInfo
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Records
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent, VehicleEvent
 from sitl_bridge.live.bus.client_link import SimulationSnapshot, StackReport
@@ -238,7 +237,7 @@ class ControlPanel:
         """Show a camera's picture: (h, w, 3) uint8."""
         self._image.image = image
 
-    def show(self, snapshot: SimulationSnapshot, wind: float, rows: NDArray[np.void]) -> None:
+    def show(self, snapshot: SimulationSnapshot, wind: float, rows: Records) -> None:
         """Show the state of the run: wind is the mean at the vehicles, m/s; (n,) ROW of the last step."""
         clock = snapshot.clock
         self._paused = bool(clock["paused"])

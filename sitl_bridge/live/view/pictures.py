@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Columns
+from sitl_bridge.base.arrays import Bytes, Columns
 from sitl_bridge.live.bus.client_link import Picture
 from sitl_bridge.perception.shown_picture import shown_picture
 
@@ -22,7 +21,7 @@ LastSample: TypeAlias = Callable[[str, str], tuple[float, Columns] | None]
 the first."""
 
 
-def sample_picture(arrays: Columns) -> NDArray[np.uint8] | None:
+def sample_picture(arrays: Columns) -> Bytes | None:
     """The picture of a sample; None if it has none."""
     for name in ARRAYS:
         if name in arrays:
@@ -30,7 +29,7 @@ def sample_picture(arrays: Columns) -> NDArray[np.uint8] | None:
     return None
 
 
-def packed(vehicle: str, sensor: str, time: float, image: NDArray[np.uint8]) -> Picture:
+def packed(vehicle: str, sensor: str, time: float, image: Bytes) -> Picture:
     """A picture for the link between two processes."""
     pixels = base64.b64encode(image.tobytes()).decode()
     return Picture(vehicle, sensor, time, image.shape[0], image.shape[1], pixels)
@@ -45,7 +44,7 @@ def picture_of(last_sample: LastSample, vehicle: str, sensor: str) -> Picture:
     return packed(vehicle, sensor, sample[0], image)
 
 
-def unpacked(picture: Picture) -> NDArray[np.uint8]:
+def unpacked(picture: Picture) -> Bytes:
     """(h, w, 3) of a picture from the link."""
     data = np.frombuffer(base64.b64decode(picture.pixels), np.uint8)
     return data.reshape(picture.height, picture.width, 3)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.seen_samples import SeenFile, read_image, sample_files
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.live.view.page_server import open_page
 from sitl_bridge.live.view.picture_clock import PictureClock
 from sitl_bridge.live.view.pictures import LARGEST
@@ -57,7 +57,7 @@ class Playback:
 
     def _read_rows(self) -> None:
         """Take the rows so far."""
-        self._rows: NDArray[np.void] = self._rows_source.rows()
+        self._rows: Records = self._rows_source.rows()
         n = len(self._run.names)
         self._times = (self._rows["time"][::n] - self._run.start) * 1e-6
         self._end = float(self._times[-1])
@@ -110,7 +110,7 @@ class Playback:
         self.playing = playing
         self._play.label = "Pause" if playing else "Play"
 
-    def _step(self) -> NDArray[np.void]:
+    def _step(self) -> Records:
         n = len(self._run.names)
         k = max(int(np.searchsorted(self._times, self.seconds + 1e-9, "right")) - 1, 0)
         return self._rows[k * n : (k + 1) * n]

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.records import CYLINDER, PLANE, SPHERE
 from sitl_bridge.core.world.scene import Scene
@@ -128,7 +127,7 @@ def cell_faces(grid: VoxelGrid) -> Triangles:
     return Triangles(points.reshape(-1, 3), faces.reshape(-1, 3))
 
 
-def _enclosed(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _enclosed(occupied: Mask) -> Mask:
     """Cells whose six neighbours are occupied."""
     wide = np.pad(occupied, 1)
     inside = occupied.copy()
@@ -138,7 +137,7 @@ def _enclosed(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return inside
 
 
-def _halved(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _halved(occupied: Mask) -> Mask:
     """Cells of twice the edge, occupied where one of the eight is."""
     even = np.pad(occupied, [(0, size % 2) for size in occupied.shape])
     shape = [part for size in even.shape for part in (size // 2, 2)]

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
-from sitl_bridge.base.arrays import AnyArray, Floats
+from sitl_bridge.base.arrays import AnyArray, Floats, Ints, Records, Singles
 from sitl_bridge.base.rotations import heading, wrap_angle
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.scene import place_moving_shapes
@@ -190,7 +189,7 @@ class Stage:
             add("rotors", turning, rotors, np.array(blades_, np.uint8)),
         )
 
-    def place(self, rows: NDArray[np.void]) -> None:
+    def place(self, rows: Records) -> None:
         """Show the vehicles where they are in one step: (n,) ROW."""
         time = int(rows["time"][0])
         self._turn_rotors(rows, time)
@@ -209,7 +208,7 @@ class Stage:
             self._show_slots(time)
 
     def _place_kind(
-        self, members: NDArray[np.int64], shape: VehicleShape, handles: Any, places: Floats, turns: Rotation
+        self, members: Ints, shape: VehicleShape, handles: Any, places: Floats, turns: Rotation
     ) -> None:
         bodies, noses, rotors = handles
         n, r = len(members), len(shape.hubs)
@@ -225,7 +224,7 @@ class Stage:
         rotors.batched_wxyzs = _single(spun.as_quat()[:, [3, 0, 1, 2]])
         rotors.batched_scales = _single(np.tile(np.tile(shape.radii, n)[:, None] * self.scale, (1, 3)))
 
-    def _turn_rotors(self, rows: NDArray[np.void], time: int) -> None:
+    def _turn_rotors(self, rows: Records, time: int) -> None:
         since = 0.0 if self._time is None else (time - self._time) * 1e-6
         self._time = time
         for members, shape in self._kinds:
@@ -261,7 +260,7 @@ class Stage:
 
     # ------------------------------------------------------------------ tracks and wind
 
-    def draw_tracks(self, rows: NDArray[np.void]) -> None:
+    def draw_tracks(self, rows: Records) -> None:
         """Show the way of each vehicle: (k n,) ROW of whole steps so far."""
         n = len(self._run.names)
         steps = len(rows) // n
@@ -283,7 +282,7 @@ class Stage:
             thickness_units="screen",
         )
 
-    def draw_wind(self, rows: NDArray[np.void]) -> float:
+    def draw_wind(self, rows: Records) -> float:
         """Show the mean wind at the vehicles as an arrow above them; returns its speed in m/s."""
         wind = to_enu(np.nan_to_num(rows["wind"].astype(np.float64))).mean(axis=0)
         speed = float(np.linalg.norm(wind))
@@ -337,14 +336,14 @@ class Stage:
                 client.camera.up_direction = (0.0, 0.0, 1.0) if how == CHASE else (0.0, 1.0, 0.0)
                 client.camera.position, client.camera.look_at = tuple(eye), tuple(place)
 
-    def enlarge(self, rows: NDArray[np.void]) -> None:
+    def enlarge(self, rows: Records) -> None:
         """Enlarge the vehicles so far that they are seen in a picture of all their places."""
         places = np.nan_to_num(rows["position"])
         spread = float(np.linalg.norm(places.max(axis=0) - places.min(axis=0)))
         reach = max(float(shape.reach) for _, shape in self._kinds)
         self.scale = round(2.0 * min(max(spread / (VISIBLE * reach), 1.0), LARGEST)) / 2.0
 
-    def look_at(self, rows: NDArray[np.void], clients: Sequence[Any] | None = None) -> None:
+    def look_at(self, rows: Records, clients: Sequence[Any] | None = None) -> None:
         """Point the cameras at the vehicles; without clients, those of pages that are opened later."""
         places = to_enu(np.nan_to_num(rows["position"]))
         middle = 0.5 * (places.min(axis=0) + places.max(axis=0))
@@ -365,5 +364,5 @@ SLOT_SIZE = 0.3
 """m, of a formation's slot."""
 
 
-def _single(values: AnyArray) -> NDArray[np.float32]:
+def _single(values: AnyArray) -> Singles:
     return np.ascontiguousarray(values, np.float32)

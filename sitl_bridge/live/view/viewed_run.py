@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from sitl_bridge.analysis.export.plans import PlannedLine, planned_lines, slot_places
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
@@ -112,7 +112,7 @@ class ViewedRun:
                 self.notes.append(f"{thing.name or thing.kind} is not shown: {error}")
         return Scene(specification.model_copy(update={"objects": tuple(objects)}))
 
-    def at_start(self) -> NDArray[np.void]:
+    def at_start(self) -> Records:
         """(n,) ROW of the vehicles before the first step."""
         rows = np.zeros(len(self.names), ROW)
         rows["time"], rows["vehicle"] = self.start, np.arange(len(rows))
@@ -123,7 +123,7 @@ class ViewedRun:
             row["attitude"] = (math.cos(half), 0.0, 0.0, math.sin(half))
         return rows
 
-    def planned(self) -> tuple[list[PlannedLine], list[tuple[int, NDArray[np.float64]]]]:
+    def planned(self) -> tuple[list[PlannedLine], list[tuple[int, Floats]]]:
         """Lines of plans, fences and a formation, and the places of its slots: us, (n, 3) m NED."""
         try:
             return list(planned_lines(self.recorded)), list(slot_places(self.recorded))

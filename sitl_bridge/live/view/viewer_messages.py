@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
@@ -50,7 +50,7 @@ class ViewerMessages:
         self._out.seq = (self._out.seq + 1) % 256
         return packed
 
-    def heartbeat(self, row: NDArray[np.void]) -> bytes:
+    def heartbeat(self, row: Records) -> bytes:
         """HEARTBEAT of one ROW."""
         armed = bool(row["armed"])
         mode = mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
@@ -66,7 +66,7 @@ class ViewerMessages:
             )
         )
 
-    def state(self, row: NDArray[np.void]) -> bytes:
+    def state(self, row: Records) -> bytes:
         """HIL_STATE_QUATERNION of one ROW."""
         latitude, longitude, altitude = self._projection.place([float(x) for x in row["position"]])
         w, x, y, z = (float(q) for q in row["attitude"])
@@ -87,7 +87,7 @@ class ViewerMessages:
             )
         )
 
-    def controls(self, row: NDArray[np.void]) -> bytes:
+    def controls(self, row: Records) -> bytes:
         """HIL_ACTUATOR_CONTROLS of one ROW."""
         mode = mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
         if row["armed"]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import binary_dilation, label
 
-from sitl_bridge.base.arrays import Floats, Index
+from sitl_bridge.base.arrays import Floats, Ints, Singles
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 
 BESIDE = np.ones((3, 3, 3), np.bool_)
@@ -69,12 +68,12 @@ class MovingCells:
         self._speed = speed
         self.fronts: list[Front] = []
         self._half = 0.0
-        self._first: Index = np.zeros(3, np.int64)
-        self._free: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
+        self._first: Ints = np.zeros(3, np.int64)
+        self._free: Singles = np.zeros((0, 0, 0), np.float32)
         """Time in s since when a cell is surely free; nan where it is not."""
-        self._held: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
+        self._held: Singles = np.zeros((0, 0, 0), np.float32)
         """Time in s since when a cell is occupied, -inf where it was unknown before; nan where it is not."""
-        self._reached: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
+        self._reached: Singles = np.zeros((0, 0, 0), np.float32)
         """Time in s at which a free cell became occupied by what may move; -inf where none did."""
 
     def update(self, time: float, seen: OccupancyMap) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sitl_bridge.base.arrays import Columns, Floats, Mask
+from sitl_bridge.base.arrays import Bytes, Columns, Floats, Mask, Singles
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import PLANNING, missing
 from sitl_bridge.base.output_file import write_arrays, write_whole
@@ -62,8 +62,8 @@ class OccupancyMap:
         self.cell = cell
         self.time = math.nan
         self.first = np.zeros(3, np.int64)
-        self.log_odds: NDArray[np.float32] = np.zeros((0, 0, 0), np.float32)
-        self._marks: NDArray[np.uint8] = np.zeros((0, 0, 0), np.uint8)
+        self.log_odds: Singles = np.zeros((0, 0, 0), np.float32)
+        self._marks: Bytes = np.zeros((0, 0, 0), np.uint8)
         self._model = np.array([_log_odds(p) for p in (HIT_PROBABILITY, MISS_PROBABILITY, *clamping)])
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.perception.mapping.clearance import Box, Obstacles
@@ -30,7 +30,7 @@ def figures(place: Floats) -> str:
 
 @compiled
 def search_grid(
-    clearance: Floats, first: int, last: int, needed: float, cell: float, cost: Floats, came: Index
+    clearance: Floats, first: int, last: int, needed: float, cell: float, cost: Floats, came: Ints
 ) -> bool:
     """Find the shortest way between two cells over their 26 neighbours.
 
@@ -228,7 +228,7 @@ class PathPlanner:
         centers = low + cell * (np.stack(np.unravel_index(way[::-1], tuple(shape)), axis=1) + 0.5)
         return np.vstack([begin, centers, end])
 
-    def _cell_beside(self, name: str, place: Floats, low: Floats, cell: float, shape: Index) -> int:
+    def _cell_beside(self, name: str, place: Floats, low: Floats, cell: float, shape: Ints) -> int:
         """Return the flat index of the nearest cell whose centre can be reached straight from a place."""
         at = np.floor((place - low) / cell).astype(np.int64)
         around = np.array(np.meshgrid(*[np.arange(-2, 3)] * 3, indexing="ij")).reshape(3, -1).T + at

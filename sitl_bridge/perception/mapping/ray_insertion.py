@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.base.arrays import Mask
+from sitl_bridge.base.arrays import Bytes, Floats, Mask, Singles
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Floats, Singles
 
 UNSEEN, PASSED, HIT = 0, 1, 2
 """Marks of cells during a scan."""

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.swarm.avoidance.agent import Agent, ControlCommand, OwnState
@@ -167,7 +167,7 @@ class Flight:
     command: Floats
     solve_cpu: Floats
     solve_wall: Floats
-    active: Index
+    active: Ints
     slack: Floats
     statuses: Counter[PlanStatus]
 

@@ -10,16 +10,15 @@ from typing import Annotated, Self
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, LONGEST_HORIZON, SETTINGS, STATES
 
 
-def hover_model(settings: NDArray[np.void]) -> tuple[Floats, Floats]:
+def hover_model(settings: Records) -> tuple[Floats, Floats]:
     """A (8, 8) and B (8, 3) of one grid step about hover at yaw 0.
 
     Args:
@@ -35,7 +34,7 @@ def hover_model(settings: NDArray[np.void]) -> tuple[Floats, Floats]:
     return a, b
 
 
-def terminal_hessian(settings: NDArray[np.void]) -> Floats:
+def terminal_hessian(settings: Records) -> Floats:
     """(8, 8) solution of the discrete algebraic Riccati equation about hover at yaw 0.
 
     Certain from the text: a terminal cost function is there; from the brief of its companion code: the
@@ -191,7 +190,7 @@ class ControllerSettings(_Section):
         gain = max(self.model.roll_gain, self.model.pitch_gain)
         return STANDARD_GRAVITY * math.tan(min(gain * math.radians(self.limits.tilt), 0.4 * math.pi))
 
-    def record(self) -> NDArray[np.void]:
+    def record(self) -> Records:
         """(1,) SETTINGS with the terminal cost solved for."""
         out = np.zeros(1, SETTINGS)
         s = out[0]

@@ -12,10 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, STATES
 
@@ -142,7 +141,7 @@ class Observer:
         covariance: (13, 13) of it.
     """
 
-    def __init__(self, settings: NDArray[np.void], noise: ObserverNoise | None = None) -> None:
+    def __init__(self, settings: Records, noise: ObserverNoise | None = None) -> None:
         n = noise or ObserverNoise()
         self._settings = settings
         self._density = np.square(

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Distances
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, PLAN_POINTS, SPHERE, VEHICLE
@@ -81,7 +80,7 @@ class Obstacle:
         return cls(BOX, centre, (0.5 * edges[0], 0.5 * edges[1], 0.5 * edges[2]))
 
 
-def obstacle_entities(obstacles: Sequence[Obstacle], distances: Distances) -> NDArray[np.void]:
+def obstacle_entities(obstacles: Sequence[Obstacle], distances: Distances) -> Records:
     """(m,) ENTITY of obstacles."""
     out = np.zeros(len(obstacles), ENTITY)
     for record, obstacle in zip(out, obstacles, strict=True):
@@ -153,7 +152,7 @@ class Neighbourhood:
         first, count = self._heard[name]
         return (self._latest[name].time - first) * 1e-6 / (count - 1) if count > 1 else age
 
-    def entities(self, now: int) -> NDArray[np.void]:
+    def entities(self, now: int) -> Records:
         """(m,) ENTITY at ``now`` (us): obstacles, then vehicles by name.
 
         The delay of eq. 13 is the age by the sender's time stamp; clocks are taken as synchronised.  A

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints, Records
 from sitl_bridge.swarm.avoidance.plan_shift import level_inputs
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import VEHICLE, Settings

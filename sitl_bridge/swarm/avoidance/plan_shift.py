@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import Settings
 

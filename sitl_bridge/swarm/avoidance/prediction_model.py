@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.swarm.avoidance.records import Settings
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.kernels.record import Record
 
 STATES = 8
 """Position (3), velocity (3), roll, pitch.  Yaw is a known course along the horizon: by eq. 4c it follows its

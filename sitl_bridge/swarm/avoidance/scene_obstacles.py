@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.records import BOX, CYLINDER, HEIGHT_MAP, MESH, SPHERE
 from sitl_bridge.core.world.scene import Scene
@@ -106,7 +106,7 @@ def _surroundings(routes: Iterable[RouteSpecification]) -> tuple[Floats, Floats]
     return points.min(axis=0) - NEAR, points.max(axis=0) + NEAR
 
 
-def _boxes(occupied: Mask) -> list[tuple[Index, Index]]:
+def _boxes(occupied: Mask) -> list[tuple[Ints, Ints]]:
     """Return boxes of cells (first, past the last) that together are the occupied ones, greedily large."""
     left, found = occupied.copy(), []
     for start in np.argwhere(occupied):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, SPHERE, VEHICLE, Entity
 
 VERTICAL_SHARE = 0.3

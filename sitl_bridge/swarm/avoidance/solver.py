@@ -18,9 +18,8 @@ from collections import Counter
 
 import daqp
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance import optimal_control_problem, plan_shift
 from sitl_bridge.swarm.avoidance.records import INPUTS, STATES
@@ -95,7 +94,7 @@ class Solver:
 
     def __init__(
         self,
-        settings: NDArray[np.void],
+        settings: Records,
         horizon: int,
         entities: int,
         iterations: int = 400,
@@ -148,7 +147,7 @@ class Solver:
         yaw: Floats,
         disturbance: Floats,
         reference: Floats,
-        entities: NDArray[np.void],
+        entities: Records,
         share: float,
     ) -> None:
         """Shift the plan and make the quadratic program about it.
@@ -186,7 +185,7 @@ class Solver:
         yaw: Floats,
         disturbance: Floats,
         reference: Floats,
-        entities: NDArray[np.void],
+        entities: Records,
         share: float,
     ) -> PlanStatus:
         """One real-time iteration; arguments as ``linearise``.

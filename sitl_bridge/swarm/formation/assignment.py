@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from sitl_bridge.base.arrays import Floats, Index
+from sitl_bridge.base.arrays import Floats, Ints
 
 WIDEN_UP_TO = 100
 """Largest fleet, in vehicles, for the search, which takes WIDEN_TRIES assignments of a millisecond each."""
@@ -27,13 +27,13 @@ def assign(
     positions: Floats,
     slots: Floats,
     *,
-    current: Index | None = None,
+    current: Ints | None = None,
     hysteresis: float = 0.0,
     priority: Floats | None = None,
     fixed: dict[int, int] | None = None,
     clearance: float = 0.0,
     penalty: Floats | None = None,
-) -> Index:
+) -> Ints:
     """Return the slot of each vehicle, by the Hungarian method (Kuhn-Munkres, scipy's linear_sum_assignment).
 
     Args:
@@ -84,7 +84,7 @@ def assign(
 
 def assign_wide(
     positions: Floats, slots: Floats, *, fixed: dict[int, int] | None = None, clearance: float = 0.0
-) -> Index:
+) -> Ints:
     """As ``assign``, with the largest separation among assignments of equal or nearly equal cost.
 
     In regular patterns many assignments have the same least cost but different separations.  The cost of the
@@ -151,7 +151,7 @@ def nearest_part(apart: Floats, change: Floats) -> tuple[Floats, Floats]:
     return part, ((apart + part[..., None] * change) ** 2).sum(axis=-1)
 
 
-def _candidate_pairs(begin: Floats, end: Floats) -> tuple[Index, Index]:
+def _candidate_pairs(begin: Floats, end: Floats) -> tuple[Ints, Ints]:
     """Return pairs that may be the closest: all of some hundred vehicles, else those with near midpoints.
 
     A vehicle stays within half its path length of the path's midpoint, so pairs with midpoints further apart

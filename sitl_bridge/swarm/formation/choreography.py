@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.assignment import assign_wide, closest_approach
 from sitl_bridge.swarm.formation.patterns import check_separation, closest_pair
@@ -58,7 +58,7 @@ class Move:
         offsets, rate, bend = self.rows(np.array([time]))
         return offsets, rate, bend
 
-    def rows(self, time: Index) -> tuple[Floats, Floats, Floats]:
+    def rows(self, time: Ints) -> tuple[Floats, Floats, Floats]:
         """Return offsets (k n, 3) at times (k,) in us, time by time, and their two derivatives."""
         span = max(self.duration, 1) * 1e-6
         parts = minimum_jerk(np.asarray((time - self.start) * 1e-6 / span, dtype=np.float64))
@@ -150,7 +150,7 @@ class Choreography:
         kept.moves = [move for k, move in enumerate(self.moves) if k == 0 or move.start < time]
         return kept
 
-    def _choose(self, name: str, begin: Floats, slots: Floats, who: Index, leader: int | None) -> Index:
+    def _choose(self, name: str, begin: Floats, slots: Floats, who: Ints, leader: int | None) -> Ints:
         """Return slots (m,) of the members whose paths keep their distance."""
         wanted = self.limits.separation
         tried = []
@@ -170,7 +170,7 @@ class Choreography:
             f"after {part:.0%} of the way; the minimum is {wanted:g} m: increase the spacing"
         )
 
-    def offsets(self, known: Index, time: int) -> tuple[Floats, Floats, Floats]:
+    def offsets(self, known: Ints, time: int) -> tuple[Floats, Floats, Floats]:
         """Return offsets (n, 3) of the vehicles at ``time`` us since the start, and their two derivatives.
 
         Args:

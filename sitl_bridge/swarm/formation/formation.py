@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats, Index, Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
@@ -421,9 +420,7 @@ class Formation:
                 _put(setpoints, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
                 setpoints.yaw[i] = self.leader.yaw(own)
 
-    def _own(
-        self, states: States, i: int, offset: tuple[Floats, Floats, Floats], centre: NDArray[np.void]
-    ) -> Own:
+    def _own(self, states: States, i: int, offset: tuple[Floats, Floats, Floats], centre: Records) -> Own:
         """Return the state of vehicle ``i`` for its leader role, with its last known heading."""
         place, rate, _ = in_world(offset, centre["heading"], centre["turn_rate"])
         since = max(0, self._time - int(self._start[i])) if self._start[i] else 0
@@ -448,7 +445,7 @@ class Formation:
             )  # fmt: skip
             setpoints.put(who[silent], rest)
 
-    def _view(self, states: States, offsets: tuple[Floats, Floats, Floats], who: Index) -> FormationView:
+    def _view(self, states: States, offsets: tuple[Floats, Floats, Floats], who: Ints) -> FormationView:
         centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
         world = in_world(offsets, centre["heading"], centre["turn_rate"])
         age = (self._time - self._centre["stamp"]) * 1e-6
@@ -458,9 +455,7 @@ class Formation:
             lambda: self._links(offsets, centre, who),
         )  # fmt: skip
 
-    def _links(
-        self, offsets: tuple[Floats, Floats, Floats], centre: NDArray[np.void], who: Index
-    ) -> NeighbourLinks:
+    def _links(self, offsets: tuple[Floats, Floats, Floats], centre: Records, who: Ints) -> NeighbourLinks:
         """Return the newest message of each link that is not silent, in the receiver's heading."""
         row = np.full(len(self.present), -1, dtype=np.int64)
         row[who] = np.arange(len(who))
@@ -517,7 +512,7 @@ class Formation:
         return np.where(counts, error, np.nan)
 
 
-def _places(line: tuple[int, ...], count: int) -> Index:
+def _places(line: tuple[int, ...], count: int) -> Ints:
     """Return the rank (n,) of each vehicle in the line of succession; those not in it follow by number."""
     if len(set(line)) < len(line) or any(not 0 <= i < count for i in line):
         raise UserError(f"the line of succession {list(line)} must name vehicles 0 to {count - 1}, each once")

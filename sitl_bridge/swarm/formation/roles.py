@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Index
-from sitl_bridge.base.kernels.record import Floats, Record
+from sitl_bridge.base.arrays import Floats, Ints, Records
+from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory
 from sitl_bridge.swarm.interface import Setpoints
 
@@ -96,7 +95,7 @@ class Leader:
         self.heading = heading
         self._moment = (-1.0, path.at(0.0))
 
-    def guide(self, own: Own) -> NDArray[np.void]:
+    def guide(self, own: Own) -> Records:
         """Return () REFERENCE: the present reference of the centre."""
         moment = self._at(own.time)
         turns = self.heading is None
@@ -116,7 +115,7 @@ class Leader:
             self._moment = (time, self.path.at(time))
         return self._moment[1]
 
-    def announce(self, own: Own, guided: NDArray[np.void]) -> NDArray[np.void]:
+    def announce(self, own: Own, guided: Records) -> Records:
         """Return () REFERENCE for the other vehicles; by default the reference of the centre."""
         del own
         return guided
@@ -125,7 +124,7 @@ class Leader:
 class MeasuredLeader(Leader):
     """A leader that sends the measured motion of its vehicle instead of the plan."""
 
-    def announce(self, own: Own, guided: NDArray[np.void]) -> NDArray[np.void]:
+    def announce(self, own: Own, guided: Records) -> Records:
         """Return the centre computed from the leader's position."""
         told = guided.copy()
         told["position"] = own.position - own.offset
@@ -141,7 +140,7 @@ class FlownLeader(MeasuredLeader):
     def __init__(self, heading: float | None = None) -> None:
         super().__init__(_NOWHERE, heading)
 
-    def guide(self, own: Own) -> NDArray[np.void]:
+    def guide(self, own: Own) -> Records:
         """Return the centre computed from the leader's position."""
         heading = own.yaw if self.heading is None else self.heading
         zero = np.zeros(3)
@@ -159,7 +158,7 @@ _NOWHERE = Trajectory(np.zeros(1), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(
 
 def reference(
     stamp: int, position: Floats, velocity: Floats, acceleration: Floats, heading: float, turn_rate: float
-) -> NDArray[np.void]:
+) -> Records:
     """Return () REFERENCE with the given values."""
     record = np.zeros((), REFERENCE)
     record["stamp"], record["heading"], record["turn_rate"] = stamp, heading, turn_rate
@@ -179,8 +178,8 @@ class NeighbourLinks:
         age: (m,) s since it was sent.
     """
 
-    row: Index
-    neighbour: Index
+    row: Ints
+    neighbour: Ints
     position: Floats
     velocity: Floats
     offset: Floats
@@ -204,11 +203,11 @@ class FormationView:
     """
 
     time: float
-    vehicle: Index
+    vehicle: Ints
     position: Floats
     velocity: Floats
     yaw: Floats
-    centre: NDArray[np.void]
+    centre: Records
     age: Floats
     offset: Floats
     offset_rate: Floats
@@ -271,7 +270,7 @@ class ConsensusFollower(Follower):
         )
 
 
-def extrapolated(centre: NDArray[np.void], time: int, coast: float, braking: float) -> NDArray[np.void]:
+def extrapolated(centre: Records, time: int, coast: float, braking: float) -> Records:
     """Return references extrapolated to ``time`` us; after ``coast`` s of silence the centre brakes to rest.
 
     The acceleration is kept for ACCELERATION_HORIZON; then the velocity is constant until ``coast`` s have

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from sitl_bridge.base.arrays import Bytes, Floats, Singles
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
@@ -111,18 +111,18 @@ class ImagingSpecification(SeeingSpecification):
         cx, cy = self.center or (0.5 * (self.width - 1), 0.5 * (self.height - 1))
         return fx, fy, cx, cy
 
-    def looks(self, u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
+    def looks(self, u: Floats, v: Floats) -> Floats:
         """Unit vectors (n, 3) in the sensor's axes of the directions shown at columns u and rows v (n,)."""
         fx, fy, cx, cy = self.intrinsics
         return self.lens.rays((u - cx) / fx, (v - cy) / fy)
 
-    def project(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def project(self, points: Floats) -> Floats:
         """Column and row (n, 2) at which points (n, 3) in the sensor's axes are shown."""
         fx, fy, cx, cy = self.intrinsics
         return self.lens.shown(points) * [fx, fy] + [cx, cy]
 
     @cached_property
-    def directions(self) -> NDArray[np.float64]:
+    def directions(self) -> Floats:
         """(height * width * s^2, 3) unit vectors in the sensor's axes, row by row, s^2 a pixel."""
         s = self.supersampling
         inside = (np.arange(s) + 0.5) / s - 0.5
@@ -132,7 +132,7 @@ class ImagingSpecification(SeeingSpecification):
         return np.ascontiguousarray(self.looks(np.ravel(columns + u), np.ravel(rows + v)))
 
     @cached_property
-    def _weight(self) -> NDArray[np.float32]:
+    def _weight(self) -> Singles:
         """(height * width,) share of the light that reaches each pixel: the law of cos^4."""
         cosine = self.directions[:: self.supersampling**2, 0]
         return (1.0 - self.vignetting * (1.0 - np.clip(cosine, 0.0, 1.0) ** 4)).astype(np.float32)
@@ -147,7 +147,7 @@ class ImagingSpecification(SeeingSpecification):
         middle = 0.5 * (s - 1)
         return Pinhole(self.width * s, self.height * s, fx * s, cx * s + middle, cy * s + middle)
 
-    def hits(self, view: View, origins: NDArray[np.float64], turned: NDArray[np.float64]) -> Hits:
+    def hits(self, view: View, origins: Floats, turned: Floats) -> Hits:
         """What the camera's rays meet: drawn for a pinhole and a global shutter, else ray by ray."""
         camera = self._pinhole
         if camera is None:
@@ -157,7 +157,7 @@ class ImagingSpecification(SeeingSpecification):
         shapes, s = view.caster.shapes, self.supersampling
         return hits_of(drawn, s, shapes, origins[0], self.directions, turned, self.maximum)
 
-    def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> NDArray[np.uint8]:
+    def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Bytes:
         """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""
         ages = None
         if self.row_time > 0.0:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats, Singles
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Singles
 
 NEAREST = 1e-4
 """m before the camera at which a surface begins to be seen."""

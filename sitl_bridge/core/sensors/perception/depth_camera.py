@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from sitl_bridge.base.arrays import Floats, Singles
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
-from sitl_bridge.base.kernels.record import Floats, Singles
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification, Side
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole

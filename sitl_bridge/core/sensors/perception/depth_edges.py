@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Mask
+from sitl_bridge.base.arrays import Mask, Singles, Words
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
-from sitl_bridge.base.kernels.record import Singles, Words
 
 STEP = 0.05
 """Relative difference of depths that makes an edge."""

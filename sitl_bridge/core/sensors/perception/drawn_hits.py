@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import AnyArray
+from sitl_bridge.base.arrays import AnyArray, Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Records
 from sitl_bridge.core.sensors.perception.depth_buffer import Image
 from sitl_bridge.core.sensors.perception.view import Hits
 from sitl_bridge.core.world.grid_rays import surface_of_height_map
@@ -72,10 +70,10 @@ def _write_normals(shapes: Records, origin: Floats, directions: Floats, hits: Hi
 def hits_of(
     image: Image,
     samples: int,
-    shapes: NDArray[np.void],
-    origin: NDArray[np.float64],
-    looks: NDArray[np.float64],
-    directions: NDArray[np.float64],
+    shapes: Records,
+    origin: Floats,
+    looks: Floats,
+    directions: Floats,
     limit: float,
 ) -> Hits:
     """What the rays of an image meet.

@@ -10,9 +10,9 @@ import math
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, model_validator
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import STRICT, Vector
 from sitl_bridge.base.rotations import matrix_from_euler, wrap_angle
 
@@ -50,7 +50,7 @@ class GimbalSpecification(BaseModel):
         return self
 
 
-def _motor_rotation(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
+def _motor_rotation(roll: float, pitch: float, yaw: float) -> Floats:
     """(3, 3) of motor angles in rad, in the order yaw, roll, pitch from the outside."""
     return (
         matrix_from_euler(0.0, 0.0, yaw)
@@ -59,7 +59,7 @@ def _motor_rotation(roll: float, pitch: float, yaw: float) -> NDArray[np.float64
     )
 
 
-def heading_of(body: NDArray[np.float64]) -> float:
+def heading_of(body: Floats) -> float:
     """rad from north of a rotation body to NED."""
     return math.atan2(float(body[1, 0]), float(body[0, 0]))
 
@@ -122,14 +122,14 @@ class Gimbal:
             now[k] += min(max(way, -most), most)
         self.angles = (now[0], now[1], now[2])
 
-    def pose(self, body: NDArray[np.float64]) -> NDArray[np.float64]:
+    def pose(self, body: Floats) -> Floats:
         """(3, 3) camera's axes to NED within the limits, on a vehicle turned by ``body`` (3, 3) to NED."""
         yaw = self.angles[2] + (0.0 if self.locked else heading_of(body))
         relative = body.T @ matrix_from_euler(self.angles[0], self.angles[1], yaw)
         found = body @ _motor_rotation(*self._limited(relative))
         return np.ascontiguousarray(found)
 
-    def _limited(self, relative: NDArray[np.float64]) -> Angles:
+    def _limited(self, relative: Floats) -> Angles:
         """Motor angles in rad for a rotation camera to body, within the limits."""
         r = relative
         roll = math.asin(min(max(float(r[2, 1]), -1.0), 1.0))

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.lidar_odometry import LidarMotion
@@ -95,24 +95,24 @@ class LidarSpecification(RangingSpecification):
         return self.odometry is not None and self.odometry_gyroscope
 
     @property
-    def ring_elevations(self) -> NDArray[np.float64]:
+    def ring_elevations(self) -> Floats:
         """(r,) rad above the sensor's x-y plane."""
         if self.elevations:
             return np.radians(self.elevations)
         return np.radians(np.linspace(self.lowest, self.highest, self.rings))
 
     @cached_property
-    def azimuths(self) -> NDArray[np.float64]:
+    def azimuths(self) -> Floats:
         """(columns,) rad from the sensor's x axis towards y, in the order of time."""
         return 2.0 * np.pi * (np.arange(self.columns) / self.columns - 0.5)
 
     @cached_property
-    def offsets(self) -> NDArray[np.float64]:
+    def offsets(self) -> Floats:
         """(columns,) s from the end of the turn to each column's time; negative."""
         return self._sweep * (np.arange(self.columns) / self.columns - 1.0)
 
     @cached_property
-    def directions(self) -> NDArray[np.float64]:
+    def directions(self) -> Floats:
         """(columns * rings, 3) unit vectors in the sensor's axes, column by column."""
         azimuth, elevation = np.meshgrid(self.azimuths, self.ring_elevations, indexing="ij")
         level = np.cos(elevation)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS
 from sitl_bridge.core.odometry.lidar import deskewed
@@ -38,19 +38,19 @@ class LidarMotion:
         self,
         name: str,
         voxel: float,
-        mounting: NDArray[np.float64],
+        mounting: Floats,
         *,
         offset: tuple[float, float, float],
         gyroscope: TurnGyroscope | None = None,
-        rays: NDArray[np.float64] | None = None,
+        rays: Floats | None = None,
     ) -> None:
         self._estimator = LIDAR_ESTIMATORS[name](voxel)
         self._mounting, self._gyroscope = mounting, gyroscope
-        self._begin: NDArray[np.float64] | None = None
+        self._begin: Floats | None = None
         self._offset, self._rays = np.array(offset, float), rays
         self._start, self._heading = np.zeros(3), np.eye(3)
         """Of the frame in the world: m NED, and rotation to NED."""
-        self._before: NDArray[np.float64] | None = None
+        self._before: Floats | None = None
 
     def update(self, view: View, arrays: Arrays) -> Arrays:
         """The sample with ``position`` (3,) in m and ``attitude``, w, x, y, z of the body, at its end.

@@ -12,9 +12,9 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
@@ -44,8 +44,8 @@ class Returns:
         sectors: (SECTORS,) bool, those of its field of view.
     """
 
-    points: NDArray[np.float64]
-    sectors: NDArray[np.bool_]
+    points: Floats
+    sectors: Mask
 
 
 class RangingSpecification(SeeingSpecification):
@@ -81,7 +81,7 @@ class RangingSpecification(SeeingSpecification):
     def returns(self, view: View, arrays: Arrays) -> Returns:
         """Where a sample's rays met something."""
 
-    def sectors_of(self, directions: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def sectors_of(self, directions: Floats) -> Mask:
         """(SECTORS,) bool: those that rays (n, 3) in the sensor's axes lie in while the vehicle is level."""
         found = np.zeros(SECTORS, bool)
         turned = directions @ self.mounting().T
@@ -107,7 +107,7 @@ class ObstacleMap:
 
     def __init__(self, sensor: RangingSpecification) -> None:
         self._sensor = sensor
-        self._seen: deque[tuple[int, NDArray[np.float64]]] = deque()
+        self._seen: deque[tuple[int, Floats]] = deque()
 
     def update(self, view: View, arrays: Arrays) -> Arrays:
         """The sample with ``obstacles``: (SECTORS,) uint16, cm of horizontal distance from the vehicle.
@@ -133,9 +133,7 @@ class ObstacleMap:
         return {**arrays, "obstacles": np.where(known, centimetres, free).astype(np.uint16)}
 
     @staticmethod
-    def _obstacles(
-        view: View, position: NDArray[np.float64], points: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _obstacles(view: View, position: Floats, points: Floats) -> Floats:
         """The points that are in the way of level flight: neither the ground nor a ceiling."""
         vertical = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
         limit = BAND + CLEARANCE
@@ -145,9 +143,7 @@ class ObstacleMap:
         return points[(down < below) & (down > -above)]
 
     @staticmethod
-    def _nearest(
-        points: NDArray[np.float64], position: NDArray[np.float64], heading: float
-    ) -> NDArray[np.float64]:
+    def _nearest(points: Floats, position: Floats, heading: float) -> Floats:
         """The nearest point of each sector, (k, 3) with k up to SECTORS."""
         offset = points - position
         order = np.argsort(np.hypot(offset[:, 0], offset[:, 1]), kind="stable")
@@ -155,13 +151,13 @@ class ObstacleMap:
         return points[order[first]]
 
 
-def place(poses: Poses, time: int) -> tuple[NDArray[np.float64], float]:
+def place(poses: Poses, time: int) -> tuple[Floats, float]:
     """Position (3,) in m NED and heading in rad at a time in us."""
     position, rotation = poses.at(np.array([float(time)]))
     return position[0], math.atan2(rotation[0, 1, 0], rotation[0, 0, 0])
 
 
-def _sector(north: NDArray[np.float64], east: NDArray[np.float64], heading: float) -> NDArray[np.int64]:
+def _sector(north: Floats, east: Floats, heading: float) -> Ints:
     """Sectors (n,) of offsets, as seen with a heading in rad."""
     turns = (np.arctan2(east, north) - heading) / (2.0 * math.pi)
     return np.rint(turns * SECTORS).astype(np.int64) % SECTORS

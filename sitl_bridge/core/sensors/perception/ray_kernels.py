@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.base.arrays import Mask
+from sitl_bridge.base.arrays import Floats, Ints, Mask, Singles
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints, Singles
 
 
 @compiled

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns
 from sitl_bridge.core.sensors.perception.sight import Sight
@@ -39,7 +39,7 @@ class ScannerSpecification(RangingSpecification):
         return self.sweep / self.rate
 
     @cached_property
-    def angles(self) -> NDArray[np.float64]:
+    def angles(self) -> Floats:
         """(n,) rad of the beams, from the sensor's x axis towards y."""
         count = math.floor(self.field_of_view / self.step + 1e-9) + 1
         if self.field_of_view >= 360.0:
@@ -47,11 +47,11 @@ class ScannerSpecification(RangingSpecification):
         return np.radians(-0.5 * self.field_of_view + self.step * np.arange(count))
 
     @cached_property
-    def directions(self) -> NDArray[np.float64]:
+    def directions(self) -> Floats:
         """(n, 3) of the beams, in the sensor's axes."""
         return np.stack([np.cos(self.angles), np.sin(self.angles), np.zeros_like(self.angles)], axis=1)
 
-    def _beams(self, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _beams(self, view: View) -> tuple[Floats, Floats]:
         """Origins (n, 3) or (1, 3) and directions (n, 3) of a scan, NED."""
         age = None
         if self.sweep > 0.0:

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Floats, Ints
 from sitl_bridge.core.sensors.perception.depth_buffer import (
     NEAREST,
     Curve,

@@ -13,9 +13,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records, Singles
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import Bytes, Floats, Ints, Records, Singles
 from sitl_bridge.core.world.bounding_tree import DEEPEST
 from sitl_bridge.core.world.mesh_paint import MeshPaint, paint_triangle
 from sitl_bridge.core.world.mesh_rays import ray_mesh

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from sitl_bridge.base.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,12 @@ class Sight:
         maximum: m up to which a ray counts.
     """
 
-    origins: NDArray[np.float64]
-    directions: NDArray[np.float64]
-    ranges: NDArray[np.float64]
+    origins: Floats
+    directions: Floats
+    ranges: Floats
     maximum: float
 
-    def points(self) -> NDArray[np.float64]:
+    def points(self) -> Floats:
         """Return the (k, 3) places that rays met, m NED."""
         met = np.isfinite(self.ranges)
         origins = np.broadcast_to(self.origins, self.directions.shape)[met]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
 from sitl_bridge.core.sensors.perception.camera import Colored, FieldOfView, ImagingSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Processor, View
@@ -101,9 +101,7 @@ class VisualInertialSpecification(PairSpecification):
         """Adds the IMU's biases, which go on from sample to sample."""
         return InertialBias(self)
 
-    def inertial_values(
-        self, view: View, time: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def inertial_values(self, view: View, time: Floats) -> tuple[Floats, Floats]:
         """True specific force and angular velocity (k, 3) at the IMU, in the sensor's axes."""
         poses = view.poses
         if poses.inertial is None:
@@ -130,7 +128,7 @@ class InertialBias:
             "specific_force": sensor.accelerometer_turn_on,
             "angular_velocity": sensor.gyroscope_turn_on,
         }
-        self._biases: dict[str, NDArray[np.float64]] = {}
+        self._biases: dict[str, Floats] = {}
 
     def __call__(self, view: View, arrays: Arrays) -> Arrays:
         """The sample with biases."""

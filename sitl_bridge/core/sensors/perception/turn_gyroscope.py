@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.perception.view import View
 
@@ -24,12 +24,12 @@ class TurnGyroscope:
         period: s of a turn.
     """
 
-    def __init__(self, mounting: NDArray[np.float64], period: float) -> None:
+    def __init__(self, mounting: Floats, period: float) -> None:
         self._mounting = mounting
         self._period = period
-        self._bias: NDArray[np.float64] | None = None
+        self._bias: Floats | None = None
 
-    def rotation(self, view: View) -> NDArray[np.float64]:
+    def rotation(self, view: View) -> Floats:
         """(3, 3) the lidar's axes at the end of the turn to its axes at the beginning.
 
         Raises:
@@ -52,7 +52,7 @@ class TurnGyroscope:
         return _turned((true @ self._mounting + noise + bias) * seconds)
 
 
-def _turned(angles: NDArray[np.float64]) -> NDArray[np.float64]:
+def _turned(angles: Floats) -> Floats:
     """(3, 3) of successive turns (k, 3), each an axis times an angle in rad, in the axes before it."""
     w, v = 1.0, np.zeros(3)
     for half in 0.5 * angles:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.quantities import STRICT, Vector
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.error_model import SLOWEST, body_to_sensor
@@ -31,9 +32,9 @@ class Hits(NamedTuple):
         triangle: (n,) int32 index of the mesh's triangle; -1 where it is not known or no mesh is met.
     """
 
-    distance: NDArray[np.float64]
-    normal: NDArray[np.float64]
-    shape: NDArray[np.int64]
+    distance: Floats
+    normal: Floats
+    shape: Ints
     triangle: NDArray[np.int32]
 
 
@@ -41,21 +42,21 @@ class Caster(Protocol):
     """The scene at one time: its static shapes, the moving ones and the other vehicles where they were."""
 
     @property
-    def shapes(self) -> NDArray[np.void]:
+    def shapes(self) -> Records:
         """(k,) SHAPE that ``Hits.shape`` counts."""
         ...
 
     @property
-    def record(self) -> NDArray[np.void]:
+    def record(self) -> Records:
         """(1,) SCENE."""
         ...
 
     @property
-    def paints(self) -> NDArray[np.void]:
+    def paints(self) -> Records:
         """(k,) MESH_PAINT of the shapes."""
         ...
 
-    def cast(self, origins: NDArray[np.float64], directions: NDArray[np.float64], limit: float) -> Hits:
+    def cast(self, origins: Floats, directions: Floats, limit: float) -> Hits:
         """The nearest surface along each ray.
 
         Args:
@@ -65,9 +66,7 @@ class Caster(Protocol):
         """
         ...
 
-    def draw(
-        self, place: NDArray[np.float64], turn: NDArray[np.float64], limit: float, camera: Pinhole
-    ) -> Image:
+    def draw(self, place: Floats, turn: Floats, limit: float, camera: Pinhole) -> Image:
         """What a pinhole camera sees, many times as fast as a ray for every pixel.
 
         Args:
@@ -90,12 +89,12 @@ class Poses(NamedTuple):
             acceleration in rad/s^2, in the body's axes; None where they were not kept.
     """
 
-    time: NDArray[np.int64]
-    position: NDArray[np.float64]
-    attitude: NDArray[np.float64]
-    inertial: NDArray[np.float64] | None = None
+    time: Ints
+    position: Floats
+    attitude: Floats
+    inertial: Floats | None = None
 
-    def at(self, time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def at(self, time: Floats) -> tuple[Floats, Floats]:
         """Position (n, 3) and rotation body to NED (n, 3, 3) at times (n,) in us.
 
         Between poses, positions go straight, and attitudes by normalised linear interpolation: over a step of
@@ -106,9 +105,7 @@ class Poses(NamedTuple):
         return position, matrix_from_quaternion(attitudes_between(self.time, self.attitude, time))
 
 
-def attitudes_between(
-    known: NDArray[np.int64], attitudes: NDArray[np.float64], time: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def attitudes_between(known: Ints, attitudes: Floats, time: Floats) -> Floats:
     """Quaternions (n, 4) at times (n,) between attitudes (k, 4) at known times (k,); see ``Poses.at``."""
     signs = np.sign(np.sum(attitudes[1:] * attitudes[:-1], axis=1))
     aligned = attitudes.copy()
@@ -162,17 +159,17 @@ class SeeingSpecification(BaseModel):
         """s over which one sample is taken; 0 takes all of it at once."""
         return 0.0
 
-    def mounting(self) -> NDArray[np.float64]:
+    def mounting(self) -> Floats:
         """(3, 3) sensor axes to body."""
         return np.ascontiguousarray(body_to_sensor(self.rotation).T)
 
     def rays(
         self,
         view: View,
-        directions: NDArray[np.float64],
-        age: NDArray[np.float64] | None = None,
+        directions: Floats,
+        age: Floats | None = None,
         shift: tuple[float, float, float] = (0.0, 0.0, 0.0),
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats]:
         """Rays of the sensor in NED: origins (n, 3) or (1, 3), directions (n, 3).
 
         Args:
@@ -191,7 +188,7 @@ class SeeingSpecification(BaseModel):
         place_rays(position, rotation, offset, mounting, directions, origins, turned)
         return origins, turned
 
-    def pose(self, view: View) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def pose(self, view: View) -> tuple[Floats, Floats]:
         """Place (3,) in m NED and rotation (3, 3) to NED of the sensor's axes at the end of exposure."""
         position, rotation = view.poses.at(np.array([float(view.time)]))
         return position[0] + rotation[0] @ np.array(self.position), rotation[0] @ self.mounting()

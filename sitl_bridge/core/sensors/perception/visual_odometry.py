@@ -10,9 +10,9 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Vector
 from sitl_bridge.base.rotations import quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.view import Arrays, Processor, SeeingSpecification, View
@@ -75,7 +75,7 @@ class DriftingEstimate:
 
     def __init__(self, sensor: VisualOdometrySpecification) -> None:
         self._sensor = sensor
-        self._origin: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._origin: tuple[Floats, Floats] | None = None
         """Place where it began, m NED, and its frame's axes to NED (3, 3): level, x along the heading."""
         self._last = np.zeros(3)
         self._estimate = np.zeros(3)
@@ -118,13 +118,13 @@ class DriftingEstimate:
         }
 
 
-def turned(yaw: float) -> NDArray[np.float64]:
+def turned(yaw: float) -> Floats:
     """(3, 3) rotation about the z axis by an angle in rad."""
     c, s = math.cos(yaw), math.sin(yaw)
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
-def _small(angles: NDArray[np.float64]) -> NDArray[np.float64]:
+def _small(angles: Floats) -> Floats:
     """(3, 3) rotation by small angles in rad, to first order."""
     x, y, z = angles
     return np.array([[1.0, -z, y], [z, 1.0, -x], [-y, x, 1.0]])
