@@ -102,7 +102,7 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="[DOMAIN]",
-            help="publish on ROS 2's topics, on this machine (default: ROS_DOMAIN_ID, or 0)",
+            help="be a node of ROS 2 on this machine: topics and commands (default: ROS_DOMAIN_ID, or 0)",
         ),
     ] = None
     runs_dir: RunsOption = Path("runs")

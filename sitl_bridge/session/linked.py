@@ -117,23 +117,28 @@ class LinkedVehicles(FlightStacks):
         while steps > 0:
             if self.steering is not None:
                 self.steering()
-            sent: dict[int, list[MavlinkMessage]] = {}
-            for i, (target, sticks) in enumerate(zip(self.targets, self.sticks, strict=True)):
-                messages = [] if target is None else [self._setpoint(i, target)]
-                if sticks is not None:
-                    forward, right, throttle, turn = (round(1000 * value) for value in sticks)
-                    system, _ = self._address(i)
-                    messages.append(
-                        mavlink.MAVLink_manual_control_message(system, forward, right, throttle, turn, 0)
-                    )
-                if messages:
-                    sent[i] = messages
-            self._deliver_all(sent)
+            sent = self.send_targets()
             count = min(steps, self.chunk) if sent or self.steering is not None else steps
             self.pass_time(count)
             steps -= count
             for link in self._links:
                 link.monitor.poll()
+
+    def send_targets(self) -> bool:
+        """Send the targets and sticks in force; returns whether there are any."""
+        sent: dict[int, list[MavlinkMessage]] = {}
+        for i, (target, sticks) in enumerate(zip(self.targets, self.sticks, strict=True)):
+            messages = [] if target is None else [self._setpoint(i, target)]
+            if sticks is not None:
+                forward, right, throttle, turn = (round(1000 * value) for value in sticks)
+                system, _ = self._address(i)
+                messages.append(
+                    mavlink.MAVLink_manual_control_message(system, forward, right, throttle, turn, 0)
+                )
+            if messages:
+                sent[i] = messages
+        self._deliver_all(sent)
+        return bool(sent)
 
     def refuse_ended(self) -> None:
         """Refuse what a flight that is over cannot do.
@@ -264,7 +269,7 @@ class LinkedVehicles(FlightStacks):
                 *(target.rates or (0.0, 0.0, 0.0)),
                 target.thrust,
             )
-        mask, zero = IGNORE_YAW_RATE, (0.0, 0.0, 0.0)
+        mask, zero = 0, (0.0, 0.0, 0.0)
         place = zero
         if target.position is None:
             mask |= IGNORE_POSITION
@@ -274,6 +279,7 @@ class LinkedVehicles(FlightStacks):
         mask |= IGNORE_VELOCITY if target.velocity is None else 0
         mask |= IGNORE_ACCELERATION if target.acceleration is None else 0
         mask |= 0 if math.isfinite(target.yaw) else IGNORE_YAW
+        mask |= 0 if math.isfinite(target.yaw_rate) else IGNORE_YAW_RATE
         return mavlink.MAVLink_set_position_target_local_ned_message(
             now,
             *address,
@@ -283,7 +289,7 @@ class LinkedVehicles(FlightStacks):
             *(target.velocity or zero),
             *(target.acceleration or zero),
             target.yaw if math.isfinite(target.yaw) else 0.0,
-            0.0,
+            target.yaw_rate if math.isfinite(target.yaw_rate) else 0.0,
         )
 
     def parameter(self, vehicle: int, name: str) -> float:

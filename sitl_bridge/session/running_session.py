@@ -18,6 +18,7 @@ from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.hil.link_status import ServerStatus
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, SetPointCommand
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.missions.environment import FAILED, SUCCEEDED
@@ -25,7 +26,7 @@ from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import POLL, deliver_all
 from sitl_bridge.session.plan_flight import Say, fly_plans
-from sitl_bridge.session.stacks import READY_LIMIT, ROUND, STEP
+from sitl_bridge.session.stacks import CHUNK, READY_LIMIT, ROUND, STEP, Target
 from sitl_bridge.session.vehicle_run import VehicleRun
 
 LOOK = 0.1
@@ -45,6 +46,11 @@ of which a vehicle counts as lost: a busy machine is no reason."""
 FIXES, FIX_RATE, FIX_LIMIT = 10, 5.0, 10.0
 """Global positions over which that of a vehicle's origin is averaged, their rate in Hz, and s of simulated
 time in which they arrive."""
+VELOCITY_HOLDS = 500_000
+"""us of simulated time for which a commanded velocity holds, as of ROS's controllers (ros2_control's
+diff_drive_controller, ``cmd_vel_timeout``)."""
+SET_POINTS = [kind for kind, command in VEHICLE_COMMANDS.items() if issubclass(command, SetPointCommand)]
+"""Commands with set-points."""
 GLOBAL_POSITION: int = mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT
 LOCAL_POSITION: int = mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED
 ATTITUDE: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
@@ -111,6 +117,11 @@ class SessionVehicles(LinkedVehicles):
             self._look()
 
         return wait
+
+    def send_again(self) -> None:
+        """Send the targets in force to vehicles whose time passes by itself, on the simulation's thread."""
+        self._look()
+        self.send_targets()
 
     def _look(self) -> None:
         """Read what the vehicles report, where time stands still."""
@@ -299,8 +310,47 @@ def fly_plan(plan: Plan, stacks: SessionVehicles, say: Say) -> None:
         raise
 
 
+class SetPoints:
+    """Set-points of page, bus and ROS for a vehicle in Offboard, repeated while time passes by itself.
+
+    Args:
+        stacks: the vehicle alone, whose time passes by itself.
+        server: of the session.
+    """
+
+    def __init__(self, stacks: SessionVehicles, server: LockstepServer) -> None:
+        self._stacks, self._server = stacks, server
+        self._expires = math.inf
+        self._offboard, self.ended = False, False
+
+    def follow(self, kind: str, data: ReadJson) -> None:
+        """Follow a command's set-point from now on."""
+        if kind == "goto":
+            yaw = data.get("yaw")
+            target = Target(tuple(data["position"]), yaw=math.nan if yaw is None else float(yaw))
+            self._expires = math.inf
+        else:
+            rate = float(data.get("yaw_rate", 0.0))
+            target = Target(velocity=tuple(data["velocity"]), yaw_rate=rate, body=True)
+            self._expires = self._server.status().time * 1e6 + VELOCITY_HOLDS
+        self._stacks.targets[0] = target
+
+    def repeat(self) -> None:
+        """Send them until they end or the vehicle leaves Offboard; on the simulation's thread."""
+        now = self._server.status().time
+        offboard = self._stacks.mode(0) == "Offboard"
+        self.ended = self.ended or (self._offboard and not offboard)
+        self._offboard = self._offboard or offboard  # reported once a second
+        if self.ended:
+            return
+        if now * 1e6 > self._expires:
+            self._stacks.targets[0] = Target(velocity=(0.0, 0.0, 0.0), yaw_rate=0.0, body=True)
+        self._stacks.send_again()
+        self._server.at_answers(now + CHUNK * STEP * 1e-6, self.repeat)
+
+
 class FlightCommands:
-    """Hands commands of page and bus to flight stacks, one after another, on a thread of its own.
+    """Hands commands of page, bus and ROS to flight stacks, one after another, on a thread of its own.
 
     Args:
         vehicles: with open monitors.
@@ -310,6 +360,7 @@ class FlightCommands:
     def __init__(self, vehicles: Sequence[VehicleRun], server: LockstepServer) -> None:
         self._vehicles, self._server = vehicles, server
         self._asked: SessionVehicles | None = None
+        self._followed: dict[int, SetPoints] = {}
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="flight-commands")
 
     def ask(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
@@ -322,11 +373,19 @@ class FlightCommands:
             raise UserError(f"{kind} is for one vehicle")
         if self._server.status().paused:
             raise UserError(f"{kind}: simulated time stands still, and no flight stack answers; resume it")
+        followed = self._followed.get(vehicle)
+        if kind in SET_POINTS and followed is not None and not followed.ended:
+            followed.follow(kind, data)
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
         return self._executor.submit(self._execute, kind, dict(data), vehicle)
 
     def close(self) -> None:
         """Drop commands that wait; safe to call twice."""
         self._executor.shutdown(wait=False, cancel_futures=True)
+        for followed in self._followed.values():
+            followed.ended = True
         if self._asked is not None:
             self._asked.close()
         self._executor.shutdown(wait=True)
@@ -335,12 +394,29 @@ class FlightCommands:
         stacks = self._asked = SessionVehicles([self._vehicles[vehicle]], self._server)
         try:
             stacks.begin()
+            if kind in SET_POINTS:
+                self._follow(stacks, kind, data, vehicle)
+                return
             if kind == "arm":
                 stacks.switch_motors(0, on=bool(data.get("armed", True)))
             elif kind == "takeoff":
                 stacks.switch_motors(0, on=True)
                 stacks.take_off([0], float(data.get("height", 2.5)))
+            elif kind == "land":
+                stacks.set_mode(0, "Land", "land")
             else:
                 raise UserError(f"no command {kind!r} for flight stacks")
+            if vehicle in self._followed and (kind != "arm" or not data.get("armed", True)):
+                self._followed.pop(vehicle).ended = True
         finally:
             stacks.close()
+
+    def _follow(self, stacks: SessionVehicles, kind: str, data: ReadJson, vehicle: int) -> None:
+        """Let a vehicle follow set-points, the first of which is given."""
+        if not stacks.is_armed(0):
+            raise UserError(f"{kind}: {stacks.title(0)} is not armed; let it take off first")
+        followed = SetPoints(stacks, self._server)
+        followed.follow(kind, data)
+        stacks.set_mode(0, "Offboard", "follow set-points")
+        self._followed[vehicle] = followed
+        self._server.call(followed.repeat)

@@ -65,6 +65,7 @@ class Target:
         velocity: m/s NED, or forward, right, down with ``body``.
         acceleration: m/s^2 NED.
         yaw: rad from north; nan keeps the heading.
+        yaw_rate: rad/s clockwise, in place of ``yaw``, of flight stacks behind links; nan for none.
         attitude: quaternion w, x, y, z, body FRD to NED.
         rates: rad/s, body FRD.
         thrust: 0..1 of full thrust.
@@ -75,6 +76,7 @@ class Target:
     velocity: tuple[float, float, float] | None = None
     acceleration: tuple[float, float, float] | None = None
     yaw: float = np.nan
+    yaw_rate: float = np.nan
     attitude: tuple[float, float, float, float] | None = None
     rates: tuple[float, float, float] | None = None
     thrust: float = 0.0

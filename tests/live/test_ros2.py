@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
 from cyclonedds.core import Policy, Qos
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.idl import make_idl_struct, types
+from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 from rosbags.interfaces import Nodetype
@@ -25,6 +28,7 @@ from scipy.spatial.transform import Rotation
 from support.recorded_climb import Climb
 
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.graph import RosGraph
@@ -47,7 +51,7 @@ def foreign_type(name: str) -> Any:
         kind, what = described
         if kind == Nodetype.NAME:
             return foreign_type(what)
-        return {"bool": bool, "string": str}.get(what[0]) or getattr(types, what[0])
+        return {"bool": bool, "string": str, "char": types.uint8}.get(what[0]) or getattr(types, what[0])
 
     fields: dict[str, Any] = {}
     for field, (kind, what) in STORE.fielddefs[name][1]:
@@ -60,6 +64,31 @@ def foreign_type(name: str) -> Any:
     package, _, kind_name = name.split("/")
     made: Any = make_idl_struct(kind_name, f"{package}.msg.dds_.{kind_name}_", fields)
     made.deserialize = classmethod(lambda _class, data, *_a, **_k: SimpleNamespace(data=bytes(data)))
+    made.serialize = lambda self, *_a, **_k: self.encoded
+    return made
+
+
+def raw_message(kind: Any, data: bytes) -> Any:
+    """A message that is encoded already."""
+    made = kind.__new__(kind)
+    made.encoded = data
+    return made
+
+
+def trigger_type(part: str) -> Any:
+    """Request or response of std_srvs/Trigger, as bytes."""
+    fields: dict[str, Any] = {
+        "Request": {"structure_needs_at_least_one_member": types.uint8},
+        "Response": {
+            "client_guid": types.uint64,
+            "sequence_number": types.int64,
+            "success": bool,
+            "message": str,
+        },
+    }[part]
+    made: Any = make_idl_struct(f"Trigger_{part}", f"std_srvs.srv.dds_.Trigger_{part}_", fields)
+    made.deserialize = classmethod(lambda _class, data, *_a, **_k: SimpleNamespace(data=bytes(data)))
+    made.serialize = lambda self, *_a, **_k: self.encoded
     return made
 
 
@@ -71,22 +100,63 @@ class Node:
         self._found = BuiltinDataReader(self.participant, BuiltinTopicDcpsPublication)
         self.offered: dict[str, Any] = {}
         self._readers: dict[str, tuple[str, DataReader[Any]]] = {}
+        self._kept: list[Any] = []
+        self._sequence = 0
 
     def until(self, done: Callable[[], Any]) -> Any:
         end = time.monotonic() + TIMEOUT
         while not (found := done()):
             assert time.monotonic() < end
             for endpoint in self._found.take(N=100):
-                if hasattr(endpoint, "topic_name"):
+                if getattr(endpoint, "topic_name", None):  # None of those that go
                     self.offered[endpoint.topic_name.removeprefix("rt")] = endpoint
             time.sleep(0.01)
         return found
 
     def subscribe(self, topic: str, name: str) -> None:
-        made = Topic(self.participant, f"rt{topic}", foreign_type(name))
-        kept = Policy.Durability.TransientLocal if topic == "/tf_static" else Policy.Durability.Volatile
+        made = Topic(self.participant, f"rt{topic}" if topic[0] == "/" else topic, foreign_type(name))
+        keeps = topic in ("/tf_static", "ros_discovery_info")
+        kept = Policy.Durability.TransientLocal if keeps else Policy.Durability.Volatile
         qos = Qos(Policy.Reliability.Reliable(0), kept, Policy.History.KeepAll)
         self._readers[topic] = name, DataReader(self.participant, made, qos=qos)
+
+    def advertise(self, topic: str, name: str) -> Callable[[Any], None]:
+        """What publishes rosbags' messages."""
+        kind = foreign_type(name)
+        qos = Qos(Policy.Reliability.Reliable(0), Policy.DataRepresentation(use_cdrv0_representation=True))
+        writer: Any = DataWriter(self.participant, Topic(self.participant, f"rt{topic}", kind), qos=qos)
+        self.until(writer.get_matched_subscriptions)
+
+        def publish(message: Any) -> None:
+            writer.write(raw_message(kind, bytes(STORE.serialize_cdr(message, name))))
+
+        self._kept.append(writer)
+        return publish
+
+    def call(self, service: str, guid: int = 7, header: bool = True) -> tuple[bool, str] | None:
+        """Call a service as rmw_cyclonedds does; None where there is no answer."""
+        request, reply = trigger_type("Request"), trigger_type("Response")
+        qos = Qos(Policy.Reliability.Reliable(0), Policy.DataRepresentation(use_cdrv0_representation=True))
+        writer: Any = DataWriter(
+            self.participant, Topic(self.participant, f"rq{service}Request", request), qos=qos
+        )
+        reader: Any = DataReader(
+            self.participant, Topic(self.participant, f"rr{service}Reply", reply), qos=qos
+        )
+        self.until(writer.get_matched_subscriptions)
+        self.until(reader.get_matched_publications)
+        self._sequence += 1
+        identity = struct.pack("<Qq", guid, self._sequence) if header else b""
+        writer.write(raw_message(request, b"\0\1\0\0" + identity + b"\0"))
+        if not header:
+            time.sleep(1.0)
+            assert not reader.take(N=1)
+            return None
+        (answer,) = self.until(lambda: reader.take(N=1))
+        assert answer.data[:4] == b"\0\1\0\0"
+        assert struct.unpack_from("<Qq", answer.data, 4) == (guid, self._sequence)
+        said, length = struct.unpack_from("<?3xI", answer.data, 20)
+        return said, answer.data[28 : 28 + length - 1].decode()
 
     def take(self, topic: str) -> list[Any]:
         name, reader = self._readers[topic]
@@ -94,17 +164,31 @@ class Node:
 
 
 class Source:
-    """A simulation whose recording grows at a request."""
+    """A simulation whose recording grows at a request, and flight stacks that note their commands."""
 
     speed = 1.0
+    time = 0.0
 
     def __init__(self, climb: Climb) -> None:
+        self.flown: list[tuple[str, dict[str, Any], int | None]] = []
+        self.recorded: list[tuple[str, int | None]] = []
         self.simulation, self._climb = climb.simulation, climb
         self.running = threading.Event()
         self.runner: Any = None
 
     def status(self) -> Any:
-        return SimpleNamespace(battery=np.array([[15.5, 12.0, 0.75], [16.0, 1.0, 1.0]]))
+        return SimpleNamespace(time=self.time, battery=np.array([[15.5, 12.0, 0.75], [16.0, 1.0, 1.0]]))
+
+    def fly(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
+        done: Future[None] = Future()
+        self.flown.append(
+            (kind, {k: v for k, v in data.items() if k not in ("version", "request_id")}, vehicle)
+        )
+        if kind == "land":
+            done.set_exception(UserError("vehicle 1 refuses to land: it stands"))
+        else:
+            done.set_result(None)
+        return done
 
     def call(self, action: Callable[[], None]) -> None:
         action()
@@ -129,7 +213,14 @@ def published(tmp_path: Path) -> Iterator[tuple[Source, Node, list[str]]]:
             rotation=(0.0, -90.0, 0.0),
         )
         source.runner = SensorRunner(camera, climb.simulation)
-        run = RunContext(source, climb.path, notify=said.append, hosts=(source.runner,))
+        run = RunContext(
+            source,
+            climb.path,
+            lambda _time, kind, vehicle, _data, _refused: source.recorded.append((kind, vehicle)),
+            notify=said.append,
+            hosts=(source.runner,),
+            on_flight=source.fly,
+        )
         graph = RosGraph(run, Ros2Settings(DOMAIN))
         graph.start()
         try:
@@ -145,7 +236,8 @@ def stamp_of(time_: Any) -> float:
 
 def test_hashes_of_types_are_those_of_ros() -> None:
     known = [name for name in DEFINITIONS if schema_name(name) in STORE.fielddefs]
-    assert len(known) >= len(DEFINITIONS) - 1
+    others = {"actuator_msgs/Actuators", "std_srvs/srv/Trigger_Request", "std_srvs/srv/Trigger_Response"}
+    assert {*DEFINITIONS} - {*known} == others
     assert {name: type_hash(name) for name in known} == {
         name: STORE.hash_rihs01(schema_name(name)) for name in known
     }
@@ -249,3 +341,80 @@ def test_batteries_pictures_and_their_mountings_arrive(published: tuple[Source, 
     source.running.set()
     battery = node.until(lambda: node.take("/vehicle_0/battery"))[0]
     assert (battery.voltage, battery.current, battery.percentage) == (15.5, -12.0, 0.75)
+
+
+def test_services_are_answered_to_clients_of_rmw_cyclonedds(
+    published: tuple[Source, Node, list[str]],
+) -> None:
+    source, node, said = published
+    assert node.call("/vehicle_0/take_off", guid=0x1122334455667788) == (True, "")
+    assert node.call("/vehicle_1/land") == (False, "vehicle 1 refuses to land: it stands")
+    assert node.call("/vehicle_1/disarm") == (True, "")
+    assert source.flown == [("takeoff", {}, 0), ("land", {}, 1), ("arm", {"armed": False}, 1)]
+    assert source.recorded == [("takeoff", 0), ("land", 1), ("arm", 1)]
+    node.call("/vehicle_0/arm", header=False)  # of rmw_fastrtps
+    assert len(source.flown) == 3
+    assert "cannot be answered" in said[-1]
+
+
+def test_twists_poses_and_wind_become_commands_in_the_axes_of_ros(
+    published: tuple[Source, Node, list[str]],
+) -> None:
+    source, node, said = published
+    kinds = STORE.types
+    vector, quaternion = kinds["geometry_msgs/msg/Vector3"], kinds["geometry_msgs/msg/Quaternion"]
+    twist = kinds["geometry_msgs/msg/Twist"]
+    move = node.advertise("/vehicle_1/cmd_vel", "geometry_msgs/msg/Twist")
+    still = twist(vector(0.0, 0.0, 0.0), vector(0.0, 0.0, 0.0))
+    ahead = twist(vector(1.0, 2.0, 3.0), vector(0.0, 0.0, 0.25))  # forward, left, up, to the left
+    move(still)  # takes over nothing
+    time.sleep(0.3)
+    assert source.flown == []
+    expected = ("velocity", {"velocity": (1.0, -2.0, -3.0), "yaw_rate": -0.25}, 1)
+    for count, message in enumerate((ahead, ahead, still), 1):
+        move(message)
+        node.until(lambda: len(source.flown) == count)  # noqa: B023  (called at once)
+        time.sleep(0.1)
+    assert [(k, {**d, "velocity": tuple(d["velocity"])}, n) for k, d, n in source.flown[:2]] == [expected] * 2
+    assert source.flown[2][1]["velocity"] == (0.0, 0.0, 0.0)
+    assert source.recorded == [("velocity", 1)]  # a stream is one command
+
+    header = kinds["std_msgs/msg/Header"](kinds["builtin_interfaces/msg/Time"](0, 0), "map")
+    half = np.sqrt(0.5)
+    pose = kinds["geometry_msgs/msg/Pose"](
+        kinds["geometry_msgs/msg/Point"](4.0, 5.0, 6.0), quaternion(0.0, 0.0, half, half)
+    )
+    go = node.advertise("/vehicle_0/cmd_pose", "geometry_msgs/msg/PoseStamped")
+    go(kinds["geometry_msgs/msg/PoseStamped"](header, pose))
+    node.until(lambda: len(source.flown) == 4)
+    kind, data, number = source.flown[3]
+    assert (kind, number, tuple(data["position"])) == ("goto", 0, (5.0, 4.0, -6.0))
+    assert data["yaw"] == pytest.approx(0.0)  # 90 deg from east is north
+    header.frame_id = "odom"
+    go(kinds["geometry_msgs/msg/PoseStamped"](header, pose))
+    node.until(lambda: any("frame 'map', not 'odom'" in line for line in said))
+
+    blow = node.advertise("/set_wind", "geometry_msgs/msg/Vector3Stamped")
+    blow(kinds["geometry_msgs/msg/Vector3Stamped"](header, vector(3.0, -4.0, 0.5)))
+    node.until(lambda: ("wind", None) in source.recorded)
+    wind = source.simulation.world.specification.wind
+    record = source.simulation.world.specification.wind.pack(0)[0] if wind.steady else None
+    assert record is None or np.allclose(record["steady"], (-4.0, 3.0, -0.5))
+
+
+def test_the_node_and_its_topics_are_announced_to_the_tools_of_ros(
+    published: tuple[Source, Node, list[str]],
+) -> None:
+    _, node, _ = published
+    node.subscribe("ros_discovery_info", "rmw_dds_common/msg/ParticipantEntitiesInfo")
+    node.until(lambda: {"/clock", "/vehicle_0/imu"} <= node.offered.keys())
+
+    def announced() -> Any:
+        found = node.take("ros_discovery_info")
+        return found and found[-1].node_entities_info_seq
+
+    (info,) = node.until(announced)
+    assert (info.node_namespace, info.node_name) == ("/", "sitl_bridge")
+    writers = {bytes(gid.data) for gid in info.writer_gid_seq}
+    assert node.offered["/clock"].key.bytes in writers
+    assert node.offered["/vehicle_0/imu"].key.bytes in writers

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sitl_bridge.base.errors import UserError
@@ -15,6 +17,13 @@ from sitl_bridge.session.running_session import FlightCommands
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 
 INSTANCE = 107
+
+
+def until(done: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60.0
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_a_vehicle_takes_off_by_a_command_and_refuses_to_disarm_in_the_air(
@@ -37,4 +46,37 @@ def test_a_vehicle_takes_off_by_a_command_and_refuses_to_disarm_in_the_air(
         with pytest.raises(UserError, match=r"vehicle 0 \(iris\) refuses to disarm: .*not landed"):
             commands.ask("arm", {"armed": False}, 0).result(60.0)
         assert session.server.status().position[0, 2] < -3.0
+        commands.close()
+
+
+def test_velocities_places_and_a_landing_are_flown_by_commands(iris: Airframe, tmp_path: Path) -> None:
+    vehicle = VehicleSettings(iris, instance=INSTANCE + 1, autopilot="builtin", yaw=math.pi / 2.0)
+    session = ReadySession(FlightSettings((vehicle,), "set-points", speed=10.0, runs=tmp_path))
+    with session:
+        session.settle()
+        commands, server = FlightCommands(session.vehicles, session.server), session.server
+        session.run_freely()
+        with pytest.raises(UserError, match=r"velocity: vehicle 0 \(iris\) is not armed"):
+            commands.ask("velocity", {"velocity": (1.0, 0.0, 0.0)}, 0).result(60.0)
+        commands.ask("takeoff", {"height": 5.0}, 0).result(60.0)
+        until(lambda: server.status().position[0, 2] < -4.5)
+
+        def forward() -> bool:
+            """Forward is east."""
+            commands.ask("velocity", {"velocity": (2.0, 0.0, 0.0), "yaw_rate": 0.0}, 0).result(60.0)
+            return bool(np.allclose(server.status().velocity[0], (0.0, 2.0, 0.0), atol=0.4))
+
+        until(forward)
+        until(lambda: float(np.linalg.norm(server.status().velocity[0])) < 0.3)  # nobody repeats it
+
+        def turn() -> bool:
+            commands.ask("velocity", {"velocity": (0.0, 0.0, 0.0), "yaw_rate": 0.5}, 0).result(60.0)
+            rate = float(session.simulation.states[0]["angular_velocity"][2])
+            return abs(rate - 0.5) < 0.1
+
+        until(turn)
+        commands.ask("goto", {"position": (3.0, 2.0, -8.0), "yaw": 0.0}, 0).result(60.0)
+        until(lambda: float(np.linalg.norm(server.status().position[0] - (3.0, 2.0, -8.0))) < 1.5)
+        commands.ask("land", {}, 0).result(60.0)
+        until(lambda: not server.status().links[0].armed)
         commands.close()

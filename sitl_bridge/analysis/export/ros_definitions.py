@@ -20,13 +20,13 @@ def _definitions() -> dict[str, str]:
 DEFINITIONS = _definitions()
 """Definition by ``package/Type``, from ros_definitions.txt."""
 
-_FIELD = re.compile(r"([\w/]+)(\[(\d*)\])? (\w+)( \S+)?")
+_FIELD = re.compile(r"([\w/]+(?:<=\d+)?)(\[(\d*)\])? (\w+)( \S+)?")
 
 
 def fields_of(name: str) -> Iterator[tuple[str, int | None, str]]:
     """Type, number and name of each field; the number is 1 without brackets and None in empty ones."""
     for line in DEFINITIONS[name].splitlines():
-        if "=" in line:
+        if re.search(r"\w=", line):  # a constant
             continue
         match = _FIELD.fullmatch(line)
         assert match is not None, line
@@ -47,6 +47,6 @@ def schema_text(name: str) -> str:
 
 
 def schema_name(name: str) -> str:
-    """``package/msg/Type`` of ``package/Type``."""
-    package, kind = name.split("/")
-    return f"{package}/msg/{kind}"
+    """``package/msg/Type`` of ``package/Type``; parts of services have their whole name already."""
+    package, *middle, kind = name.split("/")
+    return "/".join((package, *(middle or ["msg"]), kind))

@@ -10,7 +10,8 @@ The topic tree, ``<run>`` being the name of the run directory or the ``run=`` of
     sitl/<run>/vehicle/<name>/event             QoS 1                            Event
     sitl/<run>/reply/<request id>               QoS 1                            Reply
     sitl/<run>/command/<kind>                   wind pace pause resume step formation land
-    sitl/<run>/vehicle/<name>/command/<kind>    fault jam spoof rotor propeller teleport arm takeoff abort
+    sitl/<run>/vehicle/<name>/command/<kind>    fault jam spoof rotor propeller teleport arm takeoff velocity
+                                                goto land abort
 
 Messages are JSON with a ``version``; their JSON Schemas are in ``schemas/`` beside this file.  Rates are in
 wall time, because subscribers run in wall time: a run at 20 times real time publishes no more than one at

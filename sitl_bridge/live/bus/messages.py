@@ -249,6 +249,30 @@ class TakeOff(FlightCommand):
     height: float = Field(2.5, ge=1.0, le=1000.0, description="m above the ground")
 
 
+class LandVehicle(FlightCommand):
+    """Land the vehicle where it is."""
+
+
+class SetPointCommand(FlightCommand):
+    """A set-point for an armed vehicle, which follows it in Offboard until another command."""
+
+
+class SetVelocity(SetPointCommand):
+    """Fly with a velocity for 0.5 s of simulated time; without another one the vehicle then stops."""
+
+    velocity: tuple[Finite, Finite, Finite] = Field(
+        description="m/s forward, right, down at the vehicle's heading"
+    )
+    yaw_rate: Finite = Field(0.0, description="rad/s, clockwise from above")
+
+
+class GoTo(SetPointCommand):
+    """Fly to a place, and stay there."""
+
+    position: tuple[Finite, Finite, Finite] = Field(description="m NED from the world's origin")
+    yaw: Finite | None = Field(None, description="rad from north, clockwise; null keeps the heading")
+
+
 class FormationCommand(DelegatedCommand):
     """A command for the formation."""
 
@@ -321,6 +345,9 @@ VEHICLE_COMMANDS: dict[str, type[BusCommand]] = {
     "abort": Abort,
     "arm": Arm,
     "takeoff": TakeOff,
+    "land": LandVehicle,
+    "velocity": SetVelocity,
+    "goto": GoTo,
 }
 """By the last level of ``sitl/<run>/vehicle/<name>/command/...``."""
 

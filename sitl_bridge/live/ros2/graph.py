@@ -1,7 +1,7 @@
 """A run as a ROS 2 graph: it follows the recording and publishes its topics, on a thread of its own.
 
 The topics are those of an exported recording, with ``/clock``, batteries and the samples of sensors that see
-beside them.  A topic of the recording that nobody reads costs nothing.
+beside them.  A topic of the recording that nobody reads costs nothing.  commands.py takes what nodes ask.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sitl_bridge.analysis.export.ros_topics import (
 from sitl_bridge.base.arrays import Ints
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
 from sitl_bridge.live.ros2.settings import Ros2Settings
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
@@ -71,6 +72,7 @@ class RosGraph:
         batteries = {battery_topic(name): "sensor_msgs/BatteryState" for name in simulation.names}
         for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types, **batteries}.items():
             self._participant.advertise(topic, kind)
+        self._commands = RosCommands(run, self._participant)
         self._runners = [host for host in run.hosts if isinstance(host, SensorRunner)]
         self._seen: deque[tuple[SensorRunner, SeenSample]] = deque(maxlen=WAITING * len(self._runners))
 
@@ -105,6 +107,8 @@ class RosGraph:
                 self._run.directory, len(simulation), simulation.start, simulation.step, MOST_ROWS
             ) as steps:
                 while not self._stop.wait(INTERVAL):
+                    self._commands.work()
+                    self._participant.announce()
                     self._record()
                     self._publish(steps.part())
                     self._publish_samples()

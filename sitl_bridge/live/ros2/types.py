@@ -33,6 +33,7 @@ _BASIC: dict[str, tuple[Any, int]] = {
     "bool": (bool, 15),
     "int8": (int8, 2),
     "uint8": (uint8, 3),
+    "char": (uint8, 13),
     "int16": (int16, 4),
     "uint16": (uint16, 5),
     "int32": (int32, 6),
@@ -46,6 +47,8 @@ _BASIC: dict[str, tuple[Any, int]] = {
 """Type of cyclonedds, and type_id of REP 2011 (type_description_interfaces/msg/FieldType)."""
 _NESTED, _ARRAY, _SEQUENCE = 1, 48, 144
 """type_id of a message in a message; what arrays and unbounded sequences add."""
+_BOUNDED_STRING = 21
+"""type_id."""
 
 
 def dds_name(name: str) -> str:
@@ -55,12 +58,34 @@ def dds_name(name: str) -> str:
     return f"{package[0]}::{middle}::dds_::{kind}_"
 
 
+SERVICE_HEADER = {"client_guid": uint64, "sequence_number": int64}
+"""What rmw_cyclonedds puts before the fields of services (rmw_cyclonedds_cpp, cdds_request_header_t)."""
+EMPTY = "structure_needs_at_least_one_member"
+"""The field of requests without fields (rosidl)."""
+
+
+class Received:
+    """A received part of a service, in CDR.
+
+    Attributes:
+        data: its bytes.
+        sample_info: where it comes from; set by cyclonedds.
+    """
+
+    sample_info: Any = None
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
 @cache
 def dds_type(name: str) -> Any:
     """The type of ``package/Type``, from its definition."""
-    fields: JsonObject = {}
+    service = "/srv/" in name
+    # Empty requests are taken without it, too: those of rmw_fastrtps, to say that they cannot be answered.
+    fields: JsonObject = dict(SERVICE_HEADER) if service and EMPTY not in DEFINITIONS[name] else {}
     for kind, count, field in fields_of(name):
-        one = dds_type(kind) if kind in DEFINITIONS else _BASIC[kind][0]
+        one = dds_type(kind) if kind in DEFINITIONS else _BASIC[kind.partition("<=")[0]][0]
         fields[field] = sequence[one] if count is None else one if count == 1 else array[one, count]
     made = make_idl_struct(name.rpartition("/")[2], dds_name(name).replace("::", "."), fields)
     plain = made.serialize
@@ -70,6 +95,8 @@ def dds_type(name: str) -> Any:
         return encoded
 
     made.serialize = serialize
+    if service:
+        made.deserialize = classmethod(lambda _type, data, *_options, **_named: Received(bytes(data)))
     return made
 
 
@@ -102,14 +129,15 @@ def type_hash(name: str) -> str:
 
 def _described(kind: str, count: int | None, field: str) -> JsonObject:
     nested = kind in DEFINITIONS
-    number = _NESTED if nested else _BASIC[kind][1]
+    kind, bounded, longest = kind.partition("<=")
+    number = _NESTED if nested else _BOUNDED_STRING if bounded else _BASIC[kind][1]
     number += _SEQUENCE if count is None else _ARRAY if count > 1 else 0
     return {
         "name": field,
         "type": {
             "type_id": number,
             "capacity": count if count is not None and count > 1 else 0,
-            "string_capacity": 0,
+            "string_capacity": int(longest or 0),
             "nested_type_name": schema_name(kind) if nested else "",
         },
     }

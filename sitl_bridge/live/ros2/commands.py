@@ -1,0 +1,154 @@
+"""What ROS nodes ask of a run, as commands of the bus: twists, poses, wind, and services of each vehicle.
+
+Twists are in ``base_link``'s axes at the vehicle's heading and poses in ``map`` (REP 103 and 105).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from sitl_bridge.analysis.export.ros_topics import WORLD, begin_messages, ros_name
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.live.bus.command_queue import Order, commands_for
+from sitl_bridge.live.bus.execution import Execution
+from sitl_bridge.live.bus.messages import VERSION
+from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.live.bus.topics import Address
+from sitl_bridge.live.ros2.participant import Participant, Request
+
+SERVICES: dict[str, tuple[str, JsonObject]] = {
+    "arm": ("arm", {"armed": True}),
+    "disarm": ("arm", {"armed": False}),
+    "take_off": ("takeoff", {}),
+    "land": ("land", {}),
+}
+"""Command of the bus and its fields by the end of a service's name; all are std_srvs/Trigger."""
+STREAM = 0.5
+"""s of simulated time between twists of one stream, of which the first alone is recorded as a command."""
+ONE = np.zeros(1, np.int64)
+"""Times of one message without a stamp."""
+Done = Callable[[str | None], None]
+"""Takes the reason of a refusal; None for a command that was carried out."""
+
+
+class RosCommands:
+    """Takes what nodes ask, and answers.
+
+    Args:
+        run: that carries it out.
+        participant: that receives it.
+    """
+
+    def __init__(self, run: RunContext, participant: Participant) -> None:
+        self._run, self._participant = run, participant
+        self._execution = Execution(
+            run.source, run.on_formation, on_flight=run.on_flight, witness=run.witness
+        )
+        self._numbers = itertools.count(1)
+        self._asked: dict[str, Done] = {}
+        self._streams: dict[str, float] = {}
+        self._said: set[str] = set()
+        participant.subscribe("/set_wind", "geometry_msgs/Vector3Stamped", self._set_wind)
+        for name in run.source.simulation.names:
+            begin = f"/{ros_name(name)}"
+            participant.subscribe(f"{begin}/cmd_vel", "geometry_msgs/Twist", partial(self._twist, name))
+            participant.subscribe(f"{begin}/cmd_pose", "geometry_msgs/PoseStamped", partial(self._pose, name))
+            for service in SERVICES:
+                answer = partial(self._serve, name, service)
+                participant.serve(f"{begin}/{service}", "std_srvs/srv/Trigger", answer)
+
+    def work(self) -> None:
+        """Take what has arrived, and pass on the answers of what was asked before."""
+        self._participant.take_arrived()
+        for result in self._execution.poll():
+            self._asked.pop(result.order.command.request_id)(result.refused)
+
+    def _ask(self, kind: str, vehicle: str | None, fields: JsonObject, done: Done) -> None:
+        identity = f"ros2-{next(self._numbers)}"
+        try:
+            command = commands_for(vehicle)[kind].model_validate(
+                {"version": VERSION, "request_id": identity, **fields}
+            )
+        except ValidationError as error:
+            done("; ".join(fault["msg"] for fault in error.errors()))
+            return
+        self._asked[identity] = done
+        self._execution.take([Order(Address(kind, vehicle), command)])
+
+    def _say(self, topic: str, refused: str | None) -> None:
+        """Tell the user of what a topic, which has no answer, could not do; once."""
+        line = f"ROS 2, {topic}: {refused}"
+        if refused is not None and line not in self._said:
+            self._said.add(line)
+            self._run.notify(line)
+
+    def _set_wind(self, message: Any) -> None:
+        """The wind by where the air moves, in m/s east, north, up."""
+        east, north, up = message.vector.x, message.vector.y, message.vector.z
+        come_from = math.degrees(math.atan2(-east, -north)) % 360.0
+        steady = {"speed": math.hypot(east, north), "direction": come_from, "upward": up}
+        self._ask("wind", None, {"wind": {"steady": steady}}, partial(self._say, "/set_wind"))
+
+    def _twist(self, name: str, message: Any) -> None:
+        """A velocity forward, left, up, and a rate counter-clockwise from above."""
+        linear, rate = message.linear, message.angular.z
+        fields = {"velocity": (linear.x, -linear.y, -linear.z), "yaw_rate": -rate}
+        values = (*fields["velocity"], rate)
+        now = self._run.source.status().time
+        topic = f"/{ros_name(name)}/cmd_vel"
+        if now - self._streams.get(name, -math.inf) < STREAM and all(map(math.isfinite, values)):
+            self._streams[name] = now
+            number = self._run.source.simulation.names.index(name)
+            try:
+                if self._run.on_flight is not None:
+                    self._run.on_flight("velocity", fields, number)
+            except UserError as error:
+                self._say(topic, str(error))
+        elif any(values) and self._streams.get(name) != math.inf:  # zeros alone take over no vehicle
+            self._streams[name] = math.inf  # while the first one is on its way
+
+            def begun(refused: str | None) -> None:
+                self._say(topic, refused)
+                self._streams[name] = -math.inf if refused else self._run.source.status().time
+
+            self._ask("velocity", name, fields, begun)
+
+    def _pose(self, name: str, message: Any) -> None:
+        say = partial(self._say, f"/{ros_name(name)}/cmd_pose")
+        if message.header.frame_id not in ("", WORLD):
+            say(f"poses are in the frame {WORLD!r}, not {message.header.frame_id!r}")
+            return
+        place, turned = message.pose.position, message.pose.orientation
+        yaw = math.atan2(
+            2.0 * (turned.w * turned.z + turned.x * turned.y), 1.0 - 2.0 * (turned.y**2 + turned.z**2)
+        )
+        fields = {"position": (place.y, place.x, -place.z), "yaw": math.pi / 2.0 - yaw}
+        self._ask("goto", name, fields, say)
+
+    def _serve(self, name: str, service: str, request: Request) -> None:
+        if request.identity is None:
+            self._say(
+                f"/{ros_name(name)}/{service}",
+                "a node called it over another middleware than Cyclone DDS and cannot be answered:"
+                " nothing was done; set RMW_IMPLEMENTATION=rmw_cyclonedds_cpp for it",
+            )
+            return
+        kind, fields = SERVICES[service]
+        self._streams.pop(name, None)
+
+        def answer(refused: str | None) -> None:
+            made, table = begin_messages(
+                service, "std_srvs/srv/Trigger_Response", ONE, {"message": refused or ""}
+            )
+            table["success"] = refused is None
+            self._participant.reply(request, made.data[0].tobytes())
+
+        self._ask(kind, name, fields, answer)
