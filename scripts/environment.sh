@@ -23,7 +23,8 @@ make_environment() {
     "$wanted "*"$extras"*) return ;;
   esac
   echo "installing into .venv; this takes a minute or more"
-  # Only a part of what is installed is ever imported, and is compiled then.
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".$extras" || exit 1
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".$extras" || exit 1
+  # Where programs may not keep what they compile, they would compile the checkout at every start.
+  [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || .venv/bin/python -m compileall -q sitl_bridge || exit 1
   echo "$wanted $extras" >.venv/installed
 }

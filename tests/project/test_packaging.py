@@ -130,7 +130,7 @@ def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tm
     """pip is a program that prints its arguments; one environment serves both."""
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\nshift 6\necho pip install $*\n", encoding="utf-8")
+    python.write_text("#!/bin/sh\nshift 5\necho pip install $*\n", encoding="utf-8")
     python.chmod(0o755)
     (tmp_path / "scripts").mkdir()
     for name in ("scripts/environment.sh", "pyproject.toml"):

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.record import Packed
+from sitl_bridge.base.root import root
 from sitl_bridge.core.dynamics.battery import open_circuit_voltage
 from sitl_bridge.core.dynamics.motor import dc_current, first_order_target, limited_supply
 from sitl_bridge.core.dynamics.records import MOTOR_DC
@@ -178,7 +178,7 @@ def speed_for_thrust(vehicle: Packed, k: int, thrust: float, density: float) -> 
         high *= 2.0
         if high > _MAX_ROTOR_SPEED:
             raise UserError(f"rotor {k + 1} cannot give a thrust of {thrust:.3g} N at any speed")
-    return float(brentq(excess, 0.0, high, xtol=1e-9, rtol=1e-14))
+    return root(excess, 0.0, high, 1e-9)
 
 
 def _trim_thrusts(vehicle: Packed, weight: float, density: float) -> Floats:
@@ -249,7 +249,7 @@ def _balanced_voltage(vehicle: Packed, charge: float, draws: Callable[[float], f
 
     if source <= 0.0 or excess(0.5 * source) > 0.0:
         return math.nan
-    return float(brentq(excess, 0.5 * source, source, xtol=1e-12))
+    return root(excess, 0.5 * source, source, 1e-12)
 
 
 def hover(vehicle: Packed, density: float, gravity: float, charge: float | None = None) -> Hover | None:
@@ -323,7 +323,7 @@ def _steady_speed(vehicle: Packed, k: int, voltage: float, density: float, comma
         high *= 2.0
         if high > _MAX_ROTOR_SPEED:
             raise UserError(f"rotor {k + 1} has too little torque: its motor has no steady speed")
-    return float(brentq(excess, 0.0, high, xtol=1e-9))
+    return root(excess, 0.0, high, 1e-9)
 
 
 def _check_authority(vehicle: Packed, trim: Hover) -> None:
@@ -432,7 +432,7 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
     def speed_at(tilt: float) -> float:
         if balance(tilt, _MAX_SPEED)[0] > 0.0:
             return _MAX_SPEED
-        return float(brentq(lambda speed: balance(tilt, speed)[0], 0.0, _MAX_SPEED))
+        return root(lambda speed: balance(tilt, speed)[0], 0.0, _MAX_SPEED)
 
     def lift_at(tilt: float) -> float:
         return balance(tilt, speed_at(tilt))[1]
@@ -440,7 +440,7 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
     if balance(0.0, 0.0)[1] <= 0.0:
         return 0.0, 0.0
     steepest = math.radians(89.0)
-    tilt = steepest if lift_at(steepest) > 0.0 else float(brentq(lift_at, 0.0, steepest))
+    tilt = steepest if lift_at(steepest) > 0.0 else root(lift_at, 0.0, steepest)
     speed = speed_at(tilt)
     return (math.inf if speed >= _MAX_SPEED else speed), tilt
 

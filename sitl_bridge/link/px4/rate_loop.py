@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.optimize import brentq
 
+from sitl_bridge.base.root import root
 from sitl_bridge.core.vehicle.control_effectiveness import Response
 
 GYRO_CUTOFF = 40.0
@@ -93,7 +93,7 @@ def crossover(axis: int, response: Response, factor: float = 1.0, integral: floa
     if above[-1] == len(size) - 1:
         return float(_FREQUENCIES[-1])
     low, high = _FREQUENCIES[above[-1]], _FREQUENCIES[above[-1] + 1]
-    return float(brentq(lambda w: abs(open_loop(axis, response, w, integral)) * factor - 1.0, low, high))
+    return root(lambda w: float(abs(open_loop(axis, response, w, integral))) * factor - 1.0, low, high)
 
 
 def with_default_gains(axis: int, response: Response) -> LoopGain:
