@@ -362,9 +362,13 @@ class InProcessStacks(Stacks):
         """Why a vehicle cannot arm; empty if it can."""
         return self._commander(vehicle).arming_problems
 
-    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
-        """Give a vehicle a MAV_CMD."""
+    def command(self, vehicles: Sequence[int], what: str, number: int, params: Sequence[float] = ()) -> None:
+        """Give vehicles a MAV_CMD."""
         self.refuse_ended()
+        for vehicle in vehicles:
+            self._command_one(vehicle, what, number, params)
+
+    def _command_one(self, vehicle: int, what: str, number: int, params: Sequence[float]) -> None:
         self._steer(vehicle)  # before the switch to a mode that follows it
         self._collect()
         before = len(self._texts)
@@ -382,9 +386,10 @@ class InProcessStacks(Stacks):
             raise UserError(f"{self.title(vehicle)} has no parameter {name}")
         return float(parameters.get(name))
 
-    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
-        """Set a parameter."""
-        self._fleet.pilots[vehicle].parameters.set(name, value)
+    def set_parameter(self, vehicles: Sequence[int], name: str, value: float) -> None:
+        """Set a parameter of vehicles."""
+        for vehicle in vehicles:
+            self._fleet.pilots[vehicle].parameters.set(name, value)
 
     def upload(self, vehicle: int, plan: Plan) -> None:
         """Give a vehicle a plan's fence, rally points and mission."""

@@ -256,8 +256,7 @@ class Vehicles(VehicleArrays, Statements):
 
     def disarm(self, *, force: bool = False) -> None:
         """Stop the motors; ``force`` does so in the air, too."""
-        for i in self._numbers:
-            self._stacks.switch_motors(i, on=False, force=FORCE if force else 0.0)
+        self._stacks.switch_motors(self._numbers, on=False, force=FORCE if force else 0.0)
         self._release()
 
     def take_off(self, height: float, *, wait: bool = True, limit: float = 60.0) -> None:
@@ -310,7 +309,7 @@ class Vehicles(VehicleArrays, Statements):
 
     def _go_down(self, what: str, command: int, wait: bool, limit: float) -> None:
         flying = Vehicles(self._flight, [i for i in self._numbers if self._stacks.is_armed(i)], False)
-        flying._command_each(what, command, [*[0.0] * 3, *[UNSET] * 4])
+        self._stacks.command(flying._numbers, what, command, [*[0.0] * 3, *[UNSET] * 4])
         flying._release()
         if wait:
             flying._wait(lambda i: not self._stacks.is_armed(i), limit, "on the ground")
@@ -517,8 +516,7 @@ class Vehicles(VehicleArrays, Statements):
         self._release()
         for i in self._numbers:
             self._stacks.sticks[i] = (float(forward), float(right), float(throttle), float(clockwise))
-            if self._stacks.mode(i) != mode:
-                self._stacks.set_mode(i, mode, "fly by the sticks")
+        self._switch(mode, "fly by the sticks")
 
     def _lead(self, what: str, targets: Sequence[Target]) -> None:
         """Follow these targets from now on.
@@ -529,9 +527,13 @@ class Vehicles(VehicleArrays, Statements):
         self._require_armed(what)
         for i, target in zip(self._numbers, targets, strict=True):
             self._stacks.targets[i] = target
-        for i in self._numbers:
-            if self._stacks.mode(i) != "Offboard":
-                self._stacks.set_mode(i, "Offboard", what)
+        self._switch("Offboard", what)
+
+    def _switch(self, mode: str, what: str) -> None:
+        """Switch those that fly in another mode."""
+        others = [i for i in self._numbers if self._stacks.mode(i) != mode]
+        if others:
+            self._stacks.set_mode(others, mode, what)
 
     def _release(self) -> None:
         """Send no more set-points, and let go of the sticks, if there is a remote control."""
@@ -644,8 +646,7 @@ class Vehicles(VehicleArrays, Statements):
             UserError: for an unknown mode, and for a vehicle that refuses it.
         """
         self._release()
-        for i in self._numbers:
-            self._stacks.set_mode(i, name)
+        self._stacks.set_mode(self._numbers, name)
 
     def parameter(self, name: str) -> Any:
         """A parameter of the flight stack, by vehicle.
@@ -661,8 +662,7 @@ class Vehicles(VehicleArrays, Statements):
         Raises:
             UserError: for one that it does not have, or a value that it does not take.
         """
-        for i in self._numbers:
-            self._stacks.set_parameter(i, name, value)
+        self._stacks.set_parameter(self._numbers, name, value)
 
     def command(self, command: str | int, *params: float) -> None:
         """Give a command of MAVLink by name, such as ``"MAV_CMD_DO_SET_HOME"``, or by number.
@@ -682,7 +682,7 @@ class Vehicles(VehicleArrays, Statements):
                 raise UserError(f"there is no command {name} in MAVLink's common messages")
         else:
             number = command
-        self._command_each(str(command), number, params)
+        self._stacks.command(self._numbers, str(command), number, params)
 
     def send(self, message: MavlinkMessage) -> None:
         """Send a MAVLink message, made with pymavlink's ``dialects.v20.common``; needs ``mavlink=True``."""
@@ -703,10 +703,6 @@ class Vehicles(VehicleArrays, Statements):
         return self._each(lambda i: self._stacks.received(i, number), list)
 
     # ------------------------------------------------------------------ helpers
-
-    def _command_each(self, what: str, number: int, params: Sequence[float]) -> None:
-        for i in self._numbers:
-            self._stacks.command(i, what, number, params)
 
     def _require_armed(self, what: str) -> None:
         for i in self._numbers:

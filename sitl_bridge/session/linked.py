@@ -98,6 +98,7 @@ class LinkedVehicles(FlightStacks):
     def use_links(self, links: Sequence[Linked]) -> None:
         """Command over these links, one a vehicle."""
         self._links = links
+        self._switched: dict[int, tuple[str, int]] = {}
         for link in links:
             link.monitor.keep(REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE)
 
@@ -185,8 +186,9 @@ class LinkedVehicles(FlightStacks):
         return sorted(found, key=lambda m: m.time) if len(self.names) > 1 else found
 
     def mode(self, vehicle: int) -> str:
-        """Flight mode of a vehicle, by PX4's name."""
-        return self._links[vehicle].monitor.status().mode
+        """Flight mode of a vehicle, by PX4's name; after a switch its own, until a HEARTBEAT tells."""
+        name, since = self._switched.get(vehicle, ("", -HEARTBEATS))
+        return name if self.now - since < HEARTBEATS else self._links[vehicle].monitor.status().mode
 
     @property
     def estimates(self) -> NDArray[np.float64]:
@@ -224,33 +226,49 @@ class LinkedVehicles(FlightStacks):
 
     # ------------------------------------------------------------------ commands
 
-    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
-        """Give a vehicle a MAV_CMD, and wait for its answer."""
+    def command(self, vehicles: Sequence[int], what: str, number: int, params: Sequence[float] = ()) -> None:
+        """Give vehicles a MAV_CMD at the same time, and wait for their answers."""
         self.refuse_ended()
-        if number == mavlink.MAV_CMD_DO_SET_MODE and (self.targets[vehicle] or self.sticks[vehicle]):
+        is_mode = number == mavlink.MAV_CMD_DO_SET_MODE
+        if is_mode and any(self.targets[i] or self.sticks[i] for i in vehicles):
             self.advance(SETPOINTS_BEFORE)
-        link, filled = self._links[vehicle], [*params, *[0.0] * (7 - len(params))]
-        answers, said = link.monitor.acknowledged, len(link.messages)
+        filled = [*params, *[0.0] * (7 - len(params))]
+        links = {i: self._links[i] for i in vehicles}
+        said = {i: len(link.messages) for i, link in links.items()}
+        waiting = list(vehicles)
         for attempt in range(ATTEMPTS):
-            answers.pop(number, None)
-            self._deliver(
-                vehicle,
-                mavlink.MAVLink_command_long_message(*self._address(vehicle), number, attempt, *filled),
-            )
-            end = self.now + round(ANSWER_LIMIT * 1e6)
-            while self.now < end:
+            sent = {}
+            for i in waiting:
+                self._switched.pop(i, None)
+                links[i].monitor.acknowledged.pop(number, None)
+                sent[i] = [mavlink.MAVLink_command_long_message(*self._address(i), number, attempt, *filled)]
+            self._deliver_all(sent)
+            end, again = self.now + round(ANSWER_LIMIT * 1e6), []
+            while waiting and self.now < end:
                 self.advance(CHUNK)
-                result = answers.get(number, mavlink.MAV_RESULT_IN_PROGRESS)
-                if result == mavlink.MAV_RESULT_ACCEPTED:
-                    return
-                last = number != mavlink.MAV_CMD_DO_SET_MODE or attempt == ATTEMPTS - 1
-                if result == mavlink.MAV_RESULT_TEMPORARILY_REJECTED and not last:
-                    self._wait(lambda: None, STORED)  # it may still be loading the plan
-                    break
-                if result != mavlink.MAV_RESULT_IN_PROGRESS:
-                    why = self._said(vehicle, said) or RESULTS.get(result, f"result {result}")
-                    raise UserError(f"{self.title(vehicle)} refuses to {what}: {why}")
-        raise UserError(f"{self.title(vehicle)} does not answer to {what}")
+                for i in tuple(waiting):
+                    result = links[i].monitor.acknowledged.get(number, mavlink.MAV_RESULT_IN_PROGRESS)
+                    if result == mavlink.MAV_RESULT_IN_PROGRESS:
+                        continue
+                    waiting.remove(i)
+                    if result == mavlink.MAV_RESULT_ACCEPTED:
+                        continue
+                    last = not is_mode or attempt == ATTEMPTS - 1
+                    if result != mavlink.MAV_RESULT_TEMPORARILY_REJECTED or last:
+                        why = self._said(i, said[i]) or RESULTS.get(result, f"result {result}")
+                        raise UserError(f"{self.title(i)} refuses to {what}: {why}")
+                    again.append(i)
+            if again:
+                self._wait(lambda: None, STORED)  # it may still be loading the plan
+            waiting += again
+            if not waiting:
+                return
+        raise UserError(f"{self.title(waiting[0])} does not answer to {what}")
+
+    def set_mode(self, vehicles: Sequence[int], name: str, what: str = "") -> None:
+        """Switch vehicles to a flight mode; ``mode`` tells it from now on."""
+        super().set_mode(vehicles, name, what)
+        self._switched |= dict.fromkeys(vehicles, (name, self.now))
 
     def _said(self, vehicle: int, since: int) -> str:
         """What a flight stack has to say on a refusal, after its first ``since`` texts."""
@@ -325,8 +343,13 @@ class LinkedVehicles(FlightStacks):
                 return found
         return None
 
-    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
-        """Set a parameter; PX4's modules use it PARAMETER_INTERVAL later."""
+    def set_parameter(self, vehicles: Sequence[int], name: str, value: float) -> None:
+        """Set a parameter of vehicles; PX4's modules use it PARAMETER_INTERVAL later."""
+        if any([self._set_parameter(i, name, value) for i in vehicles]):  # noqa: C419  (all are set)
+            self.advance(round(PARAMETER_INTERVAL * 1e6 / STEP))
+
+    def _set_parameter(self, vehicle: int, name: str, value: float) -> bool:
+        """Set a parameter; returns whether it had another value."""
         present, kind = self._read_parameter(vehicle, name)
         if kind == mavlink.MAV_PARAM_TYPE_REAL32:
             wanted = float(np.float32(value))
@@ -335,12 +358,12 @@ class LinkedVehicles(FlightStacks):
             wanted = float(int(value))
             (sent,) = struct.unpack("<f", struct.pack("<i", int(value)))
         if present == wanted:
-            return
+            return False
         request = mavlink.MAVLink_param_set_message(*self._address(vehicle), name.encode("ascii"), sent, kind)
         found = self._parameter_answer(vehicle, name, request)
         if found is None or found[0] != wanted:
             raise UserError(f"{self.title(vehicle)} does not take {name} = {value:g}")
-        self.advance(round(PARAMETER_INTERVAL * 1e6 / STEP))
+        return True
 
     def upload(self, vehicle: int, plan: Plan) -> None:
         """Give a vehicle a plan's fence, rally points and mission."""

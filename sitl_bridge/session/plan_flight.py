@@ -122,7 +122,7 @@ class PlanFlight:
         """
         self._stacks.arm([self._vehicle])
         self.say("armed: starting the mission")
-        self._stacks.set_mode(self._vehicle, "Mission")
+        self._stacks.set_mode([self._vehicle], "Mission")
         self._began = self._now
 
     def follow(self) -> None:
@@ -149,7 +149,7 @@ class PlanFlight:
             raise self._fail(f"the autopilot changed to {mode} by itself while it flew the mission")
         if progress.finished and not ending:
             self.say("the mission ends in the air: returning to launch")
-            stacks.command(vehicle, "return", mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH)
+            stacks.command([vehicle], "return", mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH)
             self._returning = True
         item, count = progress.item + 1, len(plan.items)
         if mode != "Hold" or progress.finished:

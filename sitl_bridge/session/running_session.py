@@ -306,7 +306,7 @@ def fly_plan(plan: Plan, stacks: SessionVehicles, say: Say) -> None:
     except UserError:
         with contextlib.suppress(UserError):
             if stacks.is_armed(0) and not stacks.on_ground(0):
-                stacks.set_mode(0, "Hold")
+                stacks.set_mode([0], "Hold")
         raise
 
 
@@ -398,9 +398,9 @@ class FlightCommands:
                 self._follow(stacks, kind, data, vehicle)
                 return
             if kind == "arm":
-                stacks.switch_motors(0, on=bool(data.get("armed", True)))
+                stacks.switch_motors([0], on=bool(data.get("armed", True)))
             elif kind == "takeoff":
-                stacks.switch_motors(0, on=True)
+                stacks.switch_motors([0], on=True)
                 stacks.take_off([0], float(data.get("height", 2.5)))
             elif kind == "land":
                 stacks.set_mode(0, "Land", "land")

@@ -128,7 +128,7 @@ def fly_running(url: str, system: int, plan: Plan, say: Callable[[str], None]) -
         with contextlib.suppress(UserError):
             if vehicle.is_armed(0) and not vehicle.on_ground(0):
                 tell("commanding the vehicle to hold its position")
-                vehicle.set_mode(0, "Hold")
+                vehicle.set_mode([0], "Hold")
         raise
     finally:
         vehicle.monitor.stop()

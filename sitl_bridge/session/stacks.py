@@ -216,17 +216,17 @@ class FlightStacks(ABC):
     # ------------------------------------------------------------------ commands
 
     @abstractmethod
-    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
-        """Give a vehicle a MAV_CMD, and wait for its answer.
+    def command(self, vehicles: Sequence[int], what: str, number: int, params: Sequence[float] = ()) -> None:
+        """Give vehicles a MAV_CMD at the same time, and wait for their answers.
 
         Args:
-            vehicle: its number.
-            what: it is to do, for messages.
+            vehicles: their numbers.
+            what: they are to do, for messages.
             number: of the command.
             params: seven at most; those left out are 0.
 
         Raises:
-            UserError: when it refuses or does not answer, with its reasons.
+            UserError: when one refuses or does not answer, with its reasons.
         """
 
     @abstractmethod
@@ -238,11 +238,11 @@ class FlightStacks(ABC):
         """
 
     @abstractmethod
-    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
-        """Set a parameter.
+    def set_parameter(self, vehicles: Sequence[int], name: str, value: float) -> None:
+        """Set a parameter of vehicles.
 
         Raises:
-            UserError: for one that the flight stack does not have or does not take.
+            UserError: for one that a flight stack does not have or does not take.
         """
 
     @abstractmethod
@@ -263,43 +263,41 @@ class FlightStacks(ABC):
         Raises:
             UserError: for those that do not become ready or do not arm, with the reasons.
         """
-        for vehicle in vehicles:
-            # Where the flight before ended, or soon will: PX4 leaves Land and Return after the landing.
-            # No set-points come until the vehicle is in the air again.
-            ended = self.mode(vehicle) in ("Offboard", "Land", "Return")
-            if ended and not (self.targets[vehicle] or self.is_armed(vehicle)):
-                self.set_mode(vehicle, "Hold")
+        # Where the flight before ended, or soon will: PX4 leaves Land and Return after the landing.
+        # No set-points come until the vehicle is in the air again.
+        ended = [i for i in vehicles if self.mode(i) in ("Offboard", "Land", "Return")]
+        ended = [i for i in ended if not (self.targets[i] or self.is_armed(i))]
+        if ended:
+            self.set_mode(ended, "Hold")
         waiting = self.wait(vehicles, lambda i: not self.problems(i), limit)
         if waiting:
             raise self.not_ready(waiting, limit)
-        for vehicle in vehicles:
-            self.switch_motors(vehicle, on=True)
+        self.switch_motors(vehicles, on=True)
         waiting = self.wait(vehicles, self.is_armed, ARMING)
         if waiting:
             raise UserError(f"{self.title(waiting[0])} has not armed within {ARMING:g} s of simulated time")
 
-    def switch_motors(self, vehicle: int, *, on: bool, force: float = 0.0) -> None:
-        """Arm or disarm a vehicle now; ``force`` is the second parameter of the command."""
+    def switch_motors(self, vehicles: Sequence[int], *, on: bool, force: float = 0.0) -> None:
+        """Arm or disarm vehicles now; ``force`` is the second parameter of the command."""
         number = mavlink.MAV_CMD_COMPONENT_ARM_DISARM
-        self.command(vehicle, "arm" if on else "disarm", number, (float(on), force))
+        self.command(vehicles, "arm" if on else "disarm", number, (float(on), force))
 
     def take_off(self, vehicles: Sequence[int], height: float) -> None:
         """Let armed vehicles climb ``height`` m from where they are."""
-        for vehicle in vehicles:
-            self.set_parameter(vehicle, "MIS_TAKEOFF_ALT", height)
+        self.set_parameter(vehicles, "MIS_TAKEOFF_ALT", height)
         for vehicle in vehicles:
             self.targets[vehicle] = None
-            self.command(vehicle, "take off", mavlink.MAV_CMD_NAV_TAKEOFF, [np.nan] * 7)
+        self.command(vehicles, "take off", mavlink.MAV_CMD_NAV_TAKEOFF, [np.nan] * 7)
 
-    def set_mode(self, vehicle: int, name: str, what: str = "") -> None:
-        """Switch a vehicle to a flight mode by PX4's name; ``what`` says for what.
+    def set_mode(self, vehicles: Sequence[int], name: str, what: str = "") -> None:
+        """Switch vehicles to a flight mode by PX4's name; ``what`` says for what.
 
         Raises:
-            UserError: for an unknown mode, and when it refuses.
+            UserError: for an unknown mode, and when one refuses.
         """
         if name not in MODE_NUMBERS:
             near = did_you_mean(name, MODE_NUMBERS)
             raise UserError(f"there is no flight mode {name!r}{near}; there are {', '.join(MODE_NUMBERS)}")
         main, sub = MODE_NUMBERS[name]
         params = (CUSTOM, float(main), float(sub))
-        self.command(vehicle, what or f"switch to {name}", mavlink.MAV_CMD_DO_SET_MODE, params)
+        self.command(vehicles, what or f"switch to {name}", mavlink.MAV_CMD_DO_SET_MODE, params)

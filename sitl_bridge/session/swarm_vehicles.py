@@ -105,7 +105,7 @@ class SwarmVehicles:
             if stacks.is_armed(vehicle):
                 north, east, down = stacks.estimates[vehicle].tolist()
                 stacks.targets[vehicle] = Target((north, east, down), (0.0, 0.0, 0.0))
-                stacks.set_mode(vehicle, "Offboard")
+                stacks.set_mode([vehicle], "Offboard")
                 del self._muted[vehicle]
 
     def _send(self, setpoints: Setpoints) -> None:
@@ -170,8 +170,7 @@ class SwarmVehicles:
         climb = Climb(self.states(), places, np.broadcast_to(yaw, len(places)))
         self._steer(climb)
         stacks.advance(stacks.steps_to_look)
-        for i in everybody:
-            stacks.set_mode(i, "Offboard", "fly by set-points")
+        stacks.set_mode(everybody, "Offboard", "fly by set-points")
         waiting = stacks.wait(everybody, lambda i: stacks.mode(i) == "Offboard", ARMING)
         if waiting:
             raise UserError(f"{stacks.title(waiting[0])} has not switched to Offboard within {ARMING:g} s")
@@ -224,12 +223,12 @@ class SwarmVehicles:
     def _go(self, vehicle: int, action: Action) -> None:
         if action == "hold":
             self.stacks.targets[vehicle] = None
-            self.stacks.set_mode(vehicle, "Hold", "hold")
+            self.stacks.set_mode([vehicle], "Hold", "hold")
         else:
             here = [*[0.0] * 3, *[math.nan] * 4]
             land = action == "land"
             number = mavlink.MAV_CMD_NAV_LAND if land else mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH
-            self.stacks.command(vehicle, action, number, here)
+            self.stacks.command([vehicle], action, number, here)
             self.stacks.targets[vehicle] = None
 
     def land(self) -> None:
@@ -310,7 +309,7 @@ class SwarmVehicles:
                 flies = stacks.reports(i) and stacks.is_armed(i) and not stacks.on_ground(i)
                 if flies and i not in self.left:
                     with contextlib.suppress(UserError):
-                        stacks.set_mode(i, "Hold")
+                        stacks.set_mode([i], "Hold")
             raise
 
 

@@ -11,7 +11,8 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.session import linked
-from sitl_bridge.session.linked import LinkedVehicles
+from sitl_bridge.session.linked import SETPOINTS_BEFORE, LinkedVehicles
+from sitl_bridge.session.stacks import CHUNK, STEP, Target
 
 NOT_YET, ACCEPTED = mavlink.MAV_RESULT_TEMPORARILY_REJECTED, mavlink.MAV_RESULT_ACCEPTED
 
@@ -38,15 +39,17 @@ class AnsweringMonitor(SimpleNamespace):
         return
 
 
-class OneVehicle(LinkedVehicles):
-    """One vehicle whose time passes at once."""
+class Vehicles(LinkedVehicles):
+    """Vehicles, one for each sequence of answers, whose time passes at once."""
 
     time, place = 0, (0.0, 0.0)
 
-    def __init__(self, answers: Sequence[int]) -> None:
-        super().__init__(["0"], ["iris"], [(0.0, 0.0, 0.0)])
-        self.monitor = AnsweringMonitor(answers)
-        self.use_links([SimpleNamespace(monitor=self.monitor, messages=[])])
+    def __init__(self, *answers: Sequence[int]) -> None:
+        names = [str(i) for i in range(len(answers))]
+        super().__init__(names, ["iris"] * len(names), [(0.0, 0.0, 0.0)] * len(names))
+        self.monitors = [AnsweringMonitor(each) for each in answers]
+        self.monitor = self.monitors[0]
+        self.use_links([SimpleNamespace(monitor=monitor, messages=[]) for monitor in self.monitors])
 
     @property
     def now(self) -> int:
@@ -59,10 +62,10 @@ class OneVehicle(LinkedVehicles):
         return vehicle < 0
 
     def on_ground(self, vehicle: int) -> bool:
-        return vehicle == 0
+        return vehicle >= 0
 
     def reports(self, vehicle: int) -> bool:
-        return vehicle == 0
+        return vehicle >= 0
 
 
 @pytest.fixture(autouse=True)
@@ -71,17 +74,38 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_mode_that_is_refused_for_the_moment_is_asked_for_again() -> None:
-    vehicle = OneVehicle([NOT_YET, NOT_YET, ACCEPTED])
-    vehicle.set_mode(0, "Mission")
+    vehicle = Vehicles([NOT_YET, NOT_YET, ACCEPTED])
+    vehicle.set_mode([0], "Mission")
     assert vehicle.monitor.asked == [mavlink.MAV_CMD_DO_SET_MODE] * 3
 
 
 def test_a_mode_that_is_refused_time_and_again_and_another_command_at_once_are_refusals() -> None:
-    vehicle = OneVehicle([NOT_YET] * 3)
+    vehicle = Vehicles([NOT_YET] * 3)
     with pytest.raises(UserError, match=r"vehicle 0 \(iris\) refuses to switch to Mission: temporarily rej"):
-        vehicle.set_mode(0, "Mission")
+        vehicle.set_mode([0], "Mission")
     assert len(vehicle.monitor.asked) == 3
-    vehicle = OneVehicle([NOT_YET])
+    vehicle = Vehicles([NOT_YET])
     with pytest.raises(UserError, match="refuses to arm: temporarily rejected"):
-        vehicle.command(0, "arm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, (1.0,))
+        vehicle.command([0], "arm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, (1.0,))
     assert vehicle.monitor.asked == [mavlink.MAV_CMD_COMPONENT_ARM_DISARM]
+
+
+def test_vehicles_are_commanded_together_and_only_those_that_have_to_are_asked_again() -> None:
+    vehicles = Vehicles([ACCEPTED], [NOT_YET, ACCEPTED], [ACCEPTED])
+    vehicles.targets = [Target(yaw=0.0)] * 3
+    vehicles.set_mode(range(3), "Offboard")
+    assert [len(monitor.asked) for monitor in vehicles.monitors] == [1, 2, 1]
+    assert vehicles.now == (SETPOINTS_BEFORE + 2 * CHUNK) * STEP, "as long as for one"
+
+
+def test_a_mode_is_told_at_once_and_by_the_next_heartbeat() -> None:
+    vehicle = Vehicles([ACCEPTED, ACCEPTED])
+    vehicle.monitor.status = lambda: SimpleNamespace(mode="Hold")
+    vehicle.set_mode([0], "Offboard")
+    assert vehicle.mode(0) == "Offboard"
+    vehicle.pass_time(round(1e6 / STEP))
+    assert vehicle.mode(0) == "Hold", "it has left it by itself"
+    vehicle.set_mode([0], "Offboard")
+    with pytest.raises(IndexError):  # no further answer is given
+        vehicle.command([0], "land", mavlink.MAV_CMD_NAV_LAND)
+    assert vehicle.mode(0) == "Hold", "another command counts more"

@@ -92,10 +92,15 @@ class MadeUp(FlightStacks):
         del vehicle
         return MissionProgress()
 
-    def command(self, vehicle: int, what: str, number: int, params: Sequence[float] = ()) -> None:
-        if (vehicle, what) in self.refuses:
-            raise UserError(f"{self.title(vehicle)} refuses to {what}: denied")
+    def command(self, vehicles: Sequence[int], what: str, number: int, params: Sequence[float] = ()) -> None:
+        for vehicle in vehicles:
+            if (vehicle, what) in self.refuses:
+                raise UserError(f"{self.title(vehicle)} refuses to {what}: denied")
         self.advance(self.chunk)
+        for vehicle in vehicles:
+            self._obey(vehicle, number, params)
+
+    def _obey(self, vehicle: int, number: int, params: Sequence[float]) -> None:
         if number == mavlink.MAV_CMD_COMPONENT_ARM_DISARM:
             self.armed[vehicle] = params[0] > 0.0
         elif number == mavlink.MAV_CMD_NAV_LAND:
@@ -106,7 +111,7 @@ class MadeUp(FlightStacks):
     def parameter(self, vehicle: int, name: str) -> float:
         raise NotImplementedError
 
-    def set_parameter(self, vehicle: int, name: str, value: float) -> None:
+    def set_parameter(self, vehicles: Sequence[int], name: str, value: float) -> None:
         raise NotImplementedError
 
     def upload(self, vehicle: int, plan: Plan) -> None:
