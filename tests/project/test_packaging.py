@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
 from support.paths import DOCS, ROOT
+
+from sitl_bridge.cli.main import COMMANDS
 
 SOURCES = ("sitl_bridge", "airframes", "missions", "pyproject.toml", "README.md", "LICENSE")
 BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
@@ -124,6 +128,57 @@ def test_shipped_files_are_found_by_name_where_only_the_wheel_is_installed(
         timeout=800, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+ONLY_DEPENDENCIES = """
+import importlib, importlib.abc, importlib.metadata as metadata, json, sys
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+dependencies, modules = json.loads(sys.argv[1]), sys.argv[2:]
+needed, waiting = set(), [(line, "") for line in dependencies]
+while waiting:
+    line, extra = waiting.pop()
+    wanted = Requirement(line)
+    if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+        continue
+    for part in {"", *wanted.extras}:
+        if (canonicalize_name(wanted.name), part) not in needed:
+            needed.add((canonicalize_name(wanted.name), part))
+            waiting += [(line, part) for line in metadata.requires(wanted.name) or ()]
+names = {name for name, _ in needed} | {"sitl-bridge"}
+hidden = {
+    module
+    for module, of in metadata.packages_distributions().items()
+    if not names & {canonicalize_name(name) for name in of}
+}
+
+class Hidden(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}: it is no dependency", name=name)
+
+sys.meta_path.insert(0, Hidden())
+for module in modules:
+    importlib.import_module(module)
+print(*sorted(hidden))
+"""
+"""Imports modules where nothing but the given dependencies, and what these need, can be imported."""
+
+
+def test_every_command_is_imported_with_the_dependencies_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    modules = sorted({module for module, _ in COMMANDS.values()})
+    done = subprocess.run(
+        [
+            sys.executable, "-c", ONLY_DEPENDENCIES, json.dumps(project["dependencies"]),
+            *modules,
+        ],
+        capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {"trimesh", "matplotlib", "viser"} <= set(done.stdout.split()), "packages of extras are hidden"
 
 
 def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tmp_path: Path) -> None:

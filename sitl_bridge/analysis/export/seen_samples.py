@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, begin_messages, ros_name
 from sitl_bridge.base.arrays import Records
-from sitl_bridge.base.extras import missing
 from sitl_bridge.perception.sample_files import POINT
 from sitl_bridge.record.picture_files import picture_files, sensor_folders
 from sitl_bridge.record.run_reader import RecordedRun
@@ -94,10 +93,8 @@ def _cloud(file: Path, time: int, topic: str, frame: str) -> SeenFile:
 
 def read_image(file: Path) -> NDArray[np.generic]:
     """A PNG file as (h, w) of 8 or 16 bit or (h, w, 3) of 8 bit."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing("pillow", "pictures") from error
+    from PIL import Image
+
     with Image.open(file) as picture:
         image = np.asarray(picture)
     return image.astype(np.uint16) if image.dtype.itemsize > 1 else image

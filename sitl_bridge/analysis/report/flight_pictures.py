@@ -40,11 +40,8 @@ def flight_pictures(run: RunRecord) -> list[FlightPicture]:
     cameras = _cameras(run)
     if not cameras:
         return []
-    try:
-        from PIL import Image
-    except ImportError:
-        run.notes.append("its pictures are not shown: they need pip install 'sitl-bridge[perception]'")
-        return []
+    from PIL import Image
+
     count = max(1, min(MOST_OF_A_CAMERA, MOST // len(cameras)))
     found = []
     for name, files in list(cameras.items())[:MOST]:

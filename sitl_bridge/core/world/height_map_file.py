@@ -82,10 +82,8 @@ def _checked(path: Path, heights: AnyArray) -> Singles:
 
 def _picture(path: Path, raw: bytes) -> Floats:
     """Brightness 0 to 1, rows from south to north: the upper edge of the picture is the north."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing("pillow", "PNG height maps") from error
+    from PIL import Image
+
     try:
         with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:
             refuse_large_picture(path, image.width, image.height)

@@ -26,10 +26,8 @@ def load_texture(path: Path) -> Bytes:
     if path.suffix.lower() not in FORMATS:
         raise UserError(f"{path}: is not a supported picture; the formats are {', '.join(FORMATS)}")
     raw = read_bytes(path, MAX_BYTES)
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing("pillow", "textures") from error
+    from PIL import Image
+
     try:
         with Image.open(io.BytesIO(raw), formats=["PNG", "JPEG"]) as image:
             refuse_large_picture(path, image.width, image.height)

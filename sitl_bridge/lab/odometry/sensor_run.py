@@ -18,7 +18,6 @@ from scipy.spatial.transform import Rotation
 from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
-from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text
 from sitl_bridge.core.odometry.samples import CameraModel, LidarTurn, StereoImages, StereoRig
 from sitl_bridge.core.world.cloud_file import ENDINGS, read_cloud
@@ -167,10 +166,8 @@ def _rows(path: Path) -> list[list[str]]:
 
 def _image(path: Path) -> NDArray[np.uint8]:
     raw = read_bytes(path, MAX_IMAGE)
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise missing("pillow", "images") from error
+    from PIL import Image
+
     try:
         with Image.open(io.BytesIO(raw), formats=["PNG", "JPEG"]) as image:
             return np.asarray(image.convert("L"), np.uint8)
