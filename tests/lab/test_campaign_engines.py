@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +49,32 @@ def alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+PROGRAM = """
+from sitl_bridge.base.system import signals
+
+signals.exit_on_signals()  # when it is imported, as the program does; workers import it too
+
+from sitl_bridge.lab.campaign.worker_pool import WorkerPool
+
+if __name__ == "__main__":
+    pool = WorkerPool(1, 60.0, abs)
+    pool.submit(-1)
+    while not (found := pool.finished(1.0)):
+        pass
+    pool.close()
+    print(found)
+"""
+
+
+def test_workers_end_without_a_word_when_all_runs_are_flown(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=200
+    )
+    assert done.stdout.strip() == "[(-1, 1)]"
+    assert done.stderr == ""
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections import deque
@@ -58,6 +59,7 @@ DEFECT = "a defect of this program: "
 
 def _serve(pipe: Connection, parent: int, fly: Callable[[Job], RunRow]) -> None:
     """Fly jobs until the pipe closes."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # without a word
     signal_at_end_of(parent, signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this one
     while True:
