@@ -34,11 +34,12 @@ MAVSDK_3_MODULES = frozenset(
     )
 )  # fmt: skip
 """Modules that ``mavsdk`` has in version 3 alone (``_GRPC_PLUGINS`` in mavsdk/_legacy.py of version 4)."""
-REMEDY = """make an environment for it, and name its interpreter:
-  python3 -m venv ~/mavsdk3
-  ~/mavsdk3/bin/pip install 'mavsdk<4'
-  sitl-bridge fly {script} --python ~/mavsdk3/bin/python
-or write it for MAVSDK 4, as missions/plain_mavsdk.py is"""
+REMEDY = (
+    "make an environment for it, and name its interpreter: python3 -m venv ~/mavsdk3 &&"
+    " ~/mavsdk3/bin/pip install 'mavsdk<4' && sitl-bridge fly {script} --python ~/mavsdk3/bin/python; or"
+    " write it for MAVSDK 4, as missions/plain_mavsdk.py is"
+)
+"""One line: the faults of a flight are printed a line each."""
 
 
 def shipped_missions() -> list[Path]:

@@ -141,6 +141,7 @@ def test_a_script_of_mavsdk_3_is_refused_with_the_commands_that_help_or_runs_in_
         assert "python3 -m venv ~/mavsdk3" in said
         assert "~/mavsdk3/bin/pip install 'mavsdk<4'" in said
         assert f"sitl-bridge fly {script} --python ~/mavsdk3/bin/python" in said
+        assert said.isprintable(), "line ends would be printed as escapes"
     check_mission_file(script, (), with_mavsdk(tmp_path / "three" / "python", "3.17.4"))
 
 
