@@ -14,7 +14,7 @@ from sitl_bridge.core.world.world import World
 
 NAMES = sorted(path.stem for path in AIRFRAMES.glob("*.yaml"))
 SEA_LEVEL = 1.225
-PUBLISHED_BUT_IMPOSSIBLE = {"firefly", "neo11"}
+PUBLISHED_BUT_IMPOSSIBLE = {"firefly", "firefly_vi_sensor", "neo11"}
 """RotorS publishes inertia tensors for these that no rigid body can have."""
 
 

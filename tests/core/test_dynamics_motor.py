@@ -152,6 +152,16 @@ def test_hector_motor_holds_hover_speed_at_the_published_voltage_and_current() -
     assert state["battery_current"] * 14.8 == pytest.approx(83.7, rel=2e-3)
 
 
+def test_the_released_form_without_alpha_and_with_a_beta_of_one_is_the_papers_equation() -> None:
+    vehicles = hector()
+    vehicles["dc_alpha"], vehicles["dc_beta"] = 0.0, 1.0
+    flux, resistance = float(vehicles[0]["dc_flux"]), float(vehicles[0]["dc_resistance"])
+    # Eq. 4: U = R I + Psi w.  docs/papers/hector.md: 17.5 A.
+    assert dc_current(vehicles[0], 7.035, 485.3) == pytest.approx((7.035 - flux * 485.3) / resistance)
+    assert dc_current(vehicles[0], 7.035, 485.3) == pytest.approx(17.5, abs=0.05)
+    assert dc_current(vehicles[0], 3.0, 485.3) == 0.0
+
+
 def test_dc_motor_that_is_not_driven_brakes_to_a_stop() -> None:
     vehicles, environments = bench(hector()), environment(gravity=0.0)
     states = start(vehicles, environments, 0.0)

@@ -256,7 +256,14 @@ def test_rotors_stand_where_the_airframe_has_them_in_metres(name: str) -> None:
         factor = abs(given[f"CA_ROTOR{i}_KM"]) / real
         # Larger than the real one only where PX4's arithmetic needs it: four hexarotors and one with a
         # rotor near its centre of gravity.
-        scaled = name in ("firefly", "ar100_x6", "ar200", "typhoon_h480", "asymmetric_quadrotor")
+        scaled = name in (
+            "firefly",
+            "firefly_vi_sensor",
+            "ar100_x6",
+            "ar200",
+            "typhoon_h480",
+            "asymmetric_quadrotor",
+        )
         assert factor == pytest.approx(2.0 ** round(math.log2(factor)), rel=1e-3)
         assert (factor > 1.5) == scaled
 

@@ -83,6 +83,19 @@ def test_of_rtk_jamming_leaves_an_ordinary_fix_at_first() -> None:
     assert fix(s)[6] == pytest.approx(0.029)
 
 
+def test_the_fix_jumps_by_an_offset_and_back_and_its_velocity_does_not(iris: Airframe) -> None:
+    honest, fooled = flying(iris), flying(iris)
+    jump = {"velocity": (0.0, 0.0, 0.0), "offset": (0.0, 0.0, -3.0)}
+    event = events.GpsSpoofing.model_validate({"kind": "gps_spoofing", "at": 0.0, "lasts": 5.0, **jump})
+    begin, end = (action for _, action in events.actions((event,), fooled, lambda _line: None))
+    for act_now, off in ((begin, 3.0), (end, 0.0)):
+        act_now()
+        for s in (honest, fooled):
+            seconds(s, 1.0)
+        assert fix(fooled)[2] - fix(honest)[2] == pytest.approx(off, abs=1e-6)
+        assert fix(fooled)[3:6] == pytest.approx(fix(honest)[3:6], abs=1e-12)
+
+
 def test_spoofing_walks_the_fix_away_and_not_the_vehicle(iris: Airframe) -> None:
     honest, fooled = flying(iris), flying(iris)
     event = events.GpsSpoofing(kind="gps_spoofing", at=1.0, velocity=(2.0, 0.0, 0.0), lasts=10.0)

@@ -207,6 +207,21 @@ def test_vehicles_that_avoid_each_other_meet_the_events_of_their_scenario(iris: 
         assert flown_plant(iris, event).state()[0, 3] > calm[3] + 0.1, "it drifts to the north"
 
 
+def test_a_gust_is_noted_when_it_begins_and_changes_nothing_then(iris: Airframe) -> None:
+    simulation = Simulation(World(), [VehicleSetup(iris.vehicle(), iris.sensor_records())])
+    gust, noted = GustEvent(kind="gust", at=0.5, speed=8.0), []
+    ((at, begin),) = actions(
+        [gust],
+        simulation,
+        lambda _line: None,
+        on_event=lambda event, begins, _: noted.append((event, begins)),
+    )
+    before = simulation.states.tobytes(), simulation.world.wind.tobytes()
+    begin()
+    assert (at, noted) == (0.5, [(gust, True)])
+    assert (simulation.states.tobytes(), simulation.world.wind.tobytes()) == before
+
+
 def test_a_recorded_wind_of_an_event_lies_beside_the_scenario(tmp_path: Path, iris: Airframe) -> None:
     event = "at: 1, kind: wind_change, wind: {series: {file: wind.csv}}"
     file = scenario(tmp_path, FORMATION, event)

@@ -81,20 +81,28 @@ def jam(sensors: Records, memories: Records, level: float) -> None:
     memories["memory"][_receivers(sensors), JAMMING] = level
 
 
-def spoof(sensors: Records, memories: Records, velocity: tuple[float, float, float]) -> None:
+def spoof(
+    sensors: Records,
+    memories: Records,
+    velocity: tuple[float, float, float],
+    offset: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> None:
     """Move the fix of every satellite receiver of a vehicle away, position and velocity consistently.
 
     Args:
         sensors: (MAX_SENSORS,) SENSOR of one vehicle.
         memories: (MAX_SENSORS,) SENSOR_STATE.
         velocity: m/s NED; zero holds the present offset, ``end_spoofing`` removes it.
+        offset: m NED by which the position jumps at once.
 
     Raises:
         UserError: for a velocity that is not finite, or a vehicle without a receiver.
     """
     if len(velocity) != 3 or not all(math.isfinite(v) for v in velocity):
         raise UserError(f"the spoofing velocity must be three numbers in m/s, not {velocity}")
-    memories["memory"][_receivers(sensors), SPOOF_DRIFT : SPOOF_DRIFT + 3] = velocity
+    rows = _receivers(sensors)
+    memories["memory"][rows, SPOOF_DRIFT : SPOOF_DRIFT + 3] = velocity
+    memories["memory"][rows, SPOOF_OFFSET : SPOOF_OFFSET + 3] += offset
 
 
 def end_spoofing(sensors: Records, memories: Records) -> None:

@@ -214,14 +214,18 @@ class GpsJamming(_GpsEvent):
 
 
 class GpsSpoofing(_GpsEvent):
-    """Satellite signals are spoofed: the fix moves away."""
+    """Satellite signals are spoofed: the fix moves away.
+
+    An ``offset`` alone is the discontinuity of a real receiver in Linkugel and Schilling 2013, section 4.
+    """
 
     kind: Literal["gps_spoofing"] = Field("gps_spoofing", description="kind of event")
     velocity: Vector = Field(description="of the fix, m/s north, east, down")
+    offset: Vector = Field((0.0, 0.0, 0.0), description="by which the fix jumps at once, m north, east, down")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
-        """Move the fix of all receivers away gradually."""
-        spoof(simulation.sensors[vehicle], simulation.sensor_states[vehicle], self.velocity)
+        """Move the fix of all receivers away, at once and gradually."""
+        spoof(simulation.sensors[vehicle], simulation.sensor_states[vehicle], self.velocity, self.offset)
 
     def end(self, simulation: Simulation, vehicle: int) -> None:
         """Let the fix jump back to the truth."""
@@ -532,7 +536,7 @@ def actions(
 ) -> list[tuple[float, Action]]:
     """Actions of events: s since the start, and a function to call between two steps.
 
-    Gusts have no actions: they are part of the wind from the start.
+    Gusts are part of the wind from the start; their actions only say and note that they begin.
 
     Args:
         events: without problems.
@@ -545,8 +549,6 @@ def actions(
     called = simulation.names if names is None else names
     made: list[tuple[float, Action]] = []
     for event in events:
-        if isinstance(event, GustEvent):
-            continue
         occurrence = _Occurrence(event, simulation, called, say, on_stack, on_event)
         made.append((event.at, occurrence.begin))
         if isinstance(event, PassingEvent) and event.lasts is not None:

@@ -147,7 +147,7 @@ class ControllerSettings(_Section):
 
     The paper's: horizon, step and rate; ``speed_threshold`` is v_th of its section 4.4, the figure ours;
     ``yaw_gain`` is the companion code's K_yaw.  Ours: ``side`` decides symmetric encounters; the reference
-    slows down from half of ``lead`` on and waits there, so that who gave way need not race after it (inf
+    slows down from half of ``lead`` on and waits there, so that who gave way need not race after it (1000
     follows the clock, as the paper); an iteration takes 5 us; until ``max_age`` distances to a neighbour
     widen by what it may have done since.
     """
