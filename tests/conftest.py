@@ -38,15 +38,22 @@ def px4_directories() -> list[Path | None]:
     return [*named] or [None]
 
 
-FLIGHTS = (
-    "test_autopilot_flight.py",
-    "test_flight_fleet.py",
-    "test_start.py",
-    "test_flight_repeat.py",
-    "test_avoidance_flights.py",
-    "test_airframes.py",
+LONGEST = (
     "test_autopilot_control.py",
+    "test_autopilot_flight.py",
+    "test_papers.py",
+    "test_avoidance_flights.py",
+    "test_autopilot_odometry.py",
+    "test_flight_fleet.py",
     "test_flight_scene.py",
+    "test_replay.py",
+    "test_perception.py",
+    "test_start.py",
+    "test_docs.py",
+    "test_compiled.py",
+    "test_flight_repeat.py",
+    "test_pytest_plugin.py",
+    "test_airframes.py",
 )
 """Files that take longest.  They go first, so that no worker begins a long file when the others are done."""
 
@@ -58,8 +65,8 @@ pytest-timeout runs a user's own tests in a checkout."""
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first, the order of the others stays; limit the time of each test."""
-    ranks = {name: rank for rank, name in enumerate(FLIGHTS)}
-    items.sort(key=lambda item: ranks.get(item.path.name, len(FLIGHTS)))
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(LONGEST)))
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIME_LIMIT))

@@ -11,7 +11,6 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -104,6 +103,7 @@ def fleet(request: pytest.FixtureRequest, world: World) -> Iterator[Sitl]:
 
 def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> Iterator[Sitl]:
     from sitl_bridge.base.errors import UserError
+    from sitl_bridge.base.kernels.announcement import announced_at_least
     from sitl_bridge.testing.flights import DeferredFlight
 
     item, fault = request.node, ""
@@ -115,7 +115,10 @@ def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> 
         fault = str(error)
     if fault:
         pytest.fail(fault, pytrace=False)
-    pool = _pool_of(request.config)
+    pool, terminal = _pool_of(request.config), request.config.stash[_terminal]
+
+    def announce(line: str) -> None:
+        print(f"\nsitl-bridge: {line}", file=terminal, flush=True)
 
     def begin(linked: bool) -> Sitl:
         begun = chosen.open(pool, linked=linked or _is_asynchronous(item))
@@ -125,7 +128,9 @@ def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> 
     flight = DeferredFlight(begin)
     item.stash.setdefault(_open, []).append(flight)
     try:
-        yield cast("Sitl", flight)
+        # Within this test only: what others compile is no part of flight tests.
+        with announced_at_least(announce, "the simulation of flight tests"):
+            yield cast("Sitl", flight)
     finally:
         failed = item.stash.get(_failed, False)
         flight.end(keep=failed or request.config.getoption("--sitl-runs") is not None)
@@ -264,18 +269,8 @@ def _runs(config: pytest.Config, factory: pytest.TempPathFactory) -> Path:
 
 def _pool_of(config: pytest.Config) -> FlightPool:
     from sitl_bridge.api.pool import FlightPool
-    from sitl_bridge.base.kernels.announcement import announced
 
     if _flights not in config.stash:
-        terminal = config.stash[_terminal]
-        shown = ExitStack()
-        shown.enter_context(
-            announced(
-                lambda line: print(f"\nsitl-bridge: {line}", file=terminal, flush=True),
-                "the simulation of flight tests",
-            )
-        )
-        config.add_cleanup(shown.close)
         number = int(os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw") or 0)
         config.stash[_flights] = FlightPool(config.getoption("--sitl-warm"), number, _notify)
     return config.stash[_flights]

@@ -252,10 +252,16 @@ def test_a_compilation_is_reported_on_the_terminal_while_the_test_runs(tmp_path:
         "    with event.trigger_event('numba:compile'):\n        time.sleep(2.0)\n",
         encoding="utf-8",
     )
+    (tmp_path / "test_others.py").write_text(
+        "import time\nfrom numba.core import event\n\n\n"
+        "def test_compiles_what_is_no_part_of_flights():\n"
+        "    with event.trigger_event('numba:compile'):\n        time.sleep(0.1)\n",
+        encoding="utf-8",
+    )
     environment = os.environ | {"PYTHONPATH": str(Path(sb.__file__).parent.parent)}
     command = [sys.executable, "-m", "pytest", *PLUGIN]
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "1 passed" in run.stdout, run.stdout + run.stderr
+    assert "2 passed" in run.stdout, run.stdout + run.stderr
     assert "\nsitl-bridge: compiling the simulation of flight tests, once for this version; " in run.stderr
     assert "\nsitl-bridge: compiled the simulation of flight tests: 1 kernel in 2 s\n" in run.stderr
 
