@@ -67,6 +67,12 @@ OPTIONAL_VALUES = {
 }
 """Options that may stand without a value: the value that they then have, and the pattern of a given one."""
 
+FORMER = {
+    "--samples": "--samples is gone: images, clouds and scans are topics of --ros2, which need no ROS; a program of"
+    " yours reads them with cyclonedds, and the Python API gives them as arrays"
+}
+"""Options of earlier versions: what there is in their place."""
+
 COMPLETION = "_SITL_BRIDGE_COMPLETE"
 """Environment variable with which a shell asks for completions."""
 TRACEBACK = "SITL_BRIDGE_TRACEBACK"
@@ -109,12 +115,18 @@ def build(arguments: Sequence[str]) -> typer.Typer:
 
 
 def with_values(arguments: Sequence[str]) -> list[str]:
-    """A command line in which every option has a value."""
+    """A command line in which every option has a value.
+
+    Raises:
+        UserError: for an option that there was in earlier versions.
+    """
     given = list(arguments)
     made: list[str] = []
     for i, word in enumerate(given):
         if word == "--":
             return made + given[i:]
+        if word.partition("=")[0] in FORMER:
+            raise UserError(FORMER[word.partition("=")[0]])
         following = given[i + 1] if i + 1 < len(given) else ""
         default, pattern = OPTIONAL_VALUES.get(word, ("", ""))
         lone = word in OPTIONAL_VALUES and not re.fullmatch(pattern, following)

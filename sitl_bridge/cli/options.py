@@ -85,13 +85,6 @@ class RunOptions:
             help="send the vehicles' states to PX4's viewers, as its SIH does: UDP port 19410 + instance",
         ),
     ] = None
-    samples: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="SOCKET",
-            help="offer images, clouds and scans on this local socket as ROS 2 messages, an MCAP stream",
-        ),
-    ] = None
     stream: Annotated[
         str | None,
         typer.Option(
@@ -128,7 +121,6 @@ class RunOptions:
                 parse_bus(self.bus),
                 None if self.view is None else check_port(self.view, "--view"),
                 None if self.viewer is None else parse_viewer(self.viewer),
-                self.samples,
                 None if self.stream is None else parse_stream(self.stream),
                 None if self.ros2 is None else Ros2Settings(parse_domain(self.ros2)),
             ),

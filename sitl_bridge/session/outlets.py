@@ -47,10 +47,6 @@ def start_outlets(run: RunContext, settings: OutletSettings, keep: Callable[[Run
         from sitl_bridge.live.view.stream_outlets import viewer_stream
 
         made.append(viewer_stream(run, settings.viewer))
-    if settings.samples is not None:
-        from sitl_bridge.analysis.export.sample_socket import SampleSocket
-
-        made.append(SampleSocket(settings.samples, run.hosts, run.source.simulation.names, run.notify))
     if settings.ros2 is not None:
         from sitl_bridge.live.ros2.graph import RosGraph
 

@@ -131,7 +131,6 @@ class OutletSettings:
         bus: broker to publish the run on.
         view: TCP port of the live page.
         viewer: host to which the states are sent as by PX4's SIH, and the UDP port of instance 0.
-        samples: local socket on which the samples of sensors that see are offered.
         stream: address and TCP port on which Foxglove connects.
         ros2: how the run is shown to ROS 2.
     """
@@ -139,7 +138,6 @@ class OutletSettings:
     bus: BusAddress | None = None
     view: int | None = None
     viewer: tuple[str, int] | None = None
-    samples: Path | None = None
     stream: tuple[str, int] | None = None
     ros2: Ros2Settings | None = None
 
@@ -166,13 +164,6 @@ class OutletSettings:
                 socket.getaddrinfo(*self.viewer, family=socket.AF_INET, type=socket.SOCK_DGRAM)
             except OSError as error:
                 found.append(f"--viewer: host {self.viewer[0]!r} is unknown: {error.strerror}")
-        if self.samples is not None:
-            from sitl_bridge.analysis.export.sample_socket import require_socket
-
-            try:
-                require_socket(self.samples)
-            except UserError as error:
-                found.append(f"--samples: {error}")
         if self.stream is not None:
             host, port = self.stream
             try:

@@ -111,7 +111,6 @@ def fly_and_kill(
     options = ["--autopilot", stack, "--speed", "4", "--instance", str(INSTANCE), "--bus", "embedded"]
     temporary = directory / "temporary"
     temporary.mkdir()
-    options += ["--samples", str(temporary / "samples")]
     log = directory / "out"
     with log.open("w") as out:
         flight = subprocess.Popen(

@@ -6,7 +6,6 @@ right to real-time priorities; with PARENT 0 it does not end with this process.
 ``launch.py keep PARENT DIRECTORY PROGRAM ...`` runs the program as its child.  When the program or PARENT
 ends, or on SIGUSR1, it kills every process that the program has started, in any session, removes DIRECTORY,
 which is for the program's temporary files, and ends with the program's exit status.
-``launch.py remove PARENT FILE`` removes the file when PARENT ends.
 
 It imports only a few modules of the standard library, so that it starts in milliseconds.
 """
@@ -33,8 +32,8 @@ def command(mode: str, program: list[str], *, watched: bool = True) -> list[str]
     """The command line for starting a program from this process.
 
     Args:
-        mode: ``exec``, ``batch``, ``keep`` or ``remove``.
-        program: and its arguments; of ``keep`` the directory first, of ``remove`` the file.
+        mode: ``exec``, ``batch`` or ``keep``.
+        program: and its arguments; of ``keep`` the directory first.
         watched: whether the program ends with this process; only ``batch`` can do without.
     """
     return [sys.executable, "-I", "-S", __file__, mode, str(os.getpid() if watched else 0), *program]
@@ -108,18 +107,6 @@ def _kill_descendants() -> None:
             os.waitpid(-1, 0)
 
 
-def _remove(parent: int, file: str) -> None:
-    """Remove a file when the parent process ends, or has ended."""
-    watched = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
-    signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    _ask_for_signal_at_end_of_parent(signal.SIGUSR1)
-    while os.getppid() == parent:
-        signal.sigwait(watched)
-    with contextlib.suppress(OSError):
-        os.unlink(file)  # noqa: PTH108  (pathlib takes longer to load)
-    os._exit(0)
-
-
 def _remove_tree(directory: str) -> None:
     import shutil
 
@@ -171,8 +158,6 @@ def main(arguments: list[str]) -> None:
     mode, parent, program = arguments[0], int(arguments[1]), arguments[2:]
     if mode == "keep":
         _keep(parent, program[0], program[1:])
-    if mode == "remove":
-        _remove(parent, program[0])
     if parent:
         signal_at_end_of(parent, signal.SIGKILL)
     if mode == "batch":
