@@ -68,8 +68,8 @@ OPTIONAL_VALUES = {
 """Options that may stand without a value: the value that they then have, and the pattern of a given one."""
 
 FORMER = {
-    "--samples": "--samples is gone: images, clouds and scans are topics of --ros2, which need no ROS; a program of"
-    " yours reads them with cyclonedds, and the Python API gives them as arrays"
+    "--samples": "--samples is gone: images, clouds and scans are topics of --ros2, which need no ROS; a"
+    " program reads them with cyclonedds, and the Python API gives them as arrays"
 }
 """Options of earlier versions: what there is in their place."""
 

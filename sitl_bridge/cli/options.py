@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -98,6 +98,10 @@ class RunOptions:
             help="be a node of ROS 2 on this machine: topics and commands (default: ROS_DOMAIN_ID, or 0)",
         ),
     ] = None
+    ros2_wait: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="with --ros2: simulated time waits for this node; may be repeated"),
+    ] = None
     runs_dir: RunsOption = Path("runs")
     quiet: QuietOption = False
     verbose: VerboseOption = False
@@ -122,7 +126,7 @@ class RunOptions:
                 None if self.view is None else check_port(self.view, "--view"),
                 None if self.viewer is None else parse_viewer(self.viewer),
                 None if self.stream is None else parse_stream(self.stream),
-                None if self.ros2 is None else Ros2Settings(parse_domain(self.ros2)),
+                parse_ros2(self.ros2, self.ros2_wait or ()),
             ),
             runs=self.runs_dir,
             airframe=None if self.airframe is None else load_airframe(self.airframe),
@@ -215,6 +219,19 @@ def parse_stream(text: str) -> tuple[str, int]:
     if not port.isdecimal() or (colon and not host):
         raise UserError(f"--stream {text!r}: write PORT or HOST:PORT, such as 8765 or 0.0.0.0:8765")
     return host or STREAM_ADDRESS, check_port(int(port), "--stream: port")
+
+
+def parse_ros2(domain: str | None, wait: Sequence[str]) -> Ros2Settings | None:
+    """How the run is shown to ROS 2; None where it is not.
+
+    Raises:
+        UserError: for nodes to wait for without a domain, and for a number that is none.
+    """
+    if domain is not None:
+        return Ros2Settings(parse_domain(domain), tuple(wait))
+    if wait:
+        raise UserError(f"--ros2-wait {wait[0]}: give --ros2, too")
+    return None
 
 
 def parse_domain(text: str) -> int:

@@ -253,6 +253,7 @@ class Session:
             self._order_formation if formation else None,
             commands.ask if monitored else None,
             lambda: [vehicle.report() for vehicle in monitored],
+            limit_time=self.server.limit_time,
         )
         start_outlets(shown, settings.outlets, lambda outlet: self._stack.callback(outlet.close))
 

@@ -68,6 +68,19 @@ def foreign_type(name: str) -> Any:
     return made
 
 
+def parameter_types(part: str) -> Any:
+    """Request or response of rcl_interfaces/GetParameterTypes with rmw_cyclonedds's header, as bytes."""
+    fields: dict[str, Any] = {"client_guid": types.uint64, "sequence_number": types.int64}
+    fields |= {"Request": {"names": types.sequence[str]}, "Response": {"types": types.sequence[types.uint8]}}[
+        part
+    ]
+    name = f"GetParameterTypes_{part}"
+    made: Any = make_idl_struct(name, f"rcl_interfaces.srv.dds_.{name}_", fields)
+    made.deserialize = classmethod(lambda _class, data, *_a, **_k: SimpleNamespace(data=bytes(data)))
+    made.serialize = lambda self, *_a, **_k: self.encoded
+    return made
+
+
 def raw_message(kind: Any, data: bytes) -> Any:
     """A message that is encoded already."""
     made = kind.__new__(kind)
@@ -113,11 +126,12 @@ class Node:
             time.sleep(0.01)
         return found
 
-    def subscribe(self, topic: str, name: str) -> None:
+    def subscribe(self, topic: str, name: str, depth: int | None = None) -> None:
         made = Topic(self.participant, f"rt{topic}" if topic[0] == "/" else topic, foreign_type(name))
         keeps = topic in ("/tf_static", "ros_discovery_info")
         kept = Policy.Durability.TransientLocal if keeps else Policy.Durability.Volatile
-        qos = Qos(Policy.Reliability.Reliable(0), kept, Policy.History.KeepAll)
+        history = Policy.History.KeepAll if depth is None else Policy.History.KeepLast(depth)
+        qos = Qos(Policy.Reliability.Reliable(0), kept, history)
         self._readers[topic] = name, DataReader(self.participant, made, qos=qos)
 
     def advertise(self, topic: str, name: str) -> Callable[[Any], None]:
@@ -158,9 +172,9 @@ class Node:
         said, length = struct.unpack_from("<?3xI", answer.data, 20)
         return said, answer.data[28 : 28 + length - 1].decode()
 
-    def take(self, topic: str) -> list[Any]:
+    def take(self, topic: str, most: int = 100_000) -> list[Any]:
         name, reader = self._readers[topic]
-        return [STORE.deserialize_cdr(message.data, name) for message in reader.take(N=100_000)]
+        return [STORE.deserialize_cdr(message.data, name) for message in reader.take(N=most)]
 
 
 class Source:
@@ -168,6 +182,7 @@ class Source:
 
     speed = 1.0
     time = 0.0
+    until: int | None = None
 
     def __init__(self, climb: Climb) -> None:
         self.flown: list[tuple[str, dict[str, Any], int | None]] = []
@@ -194,8 +209,20 @@ class Source:
         action()
 
     def flush_log(self) -> None:
-        if self.running.is_set():
+        if self.until is not None:
+            self._climb.advance(max(self.until - self.simulation.time, 0) // self.simulation.step)
+        elif self.running.is_set():
             self._climb.advance(5)
+
+    def limit_time(self) -> Any:
+        """The source as a limit of its time, up to which it runs at once."""
+        return self
+
+    def run_until(self, time_us: int) -> None:
+        self.until = time_us
+
+    def release(self) -> None:
+        self.until = None
 
 
 @pytest.fixture
@@ -237,6 +264,7 @@ def stamp_of(time_: Any) -> float:
 def test_hashes_of_types_are_those_of_ros() -> None:
     known = [name for name in DEFINITIONS if schema_name(name) in STORE.fielddefs]
     others = {"actuator_msgs/Actuators", "std_srvs/srv/Trigger_Request", "std_srvs/srv/Trigger_Response"}
+    others |= {f"rcl_interfaces/srv/GetParameterTypes_{part}" for part in ("Request", "Response")}
     assert {*DEFINITIONS} - {*known} == others
     assert {name: type_hash(name) for name in known} == {
         name: STORE.hash_rihs01(schema_name(name)) for name in known
@@ -418,3 +446,59 @@ def test_the_node_and_its_topics_are_announced_to_the_tools_of_ros(
     writers = {bytes(gid.data) for gid in info.writer_gid_seq}
     assert node.offered["/clock"].key.bytes in writers
     assert node.offered["/vehicle_0/imu"].key.bytes in writers
+
+
+def slow_node(took: list[float], stop: threading.Event) -> None:
+    """A node of one thread as rclcpp has it: a message of each subscription, then a request, a round."""
+    node = Node()
+    for topic in ("/clock", "/vehicle_0/imu"):
+        node.subscribe(
+            topic, {"/clock": "rosgraph_msgs/msg/Clock"}.get(topic, "sensor_msgs/msg/Imu"), depth=5
+        )
+    qos = Qos(
+        Policy.Reliability.Reliable(0),
+        Policy.History.KeepLast(10),
+        Policy.DataRepresentation(use_cdrv0_representation=True),
+    )
+    asked, answer = parameter_types("Request"), parameter_types("Response")
+    service = "/slow/get_parameter_types"
+    requests: Any = DataReader(node.participant, Topic(node.participant, f"rq{service}Request", asked), qos)
+    replies: Any = DataWriter(node.participant, Topic(node.participant, f"rr{service}Reply", answer), qos)
+    while not stop.is_set():
+        clock = node.take("/clock", 1)
+        took.extend(stamp_of(message.clock) for message in clock)
+        node.take("/vehicle_0/imu", 1)
+        time.sleep(0.003 if clock else 0.001)  # slower than the simulation
+        for request in requests.take(N=1):
+            replies.write(raw_message(answer, request.data[:20] + bytes(4)))
+
+
+def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path) -> None:
+    took: list[float] = []
+    said: list[str] = []
+    stop = threading.Event()
+    with Climb(tmp_path) as climb:
+        source: Any = Source(climb)
+        climb.advance(1)
+        run = RunContext(source, climb.path, notify=said.append, limit_time=source.limit_time)
+        graph = RosGraph(run, Ros2Settings(DOMAIN, ("slow",)))
+        graph.start()
+        slow = threading.Thread(target=slow_node, args=(took, stop))
+        try:
+            time.sleep(1.0)
+            begun = climb.simulation.time
+            slow.start()
+            end = time.monotonic() + 40.0
+            while len(took) < 300:
+                assert time.monotonic() < end, said
+                time.sleep(0.05)
+                ahead = (climb.simulation.time * 1e-6 - took[-1]) / 0.004 if took else 0.0
+                assert ahead < 15
+            assert climb.simulation.time > begun  # it stood before the node was there
+        finally:
+            stop.set()
+            slow.join()
+            graph.close()
+    assert said[1] == "simulated time waits for the ROS 2 nodes slow"
+    assert np.allclose(np.diff(took), 0.004)
+    assert took[0] <= begun * 1e-6 + 0.008

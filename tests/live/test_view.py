@@ -251,7 +251,7 @@ def test_the_simulation_records_at_most_one_request_for_rows_at_a_time(
 
 
 def test_an_option_may_stand_without_its_value() -> None:
-    with pytest.raises(UserError, match="--samples is gone: .*--ros2"):
+    with pytest.raises(UserError, match=r"--samples is gone: .*--ros2"):
         with_values(["fly", "a.plan", "--samples", "/tmp/samples"])
     assert with_values(["fly", "a.py", "--", "--samples"]) == ["fly", "a.py", "--", "--samples"]
     assert with_values(["fly", "--view", "a.plan"]) == ["fly", "--view=8080", "a.plan"]

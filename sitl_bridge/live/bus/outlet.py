@@ -20,6 +20,7 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.link.hil.time_limits import TimeLimit
 from sitl_bridge.live.bus.client_link import (
     FROM_CLIENT,
     Orders,
@@ -60,6 +61,7 @@ class RunContext:
         on_formation, on_flight: execute delegated commands, on the outlet's thread; None refuses them.
         stacks: the flight stacks' reports, in the order of the vehicles.
         name: of the run in topics; empty for that of its directory.
+        limit_time: makes a limit of simulated time; None where it cannot wait.
     """
 
     source: RunSource
@@ -73,6 +75,7 @@ class RunContext:
     on_flight: OnCommand | None = None
     stacks: Callable[[], list[StackReport]] = list
     name: str = ""
+    limit_time: Callable[[], TimeLimit] | None = None
 
 
 class Outlet:

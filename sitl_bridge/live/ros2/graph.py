@@ -29,6 +29,7 @@ from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
 from sitl_bridge.live.ros2.settings import Ros2Settings
+from sitl_bridge.live.ros2.waiting import LEAD, WaitedNodes
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.record.followed_steps import StepFollower, StepsPart
 
@@ -73,6 +74,8 @@ class RosGraph:
         for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types, **batteries}.items():
             self._participant.advertise(topic, kind)
         self._commands = RosCommands(run, self._participant)
+        self._waited = WaitedNodes(settings.wait, self._participant, run.notify, self._stop.is_set)
+        self._limit = run.limit_time() if self._waited and run.limit_time is not None else None
         self._runners = [host for host in run.hosts if isinstance(host, SensorRunner)]
         self._seen: deque[tuple[SensorRunner, SeenSample]] = deque(maxlen=WAITING * len(self._runners))
 
@@ -81,6 +84,9 @@ class RosGraph:
     def start(self) -> None:
         """Publish, from now on."""
         self._run.notify(f"ROS 2 topics in domain {self._settings.domain}")
+        if self._limit is not None:
+            limit = self._limit
+            self._source.call(lambda: limit.run_until(self._simulation.time))
         for runner in self._runners:
             runner.listeners.append(partial(self._take, runner))
         self._thread.start()
@@ -91,6 +97,8 @@ class RosGraph:
 
     def close(self) -> None:
         """Publish what has been recorded, and leave the domain; safe to call twice."""
+        if self._limit is not None:
+            self._limit.release()
         if not self._stop.is_set() and self._thread.ident is not None:
             self._stop.set()
             self._thread.join()
@@ -106,16 +114,32 @@ class RosGraph:
             with StepFollower(
                 self._run.directory, len(simulation), simulation.start, simulation.step, MOST_ROWS
             ) as steps:
-                while not self._stop.wait(INTERVAL):
+                if self._limit is not None:
+                    self._waited.find()
+                    self._limit.run_until(simulation.time + LEAD * simulation.step)
+                while not self._stop.wait(self._interval):
                     self._commands.work()
                     self._participant.announce()
                     self._record()
-                    self._publish(steps.part())
+                    part = steps.part()
+                    self._publish(part)
                     self._publish_samples()
+                    if self._limit is not None and len(part.rows):
+                        self._waited.wait(len(part.rows) // len(simulation))
+                        self._limit.run_until(int(part.rows["time"][-1]) + LEAD * simulation.step)
                 self._publish(steps.part())
                 self._publish_samples()
         except Exception as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
             self._errors.add("ROS 2, without which the simulation goes on,", error)
+        finally:
+            if self._limit is not None:
+                self._limit.release()
+
+    @property
+    def _interval(self) -> float:
+        """s of wall time between two looks; as long as the lead lasts where nodes are waited for."""
+        lead = LEAD * self._simulation.step * 1e-6
+        return min(INTERVAL, lead / self._source.speed) if self._limit is not None else INTERVAL
 
     def _record(self) -> None:
         """Let the simulation record the steps so far."""

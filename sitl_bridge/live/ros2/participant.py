@@ -16,8 +16,9 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
+from uuid import uuid4
 
 from cyclonedds.core import DDSException, Listener, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
@@ -26,6 +27,7 @@ from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
+from sitl_bridge.analysis.export.cdr_layout import HEADER
 from sitl_bridge.live.ros2.types import dds_type, encoded, type_hash
 
 CONFIGURATION = """<CycloneDDS><Domain id="any">
@@ -86,13 +88,21 @@ def quality(topic: str, name: str) -> Qos:
     )
 
 
-def _quality_of_service(name: str, identity: str) -> Qos:
-    """Of either topic of a service whose identity lets rmw find the two."""
+def _identity(data: bytes) -> bytes | None:
+    """Numbers of client and request of a received part of a service, little-endian; None without them."""
+    if len(data) < REQUEST_HEADER:
+        return None
+    order = "<" if data[1] & 1 else ">"  # CDR's, OMG DDS-XTypes 7.6.3.1.2
+    return struct.pack("<Qq", *struct.unpack_from(f"{order}Qq", data, CDR_HEADER))
+
+
+def _quality_of_service(name: str, identity: str, role: str = "service") -> Qos:
+    """Of either topic of a service or client, whose identity lets rmw find the two."""
     return Qos(
         Policy.Reliability.Reliable(BLOCKING),
         Policy.History.KeepLast(SERVICE_DEPTH),
         Policy.DataRepresentation(use_cdrv0_representation=True),
-        Policy.Userdata(f"serviceid={identity};typehash={type_hash(name)};".encode()),
+        Policy.Userdata(f"{role}id={identity};typehash={type_hash(name)};".encode()),
     )
 
 
@@ -120,6 +130,7 @@ class Participant:
         enclave = Qos(Policy.Userdata(b"enclave=/;"))
         self._participant: DomainParticipant | None = DomainParticipant(domain, qos=enclave)
         self._writers: dict[str, tuple[str, DataWriter[Any]]] = {}
+        self._callers: dict[str, tuple[str, DataWriter[Any]]] = {}
         self._repliers: dict[str, DataWriter[Any]] = {}
         self._readers: dict[str, tuple[DataReader[Any], Callable[[Any], None]]] = {}
         self._arrived: SimpleQueue[str] = SimpleQueue()
@@ -162,23 +173,48 @@ class Participant:
         self._repliers[service] = DataWriter(self._participant, made, _quality_of_service(response, identity))
 
         def requested(received: Any) -> None:
-            data, has_header = received.data, len(received.data) >= REQUEST_HEADER
-            order = "<" if data[1] & 1 else ">"  # CDR's, OMG DDS-XTypes 7.6.3.1.2
-            numbers = struct.unpack_from(f"{order}Qq", data, CDR_HEADER) if has_header else ()
-            own = struct.pack("<Qq", *numbers) if has_header else None
-            take(Request(service, own, received.sample_info.publication_handle))
+            take(Request(service, _identity(received.data), received.sample_info.publication_handle))
 
         asked = Topic(self._participant, f"rq{service}Request", dds_type(request))
         self._read(service, asked, _quality_of_service(request, identity), requested)
+
+    def be_client(self, service: str, name: str, take: Callable[[bytes], None]) -> None:
+        """Call a service ``package/srv/Type``; ``take`` has each answer's identity in ``take_arrived``."""
+        own, request, response = uuid4().hex, f"{name}_Request", f"{name}_Response"
+        made = Topic(self._participant, f"rq{service}Request", dds_type(request))
+        quality = _quality_of_service(request, own, "client")
+        self._callers[service] = request, DataWriter(self._participant, made, quality)
+
+        def answered(received: Any) -> None:
+            identity = _identity(received.data)
+            if identity is not None:
+                take(identity)
+
+        answer = Topic(self._participant, f"rr{service}Reply", dds_type(response))
+        self._read(service, answer, _quality_of_service(response, own, "client"), answered)
+
+    def has_server(self, service: str) -> bool:
+        """Whether a node offers a service that this one calls."""
+        found = self._callers[service][1].get_matched_subscriptions()
+        return bool(found and self._readers[service][0].get_matched_publications())
+
+    def request(self, service: str, identity: bytes) -> None:
+        """Call a service with a request whose fields are empty sequences."""
+        name, writer = self._callers[service]
+        writer.write(encoded(name, HEADER + identity + bytes(4)))
 
     def _read(self, name: str, topic: Topic[Any], wanted: Qos, take: Callable[[Any], None]) -> None:
         reader = DataReader(self._participant, topic, wanted, _Arrival(name, self._arrived))
         self._readers[name] = reader, take
 
-    def take_arrived(self) -> None:
-        """Hand over what has arrived."""
-        while not self._arrived.empty():
-            reader, take = self._readers[self._arrived.get()]
+    def take_arrived(self, wait: float = 0.0) -> None:
+        """Hand over what has arrived, or arrives first within ``wait`` s of wall time."""
+        while True:
+            try:
+                reader, take = self._readers[self._arrived.get(wait > 0.0, wait or None)]
+            except Empty:
+                return
+            wait = 0.0
             for sample in reader.take(N=SERVICE_DEPTH):
                 if not isinstance(sample, InvalidSample):
                     take(sample)
@@ -202,6 +238,7 @@ class Participant:
     def announce(self) -> None:
         """Tell ROS's tools of the node and its topics, where these have changed since the last time."""
         writers = [writer for _, writer in self._writers.values()] + [*self._repliers.values()]
+        writers += [writer for _, writer in self._callers.values()]
         readers = [reader for reader, _ in self._readers.values()]
         if self._announcer is None or self._announced == len(writers) + len(readers):
             return
@@ -238,6 +275,7 @@ class Participant:
         """Leave the domain; cyclonedds deletes what nothing refers to."""
         self._writers.clear()
         self._repliers.clear()
+        self._callers.clear()
         self._readers.clear()
         self._announcer = None
         self._participant = self._domain = None

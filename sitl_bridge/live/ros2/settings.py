@@ -14,6 +14,8 @@ class Ros2Settings:
 
     Attributes:
         domain: ROS_DOMAIN_ID.
+        wait: nodes that simulated time waits for.
     """
 
     domain: int = 0
+    wait: tuple[str, ...] = ()
