@@ -9,6 +9,7 @@ answered, a node with one thread has handled these messages.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,9 @@ LEAD = 5
 """Steps that simulated time may be ahead of what the nodes have handled: the depth of ROS's sensor data."""
 LOOK = 0.05
 """s of wall time between looks whether a node has gone."""
+AGAIN = 2.0
+"""s of wall time after which requests are repeated: the node may have answered before it found the reader of
+its answers.  An executor that receives one twice answers it in two rounds."""
 SETTLE = 0.5
 """s of wall time in which the subscriptions of a node that answers are found."""
 SERVICE = "rcl_interfaces/srv/GetParameterTypes"
@@ -64,20 +68,24 @@ class WaitedNodes:
 
     def wait(self, count: int) -> None:
         """Wait until every node has handled ``count`` messages of each of its subscriptions."""
-        asked: dict[str, set[bytes]] = {}
-        for service in self._services:
-            identities = [struct.pack("<Qq", id(self), next(self._numbers)) for _ in range(count)]
-            asked[service] = set(identities)
-            self._waiting |= asked[service]
-            for identity in identities:
-                self._participant.request(service, identity)
+        asked: dict[str, list[bytes]] = {
+            service: [struct.pack("<Qq", id(self), next(self._numbers)) for _ in range(count)]
+            for service in self._services
+        }
+        self._waiting = {identity for identities in asked.values() for identity in identities}
+        sent = -math.inf
         while self._waiting and not self._stopped():
+            if time.monotonic() - sent > AGAIN:
+                sent = time.monotonic()
+                for service in self._services:
+                    for identity in filter(self._waiting.__contains__, asked[service]):
+                        self._participant.request(service, identity)
             self._participant.take_arrived(LOOK)
             for service in [one for one in self._services if not self._is_there(one)]:
                 self._notify(
                     f"the ROS 2 node {self._services.pop(service)} has gone; time goes on without it"
                 )
-                self._waiting -= asked[service]
+                self._waiting.difference_update(asked[service])
 
     def _answered(self, identity: bytes) -> None:
         self._waiting.discard(identity)
