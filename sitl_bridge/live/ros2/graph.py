@@ -116,6 +116,8 @@ class RosGraph:
             ) as steps:
                 if self._limit is not None:
                     self._waited.find()
+                    self._record()
+                    steps.skip()  # what was before the nodes came
                     self._limit.run_until(simulation.time + LEAD * simulation.step)
                 while not self._stop.wait(self._interval):
                     self._commands.work()
