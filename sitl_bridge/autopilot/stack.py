@@ -15,20 +15,32 @@ import numpy as np
 from sitl_bridge.autopilot.control.allocation import allocate, allocation_record
 from sitl_bridge.autopilot.control.dispatch import control
 from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_record
-from sitl_bridge.autopilot.control.records import CONTROLLER
+from sitl_bridge.autopilot.control.records import CONTROLLER, ControllerRecord
 from sitl_bridge.autopilot.estimation.estimator import estimator_record, update
 from sitl_bridge.autopilot.estimation.measurement import (
     READER,
     STEP,
+    Reader,
     clear_fresh,
     fail_sensors,
     frame_size,
     read_frame,
 )
-from sitl_bridge.autopilot.estimation.records import ESTIMATOR
-from sitl_bridge.autopilot.records import ALLOCATION, ESTIMATE, IDLE, SETPOINT, TRAJECTORY, WRENCH, Setpoint
+from sitl_bridge.autopilot.estimation.records import ESTIMATOR, Estimator
+from sitl_bridge.autopilot.records import (
+    ALLOCATION,
+    ESTIMATE,
+    IDLE,
+    SETPOINT,
+    TRAJECTORY,
+    WRENCH,
+    Allocation,
+    Estimate,
+    Setpoint,
+    WrenchRecord,
+)
 from sitl_bridge.base.arrays import Bytes, Floats, Records
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -110,25 +122,32 @@ class StackArrays(NamedTuple):
         )
 
 
-@compiled
-def advance_stack(stacks: StackArrays, i: int, controls: Floats) -> None:
-    """From the measurements of vehicle ``i`` to its motor commands.
+@on_demand
+def step_stack(
+    reader: Reader,
+    estimator: Estimator,
+    estimate: Estimate,
+    setpoint: Setpoint,
+    controller: ControllerRecord,
+    allocation: Allocation,
+    wrench: WrenchRecord,
+    controls: Floats,
+) -> None:
+    """From the measurements of a vehicle to its motor commands, (k,).
 
     Without an inertial sample the commands stay as they are, as PX4's do when its gyroscope fails, until the
     commander stops the motors.
     """
-    reader, estimate, setpoint = stacks.readers[i], stacks.estimates[i], stacks.setpoints[i]
-    wrench = stacks.wrenches[i]
     m = reader.measurement
     fail_sensors(reader)
     seconds = (m.time - estimate.time) * 1e-6 if estimate.time > 0 else 0.0
-    update(m, stacks.estimators[i], estimate, seconds)
+    update(m, estimator, estimate, seconds)
     estimate.time = m.time
     _move_on(setpoint, seconds)
     if m.imu_fresh == 1:
-        control(stacks.controllers[i], estimate, setpoint, seconds, wrench)
+        control(controller, estimate, setpoint, seconds, wrench)
     if m.imu_fresh == 1 or setpoint.level <= IDLE:
-        allocate(stacks.allocations[i], wrench, setpoint.level, controls)
+        allocate(allocation, wrench, setpoint.level, controls)
         for k in range(controls.shape[0]):
             controls[k] = np.float64(np.float32(controls[k]))  # as on the wire
     clear_fresh(m)
@@ -156,6 +175,15 @@ def read_frames(
         kind = read_frame(data, at, stacks.reader_bytes[i], reader)
         at += size
         if kind == STEP:
-            advance_stack(stacks, i, controls)
+            step_stack(
+                reader,
+                stacks.estimators[i],
+                stacks.estimates[i],
+                stacks.setpoints[i],
+                stacks.controllers[i],
+                stacks.allocations[i],
+                stacks.wrenches[i],
+                controls,
+            )
             return at, STEP
     return at, 0

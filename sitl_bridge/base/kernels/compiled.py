@@ -47,9 +47,9 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 def on_demand(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` when another kernel calls it first, apart from that one's code.
 
-    For what few vehicles or worlds need.  Its annotations are its types: float, int, bool, records, arrays
-    (``Floats``; ``Annotated[Floats, 2]`` for two axes), tuples and named tuples of them.  An array that is a
-    record's field is passed as ``field[:]``.
+    For what few vehicles or worlds need, and for what many kernels have in common: it is compiled once.  Its
+    annotations are its types: float, int, bool, records, arrays (``Floats``; ``Annotated[Floats, 2]`` for two
+    axes), tuples and named tuples of them.  An array that is a record's field is passed as ``field[:]``.
     """
     return cast("Callable[P, R]", LateKernel(function)) if _IS_KNOWN else _plain(function)
 

@@ -4,8 +4,9 @@ Left to itself, numba makes a finished product of every function that another on
 into machine code, wrapped for Python, written to the cache, and then copied into its caller and optimised
 again; and one more for every integer literal it is called with.  Here a kernel that kernels call is typed
 and lowered once, and optimised within the kernel that Python calls; only that one is wrapped and cached.
-And what few vehicles or worlds need is left out of the kernels that call it: it is compiled when it is called
-first, see ``on_demand``.  Passes of numba's that do nothing for kernels are left out, too.
+And what few vehicles or worlds need, or what many kernels that Python calls have in common (a vehicle's step,
+its sensors, its flight stack), is left out of the kernels that call it: it is compiled once, at the latest
+when it is called first, see ``on_demand``.  Passes of numba's that do nothing for kernels are left out, too.
 
 All this builds on numba's internals; no other file uses them, and this one only for versions of numba that
 compiled.py names.

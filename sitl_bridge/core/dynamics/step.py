@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
 from sitl_bridge.core.dynamics.contact import (
@@ -82,8 +82,8 @@ def _follow_motion(vehicle: Vehicle, state: State, current: float, seconds: floa
         turn_phases(vehicle, state, seconds)
 
 
-@compiled
-def _advance(
+@on_demand
+def step_vehicle(
     vehicle: Vehicle,
     state: State,
     controls: Floats,
@@ -93,7 +93,10 @@ def _advance(
     substeps: int,
     laid_out: int,
 ) -> None:
-    """``advance_vehicle``; ``laid_out`` 1 where ``lay_out_rotors`` need not be called."""
+    """``advance_vehicle``; ``laid_out`` 1 where ``lay_out_rotors`` need not be called.
+
+    Every loop that moves vehicles calls the same machine code, which is compiled once.
+    """
     read_commands(vehicle, state, controls, armed)
     source = source_voltage(vehicle, state)
     state.scratch.source = source
@@ -156,7 +159,7 @@ def advance_vehicle(
         seconds: s.
         substeps: integration steps within the step, >= 1.
     """
-    _advance(vehicle, state, controls, armed, environment, seconds, substeps, 0)
+    step_vehicle(vehicle, state, controls, armed, environment, seconds, substeps, 0)
 
 
 @compiled
@@ -170,7 +173,7 @@ def advance_laid_out(
     substeps: int,
 ) -> None:
     """``advance_vehicle`` with the scratch of a state for which ``lay_out_rotors`` has been called before."""
-    _advance(vehicle, state, controls, armed, environment, seconds, substeps, 1)
+    step_vehicle(vehicle, state, controls, armed, environment, seconds, substeps, 1)
 
 
 @compiled

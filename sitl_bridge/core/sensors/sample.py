@@ -7,11 +7,13 @@ on average and never drifts.  A sample arrives in the first step that ends at or
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records, Words
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.battery_monitor import sample_battery
 from sitl_bridge.core.sensors.error_model import draw_errors, start_errors
@@ -40,6 +42,7 @@ from sitl_bridge.core.sensors.records import (
     NONE,
     OPTICAL_FLOW,
     RANGE_FINDER,
+    SENSOR,
     SENSOR_STATE,
     Sensor,
     SensorState,
@@ -153,17 +156,19 @@ def draw_ahead(sensors: Records, memories: Records) -> None:
         draw_errors(sensors[s], memories[s])
 
 
-@compiled
+@on_demand
 def sample_sensors(
     vehicle: Vehicle,
     state: State,
     environment: Environment,
-    sensors: Records,
-    memories: Records,
+    sensors: Annotated[Records, SENSOR],
+    memories: Annotated[Records, SENSOR_STATE],
     time: int,
     step: int,
 ) -> None:
     """Sample what is due at ``time`` and deliver what has arrived by then.
+
+    Every loop that samples calls the same machine code, which is compiled once.
 
     Args:
         vehicle: VEHICLE record.

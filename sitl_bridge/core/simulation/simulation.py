@@ -37,11 +37,18 @@ from sitl_bridge.core.dynamics.rotor import check_table_addresses
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.stability import check_stability
-from sitl_bridge.core.dynamics.step import settle_flow
+from sitl_bridge.core.dynamics.step import settle_flow, step_vehicle
 from sitl_bridge.core.dynamics.vibration import turn_phases, vibration
 from sitl_bridge.core.sensors.ranging import integrate_flow, sample_optical_flow, sample_range_finder
-from sitl_bridge.core.sensors.records import MAX_SENSORS, OPTICAL_FLOW, RANGE_FINDER, SENSOR, SENSOR_STATE
-from sitl_bridge.core.sensors.sample import refuse_rates_beyond, start_sensor
+from sitl_bridge.core.sensors.records import (
+    MAX_SENSORS,
+    NONE,
+    OPTICAL_FLOW,
+    RANGE_FINDER,
+    SENSOR,
+    SENSOR_STATE,
+)
+from sitl_bridge.core.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
 from sitl_bridge.core.simulation.fleet_step import HISTORY, POSE, FleetArrays, advance_block, advance_steps
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import START, WIND_STATE
@@ -174,10 +181,12 @@ class Simulation:
         prepare(*self._needed_on_demand())
 
     def _needed_on_demand(self) -> list[Callable[..., Any]]:
-        """Compiled functions that not every simulation needs, but this one does from its first steps on."""
+        """Functions of ``on_demand`` that this simulation needs from its first steps on."""
         vehicles, wind, kinds = self.vehicles, self.world.wind[0], self.sensors["kind"]
         induced = vehicles["rotor_law"] == INDUCED_LAW
         needs: dict[Callable[..., Any], Any] = {
+            step_vehicle: True,
+            sample_sensors: kinds != NONE,
             add_pitching_moments: induced & (vehicles["uneven_inflow"] != 0) & (vehicles["flapping"] == 0),
             vibration: vehicles["vibration"],
             turn_phases: vehicles["vibration"],
