@@ -403,7 +403,7 @@ class FlightCommands:
                 stacks.switch_motors([0], on=True)
                 stacks.take_off([0], float(data.get("height", 2.5)))
             elif kind == "land":
-                stacks.set_mode(0, "Land", "land")
+                stacks.set_mode([0], "Land", "land")
             else:
                 raise UserError(f"no command {kind!r} for flight stacks")
             if vehicle in self._followed and (kind != "arm" or not data.get("armed", True)):
@@ -417,6 +417,6 @@ class FlightCommands:
             raise UserError(f"{kind}: {stacks.title(0)} is not armed; let it take off first")
         followed = SetPoints(stacks, self._server)
         followed.follow(kind, data)
-        stacks.set_mode(0, "Offboard", "follow set-points")
+        stacks.set_mode([0], "Offboard", "follow set-points")
         self._followed[vehicle] = followed
         self._server.call(followed.repeat)
