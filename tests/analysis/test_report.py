@@ -254,6 +254,16 @@ def test_a_row_of_a_vehicle_that_cannot_be_is_damage_and_takes_no_time(tmp_path:
     assert len(found.vehicles) == 1
 
 
+def test_truth_that_a_disk_has_lost_is_read_up_to_there(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    rows = np.load(run / "truth.npy", mmap_mode="r+")
+    rows[len(rows) // 2 :] = np.zeros((), rows.dtype)
+    rows.flush()
+    found = read_run(run)
+    assert any(f"damaged from row {len(rows) // 2} on" in note for note in found.notes)
+    assert "damaged from row" in page(report([found]))
+
+
 @pytest.mark.parametrize("key", ["collisions", "contacts"])
 @pytest.mark.parametrize(
     "damage", [0.5, [3], [{"time": "soon"}], [{"time": 1.0, "closing_speed": "fast"}], [{"time": 10**400}]]

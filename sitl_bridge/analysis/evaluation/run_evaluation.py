@@ -384,6 +384,8 @@ def estimate_pose_errors(vehicle: RecordedVehicle) -> Comparison | None:
         return None
     place = np.stack([np.asarray(position[axis], np.float64)[inside] for axis in "xyz"], axis=-1)
     turned = np.stack([np.asarray(attitude[f"q[{k}]"], np.float64) for k in range(4)], axis=-1)
+    if not np.any(turned, axis=1).all():
+        return None  # of a damaged log
     estimate = PoseTrajectory(time, place + vehicle.to_world, _nearest(time, seconds(attitude), turned))
     known = PoseTrajectory(
         time,

@@ -270,6 +270,12 @@ def _truth(record: RunRecord) -> Records | None:
     if len(table) and not 0 <= table["vehicle"].min() <= table["vehicle"].max() < len(table):
         record.notes.append(f"{TRUTH}: is damaged: it has a row of vehicle {table['vehicle'].max()}")
         return None
+    # What a disk lost is zeros.
+    wrong = ~(np.abs(sum(table[f"attitude_{k}"] ** 2 for k in "wxyz") - 1.0) < 0.01)
+    if wrong.any():
+        first = int(wrong.argmax())
+        record.notes.append(f"{TRUTH}: is damaged from row {first} on, and read up to there")
+        table = table[:first]
     return table
 
 
