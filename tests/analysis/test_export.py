@@ -42,9 +42,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     return RecordedRun(climb.path)
 
 
-@pytest.mark.parametrize("name", sorted(DEFINITIONS.keys() - {"actuator_msgs/Actuators"}))
+MESSAGES = [name for name in DEFINITIONS if "/srv/" not in name and name != "actuator_msgs/Actuators"]
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_definitions_are_those_of_ros_2(name: str) -> None:
-    """rosbags ships the definitions of ROS 2 Humble."""
+    """rosbags ships the definitions of the messages of ROS 2 Humble, not of its services."""
     theirs, _ = STORE.generate_msgdef(schema_name(name))
     lines = schema_text(name).splitlines()
     own = lines[: lines.index("=" * 80)] if "=" * 80 in lines else lines

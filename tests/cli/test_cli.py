@@ -352,7 +352,7 @@ def test_the_demonstration_says_what_is_next_and_how_to_fly_px4_where_it_is_not_
     monkeypatch.delenv("PX4_DIR", raising=False)
     assert flown(1) == ""
     said = flown(0)
-    assert "report runs/latest" in said
+    assert "runs/latest/report.html" in said
     assert " start " in said
     assert ("demo --px4 DIR" in said) == (choose_autopilot().px4 is None)
 

@@ -26,8 +26,8 @@ def fly_crazyflie(airframe: sb.Airframe, seconds: float, seed: int = 0) -> Float
     hover = float(flying.hover_controls.mean())
     flying.set_state(position=(0.0, 0.0, -1.5), velocity=(0.0, 0.0, 0.0), attitude=(1.0, 0.0, 0.0, 0.0))
     flying.supply(4.0)
-    flying.step(hover * 3.7 / 4.0, 199, hold=True)
-    force = _last_force(flying, hover * 3.7 / 4.0, hold=True)
+    flying.step(hover * 3.7 / 4.0, 200, hold=True)
+    force = np.array([0.0, 0.0, -1.0])  # it is held in place
     random = np.random.default_rng(seed)
     rows, wanted = [], np.zeros(3)
     for k in range(round(seconds / 0.01)):
@@ -54,11 +54,11 @@ def fly_crazyflie(airframe: sb.Airframe, seconds: float, seed: int = 0) -> Float
     return np.array(rows)
 
 
-def _last_force(flying: sb.Simulation, command: Any, *, hold: bool = False) -> Floats:
+def _last_force(flying: sb.Simulation, command: Any) -> Floats:
     """Specific force (3,) in multiples of gravity at the end of one more step."""
     with flying.record() as step:
-        flying.step(command, hold=hold)
-    force: Floats = step["specific_force"][-1] / 9.80665
+        flying.step(command)
+    force: Floats = step["specific_force"][-1, 0] / 9.80665
     return force
 
 
