@@ -166,7 +166,7 @@ def read_columns(rows: NDArray[np.void], *names: str) -> Floats:
     while isinstance(base, np.ndarray):
         base = base.base
     found = np.empty((len(rows), len(names)))
-    step = max(1, BLOCK // rows.strides[0])
+    step = max(1, BLOCK // (rows.strides[0] or 1))  # 0 of no rows
     for first in range(0, len(rows), step):
         block = rows[first : first + step]
         for k, name in enumerate(names):

@@ -98,7 +98,6 @@ class LinkedVehicles(FlightStacks):
     def use_links(self, links: Sequence[Linked]) -> None:
         """Command over these links, one a vehicle."""
         self._links = links
-        self._switched: dict[int, tuple[str, int]] = {}
         for link in links:
             link.monitor.keep(REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE)
 
@@ -186,9 +185,8 @@ class LinkedVehicles(FlightStacks):
         return sorted(found, key=lambda m: m.time) if len(self.names) > 1 else found
 
     def mode(self, vehicle: int) -> str:
-        """Flight mode of a vehicle, by PX4's name; after a switch its own, until a HEARTBEAT tells."""
-        name, since = self._switched.get(vehicle, ("", -HEARTBEATS))
-        return name if self.now - since < HEARTBEATS else self._links[vehicle].monitor.status().mode
+        """Flight mode of a vehicle, by PX4's name."""
+        return self._links[vehicle].monitor.status().mode
 
     @property
     def estimates(self) -> NDArray[np.float64]:
@@ -239,7 +237,6 @@ class LinkedVehicles(FlightStacks):
         for attempt in range(ATTEMPTS):
             sent = {}
             for i in waiting:
-                self._switched.pop(i, None)
                 links[i].monitor.acknowledged.pop(number, None)
                 sent[i] = [mavlink.MAVLink_command_long_message(*self._address(i), number, attempt, *filled)]
             self._deliver_all(sent)
@@ -266,9 +263,10 @@ class LinkedVehicles(FlightStacks):
         raise UserError(f"{self.title(waiting[0])} does not answer to {what}")
 
     def set_mode(self, vehicles: Sequence[int], name: str, what: str = "") -> None:
-        """Switch vehicles to a flight mode; ``mode`` tells it from now on."""
+        """Switch vehicles to a flight mode, which ``mode`` tells from now on."""
         super().set_mode(vehicles, name, what)
-        self._switched |= dict.fromkeys(vehicles, (name, self.now))
+        for i in vehicles:
+            self._links[i].monitor.take_mode(name)
 
     def _said(self, vehicle: int, since: int) -> str:
         """What a flight stack has to say on a refusal, after its first ``since`` texts."""

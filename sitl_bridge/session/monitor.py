@@ -225,6 +225,11 @@ class Monitor:
         silent = status.heard and time.monotonic() - self._last_heard > SILENCE
         return replace(status, silent=silent) if silent else status
 
+    def take_mode(self, name: str) -> None:
+        """Note a flight mode that the flight stack has agreed to, of which the next HEARTBEAT tells."""
+        with self._lock:
+            self._status = replace(self._status, mode=name)
+
     def poll(self) -> None:
         """Read what has arrived, answer it, and send the battery if it is due; from any thread."""
         with self._lock:

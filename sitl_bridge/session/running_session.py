@@ -321,7 +321,7 @@ class SetPoints:
     def __init__(self, stacks: SessionVehicles, server: LockstepServer) -> None:
         self._stacks, self._server = stacks, server
         self._expires = math.inf
-        self._offboard, self.ended = False, False
+        self.ended = False
 
     def follow(self, kind: str, data: ReadJson) -> None:
         """Follow a command's set-point from now on."""
@@ -338,9 +338,7 @@ class SetPoints:
     def repeat(self) -> None:
         """Send them until they end or the vehicle leaves Offboard; on the simulation's thread."""
         now = self._server.status().time
-        offboard = self._stacks.mode(0) == "Offboard"
-        self.ended = self.ended or (self._offboard and not offboard)
-        self._offboard = self._offboard or offboard  # reported once a second
+        self.ended = self.ended or self._stacks.mode(0) != "Offboard"
         if self.ended:
             return
         if now * 1e6 > self._expires:

@@ -181,6 +181,17 @@ def test_state_is_that_of_the_latest_messages_of_a_datagram(monitor: Monitor, px
     assert status.waits_for == ()
 
 
+def test_a_mode_that_was_agreed_to_holds_until_a_heartbeat_tells_another(
+    monitor: Monitor, px4: FakePx4
+) -> None:
+    px4.send(heartbeat())
+    wait_for(lambda: monitor.status().mode == "Hold")
+    monitor.take_mode("Offboard")
+    assert monitor.status().mode == "Offboard"
+    px4.send(heartbeat())
+    wait_for(lambda: monitor.status().mode == "Hold")
+
+
 def beats_as_companion(fake: FakePx4, system: int, kind: int = mavlink.MAV_TYPE_ONBOARD_CONTROLLER) -> None:
     """Send a companion computer's heartbeat, as PX4 forwards it, then a second of PX4's clock twice."""
     beat = mavlink.MAVLink_heartbeat_message(kind, mavlink.MAV_AUTOPILOT_INVALID, 0, 0, 4, 3)

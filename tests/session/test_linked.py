@@ -21,7 +21,13 @@ class AnsweringMonitor(SimpleNamespace):
     """The monitor of a flight stack that answers commands with given results, one after another."""
 
     def __init__(self, answers: Sequence[int]) -> None:
-        super().__init__(system_id=1, acknowledged={}, answers=list(answers), asked=[])
+        super().__init__(system_id=1, acknowledged={}, answers=list(answers), asked=[], mode="")
+
+    def take_mode(self, name: str) -> None:
+        self.mode = name
+
+    def status(self) -> SimpleNamespace:
+        return SimpleNamespace(mode=self.mode)
 
     def keep(self, *numbers: int) -> None:
         del numbers
@@ -98,14 +104,10 @@ def test_vehicles_are_commanded_together_and_only_those_that_have_to_are_asked_a
     assert vehicles.now == (SETPOINTS_BEFORE + 2 * CHUNK) * STEP, "as long as for one"
 
 
-def test_a_mode_is_told_at_once_and_by_the_next_heartbeat() -> None:
-    vehicle = Vehicles([ACCEPTED, ACCEPTED])
-    vehicle.monitor.status = lambda: SimpleNamespace(mode="Hold")
+def test_a_mode_is_told_at_once_if_the_flight_stack_has_agreed() -> None:
+    vehicle = Vehicles([ACCEPTED, mavlink.MAV_RESULT_DENIED])
     vehicle.set_mode([0], "Offboard")
     assert vehicle.mode(0) == "Offboard"
-    vehicle.pass_time(round(1e6 / STEP))
-    assert vehicle.mode(0) == "Hold", "it has left it by itself"
-    vehicle.set_mode([0], "Offboard")
-    with pytest.raises(IndexError):  # no further answer is given
-        vehicle.command([0], "land", mavlink.MAV_CMD_NAV_LAND)
-    assert vehicle.mode(0) == "Hold", "another command counts more"
+    with pytest.raises(UserError, match="refuses to switch to Mission"):
+        vehicle.set_mode([0], "Mission")
+    assert vehicle.mode(0) == "Offboard"

@@ -262,16 +262,18 @@ def _truth(record: RunRecord) -> Records | None:
         return None
     try:
         table, note = map_truth(file)
+        columns = read_columns(table, "vehicle", *(f"attitude_{k}" for k in "wxyz"))
     except UserError as error:
         record.notes.append(str(error))
         return None
     if note:
         record.notes.append(note)
-    if len(table) and not 0 <= table["vehicle"].min() <= table["vehicle"].max() < len(table):
-        record.notes.append(f"{TRUTH}: is damaged: it has a row of vehicle {table['vehicle'].max()}")
+    vehicles, attitudes = columns[:, 0], columns[:, 1:]
+    if len(table) and not 0 <= vehicles.min() <= vehicles.max() < len(table):
+        record.notes.append(f"{TRUTH}: is damaged: it has a row of vehicle {vehicles.max():.0f}")
         return None
     # What a disk lost is zeros.
-    wrong = ~(np.abs(sum(table[f"attitude_{k}"] ** 2 for k in "wxyz") - 1.0) < 0.01)
+    wrong = ~(np.abs(np.sum(attitudes**2, axis=1) - 1.0) < 0.01)
     if wrong.any():
         first = int(wrong.argmax())
         record.notes.append(f"{TRUTH}: is damaged from row {first} on, and read up to there")
