@@ -55,7 +55,7 @@ STEP = 0.004
 """s between PX4's inertial samples, the step of the simulation."""
 UNITS = {
     "rad_s": "rad/s", "kg_m2": "kg m²", "m_s2": "m/s²", "kg_m3": "kg/m³", "m_s": "m/s", "kg": "kg",
-    "ms": "ms", "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "a": "A", "k": "K", "m": "m",
+    "ms": "ms", "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "v": "V", "a": "A", "k": "K", "m": "m",
     "s": "s",
 }  # fmt: skip
 """Units by the ends of the facts' names; the longer ends come first."""
@@ -83,6 +83,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
     return {
         "name": airframe.name,
         "description": airframe.description,
+        "air": air_fact(airframe, world, density),
         "mass_kg": airframe.mass,
         **({"including_payload_kg": airframe.carried.mass} if airframe.carried else {}),
         "inertia_kg_m2": airframe.inertia.matrix().tolist(),
@@ -106,6 +107,38 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "derived_figures": derived_figures(airframe),
         "px4_parameters": parameters,
         "warnings": airframe_warnings(airframe, result, density),
+    }
+
+
+def air_fact(airframe: Airframe, world: World, density: float) -> str:
+    """The air in which the figures hold, beside that of the rotors' coefficients; density in kg/m^3."""
+    less = density / airframe.rotor_model.reference_density - 1.0
+    altitude = world.specification.origin.altitude
+    return (
+        f"{density:.4g} kg/m³ at PX4's home, {altitude:g} m: thrusts are {less:+.1%} from their coefficients"
+    )
+
+
+def flight_facts(airframe: Airframe, flight: Path) -> Facts:
+    """What a log shows beside the airframe: commands, and the rotors' speeds that carry the weight.
+
+    Raises:
+        UserError: if the log cannot be read, or never flies.
+    """
+    from sitl_bridge.api.airframe_choice import Airframe as ApiAirframe
+    from sitl_bridge.lab.identification.flight_source import read_identification_flight
+    from sitl_bridge.lab.validation.simulators.sitl_bridge import Simulator
+    from sitl_bridge.lab.validation.windows import Windows
+
+    log = read_identification_flight(flight, len(airframe.rotors))
+    windows = Windows.of({flight.stem: log})
+    factors = Simulator(ApiAirframe.of(airframe)).trim(windows)
+    return {
+        "beside": flight.name,
+        "commands_in_the_air": windows.commands.mean(axis=(0, 1)).tolist(),
+        "voltage_in_the_air_v": None if log.voltage is None else float(windows.voltage.mean()),
+        "factors_of_rotor_speed_that_carry_the_weight": factors.tolist(),
+        "factor_of_thrust": float(np.mean(factors**2)),
     }
 
 
@@ -381,6 +414,9 @@ def check(
     file: Annotated[
         str, typer.Argument(help="airframe (name or file), world (YAML or SDF), scenario, campaign or plan")
     ],
+    flight: Annotated[
+        Path | None, typer.Option(help="of an airframe: ULog (.ulg) or table (.csv) of a flight beside it")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """Validate an airframe, world, scenario, campaign or QGroundControl plan, and print its figures.
@@ -389,6 +425,10 @@ def check(
     programs.
     """
     facts = facts_of(file)
+    if flight is not None:
+        if "px4_parameters" not in facts:
+            raise UserError(f"--flight {flight}: stands beside an airframe, which {file} is not")
+        facts |= flight_facts(load_airframe(_find(file)), flight)
     if as_json:
         typer.echo(json.dumps(_finite(facts), indent=2, allow_nan=False))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import sitl_bridge as sb
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.check import flight_facts
 from sitl_bridge.cli.main import build
 from sitl_bridge.lab.identification.data_sets import read_table
 from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, residuals, updated
@@ -96,6 +98,27 @@ def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Pat
     assert "old" not in text
     lines = [line for line in text.splitlines() if line.startswith("| mine |")]
     assert [line.replace("mine", "constant velocity and rates") in text for line in lines] == [True] * 4
+
+
+def test_check_sets_the_commands_of_a_flight_beside_an_airframe(tmp_path: Path) -> None:
+    """The flown vehicle carries its weight at the speeds of its file, one with half the thrust does not."""
+    flight = write_crazyflie(tmp_path / "flight.csv", rows())
+    weak = sb.Airframe.load("crazyflie_published").changed(mass=0.0135)
+    for airframe, thrust in (("crazyflie_published", 1.0), (weak, 0.5)):
+        if not isinstance(airframe, str):
+            facts = flight_facts(airframe, flight)
+        else:
+            result = CliRunner().invoke(
+                build(["check"]), ["check", airframe, "--flight", str(flight), "--json"]
+            )
+            assert result.exit_code == 0, result.output
+            facts = json.loads(result.output)
+        assert facts["factor_of_thrust"] == pytest.approx(thrust, rel=0.05)
+        assert np.mean(facts["commands_in_the_air"]) == pytest.approx(
+            rows()[:, 14:18].mean() / 65535, rel=0.01
+        )
+    refused = CliRunner().invoke(build(["check"]), ["check", "square.plan", "--flight", str(flight)])
+    assert "stands beside an airframe" in str(refused.exception)
 
 
 def test_what_is_no_flight_is_refused_with_the_reason(tmp_path: Path) -> None:

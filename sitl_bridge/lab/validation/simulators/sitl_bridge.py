@@ -39,12 +39,13 @@ class Simulator(Predictor):
     """An airframe.
 
     Args:
-        airframe: its name or file.
+        airframe: its name, its file, or itself.
         observed: whether a flight's own forces and moments are estimated as it goes on, see disturbances.py.
     """
 
-    def __init__(self, airframe: str, *, observed: bool = False) -> None:
-        self.airframe, self.delay, self._observed = Airframe.load(airframe), 0.0, observed
+    def __init__(self, airframe: str | Airframe, *, observed: bool = False) -> None:
+        self.airframe = Airframe.load(airframe) if isinstance(airframe, str) else airframe
+        self.delay, self._observed = 0.0, observed
         self.name = f"sitl-bridge {self.airframe.name}" + observed * ", with what it lacked before"
         self._observer: Observer | None = None
 
@@ -66,7 +67,8 @@ class Simulator(Predictor):
     def _speeds(self, windows: Windows) -> tuple[Floats, Floats]:
         """(w, k, m) steady rotor speeds in rad/s, and (w, k, 1) their change with a command."""
         motor, nominal = self.airframe.motor, self.airframe.battery.nominal_voltage
-        assert isinstance(motor, FirstOrderMotor)
+        if not isinstance(motor, FirstOrderMotor):
+            raise UserError(f"{self.airframe.name}: predictions need motors of first order")
         ratio = np.nan_to_num(windows.voltage, nan=nominal)[..., None] / nominal
         speeds = motor.speed_offset + (motor.idle_speed + motor.speed_range * windows.commands) * ratio
         return speeds, motor.speed_range * ratio
