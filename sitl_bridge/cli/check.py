@@ -55,8 +55,8 @@ STEP = 0.004
 """s between PX4's inertial samples, the step of the simulation."""
 UNITS = {
     "rad_s": "rad/s", "kg_m2": "kg m²", "m_s2": "m/s²", "kg_m3": "kg/m³", "m_s": "m/s", "kg": "kg",
-    "ms": "ms", "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "v": "V", "a": "A", "k": "K", "m": "m",
-    "s": "s",
+    "ms": "ms", "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "v": "V", "a": "A", "k": "K",
+    "m": "m", "s": "s",
 }  # fmt: skip
 """Units by the ends of the facts' names; the longer ends come first."""
 SHORT_FLIGHT = 300.0
