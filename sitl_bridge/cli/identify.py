@@ -1,4 +1,4 @@
-"""``sitl-bridge identify``: fit an airframe, or the attitude model of collision avoidance, to a flight."""
+"""``sitl-bridge identify``: fit an airframe, or the attitude model of collision avoidance, to flights."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 
 if TYPE_CHECKING:
     from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
+    from sitl_bridge.base.arrays import Floats
     from sitl_bridge.lab.identification.airframe_identification import Identification
+    from sitl_bridge.lab.identification.estimates import WindEstimate
 
 DEFAULT = "inertia,thrust,drag,lag,wind"
 
 
 def identify(
-    flight: Annotated[Path, typer.Argument(help="run directory, ULog (.ulg) or table of a data set (.csv)")],
+    flights: Annotated[
+        list[Path],
+        typer.Argument(help="run directories, ULogs (.ulg) or tables of a data set (.csv) of one vehicle"),
+    ],
     airframe: Annotated[
         str | None,
         typer.Option(help="name or file of the airframe to start from (default: the run's)"),
@@ -32,7 +37,11 @@ def identify(
         typer.Option(help="what is fitted: the airframe, or collision avoidance's attitude model"),
     ] = "airframe",
     fit: Annotated[
-        str, typer.Option(help="parameters: mass, inertia, thrust, torque, drag, hub, body_drag, lag, wind")
+        str,
+        typer.Option(
+            help="parameters: mass, inertia, thrust or motors (each rotor's), torque, drag, hub, body_drag,"
+            " lag, delay, wind"
+        ),
     ] = DEFAULT,
     fix: Annotated[
         list[str] | None, typer.Option(help="FIELD=VALUE that is known, e.g. mass=1.52; repeatable")
@@ -50,10 +59,10 @@ def identify(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Fit an airframe to a flight by analysis by synthesis, and estimate the wind along it.
+    """Fit an airframe to flights by analysis by synthesis, and estimate the wind along each.
 
-    The flight's motor commands are simulated on the airframe, and its figures are changed until the
-    simulated motion is the measured one.  What the flight does not show is reported, with the manoeuvre that
+    The flights' motor commands are simulated on the airframe, and its figures are changed until the
+    simulated motion is the measured one.  What the flights do not show is reported, with the manoeuvre that
     would show it.  `missions/identification.py` flies all of them.
 
     With --model attitude: fit gain and time constant of roll and pitch, and drag, to a flight in calm air
@@ -62,17 +71,19 @@ def identify(
     if model == "attitude":
         if fix or output is not None or fit != DEFAULT:
             raise UserError("--fit, --fix and --output are for --model airframe")
-        with Terminal(quiet=quiet, verbose=verbose).step(f"fitting {flight}"):
-            _identify_attitude(flight, airframe, vehicle, keep=keep)
+        if len(flights) > 1:
+            raise UserError("--model attitude is fitted to one flight")
+        with Terminal(quiet=quiet, verbose=verbose).step(f"fitting {flights[0]}"):
+            _identify_attitude(flights[0], airframe, vehicle, keep=keep)
         return
     if keep:
         raise UserError("--keep stores an attitude model: give --model attitude, or -o FILE for an airframe")
     terminal = Terminal(quiet=quiet, verbose=verbose)
-    _identify_airframe(flight, airframe, vehicle, fit, fix or [], window, output, terminal)
+    _identify_airframe(flights, airframe, vehicle, fit, fix or [], window, output, terminal)
 
 
 def _identify_airframe(
-    flight: Path,
+    flights: list[Path],
     named: str | None,
     vehicle: str | None,
     fit: str,
@@ -88,18 +99,19 @@ def _identify_airframe(
 
     if output is not None:
         check_output(output)
-    name = named or airframe_of(flight, vehicle)
+    name = named or airframe_of(flights[0], vehicle)
     airframe = load_airframe(name)
     groups = [group.strip() for group in fit.split(",") if group.strip()]
     known = dict(_known(entry) for entry in fix)
-    log = read_identification_flight(flight, len(airframe.rotors), vehicle)
+    logs = [read_identification_flight(flight, len(airframe.rotors), vehicle) for flight in flights]
     console = terminal.console
-    console.print(f"{flight} on {name}: {_driving(log)}", highlight=False, soft_wrap=True)
-    with terminal.step(f"fitting {name} to {flight}"):
-        found = identify_airframe(log, airframe, fit=groups, fix=known, window=window)
+    for flight, log in zip(flights, logs, strict=True):
+        console.print(f"{flight} on {name}: {_driving(log)}", highlight=False, soft_wrap=True)
+    with terminal.step(f"fitting {name} to {', '.join(map(str, flights))}"):
+        found = identify_airframe(logs, airframe, fit=groups, fix=known, window=window)
     _show(found, console)
     if output is not None:
-        for note in write_identified(output, name, found, flight.resolve().name):
+        for note in write_identified(output, name, found, [flight.resolve().name for flight in flights]):
             console.print(f"note: {note}", highlight=False)
         console.print(f"{output}: written; fly it with --airframe {output}", highlight=False, soft_wrap=True)
 
@@ -145,11 +157,17 @@ def _show(found: Identification, console: Console) -> None:
         table.add_row(path, "", "", f"{value:.4g}", "given", "")
     if found.estimates or found.fixed:
         console.print(table)
-    if found.wind is not None:
-        _show_wind(found, console)
+    for wind in found.wind:
+        _show_wind(wind, console)
     if found.turning:
-        moment = ", ".join(f"{value * 1e3:.2f}" for value in found.moment)
-        console.print(f"constant moment {moment} mN m (roll, pitch, yaw)", highlight=False)
+        for values in found.moment:
+            console.print(f"constant moment {_thousandths(values)} mN m (roll, pitch, yaw)", highlight=False)
+        moment, force = found.slow[:3], found.slow[3:]
+        console.print(
+            f"what no figure explains changes from window to window by {_thousandths(moment)} mN m and"
+            f" {_thousandths(force)} mN (north, east, down)",
+            highlight=False,
+        )
     errors = Table("held-out part", "unit", "20 ms: before", "after", "2 s: before", "after")
     for before, after in zip(found.before, found.after, strict=True):
         figures = (before.short, after.short, before.long, after.long)
@@ -159,19 +177,20 @@ def _show(found: Identification, console: Console) -> None:
         console.print(f"note: {line}", highlight=False)
 
 
-def _show_wind(found: Identification, console: Console) -> None:
-    assert found.wind is not None
-    north, east = found.wind.mean
+def _thousandths(values: Floats) -> str:
+    return ", ".join(f"{value * 1e3:.3g}" for value in values)
+
+
+def _show_wind(wind: WindEstimate, console: Console) -> None:
+    north, east = wind.mean
     origin = math.degrees(math.atan2(-east, -north)) % 360.0
     console.print(
         f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg on average (standard deviation"
-        f" {found.wind.mean_deviation.max():.2f} m/s)",
+        f" {wind.mean_deviation.max():.2f} m/s)",
         highlight=False,
     )
     table = Table("time, s", "m/s north", "m/s east", "+-")
-    for time, velocity, deviation in zip(
-        found.wind.time, found.wind.velocity, found.wind.deviation, strict=True
-    ):
+    for time, velocity, deviation in zip(wind.time, wind.velocity, wind.deviation, strict=True):
         table.add_row(f"{time:.0f}", *(f"{value:.2f}" for value in velocity), f"{deviation.max():.2f}")
     console.print(table)
 

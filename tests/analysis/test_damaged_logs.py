@@ -84,7 +84,7 @@ def test_what_is_no_ulog_is_refused_in_one_message(
     kind: str, ulog: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     FOREIGN[kind](ulog)
-    for read in (read_flight, read_for_identification, lambda path: identify(path, airframe="iris")):
+    for read in (read_flight, read_for_identification, lambda path: identify([path], airframe="iris")):
         with pytest.raises(UserError, match=r"flight\.ulg: cannot be read as a ULog: [A-Z]"):
             read(ulog)
     assert capsys.readouterr().out == ""
@@ -124,7 +124,7 @@ def test_a_damaged_ulog_is_reported_and_nothing_is_identified_from_it(
     run = RunRecord(ulog, "damaged", vehicles=[RecordedVehicle("0", record=record)])
     assert told in conclude(run, {})[0].notes
     with pytest.raises(UserError, match=r"flight\.ulg: is damaged"):
-        identify(ulog, airframe="iris")
+        identify([ulog], airframe="iris")
     assert capsys.readouterr().out == ""
 
 

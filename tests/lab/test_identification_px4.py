@@ -51,16 +51,16 @@ def test_parameters_within_five_percent_and_the_wind_are_found(tmp_path: Path) -
 
     log = read_identification_flight(record.path, 4)
     assert log.commands.rate > 200.0
-    found = identify_airframe(log, prior, fit=DEFAULT, fix={"mass": truth.mass})
+    found = identify_airframe([log], prior, fit=DEFAULT, fix={"mass": truth.mass})
     for estimate in found.estimates:
         true = estimate.parameter.value(truth)
         assert true is not None
         print(f"{estimate.parameter.path}: {estimate.value:.5g} +- {estimate.deviation:.2g}, true {true:.5g}")
     for estimate in found.estimates:
         assert estimate.value == pytest.approx(estimate.parameter.value(truth), rel=0.05)
-    assert found.wind is not None
-    north, east = found.wind.mean
-    print(f"wind {north:.2f}, {east:.2f} +- {found.wind.mean_deviation}")
+    (wind,) = found.wind
+    north, east = wind.mean
+    print(f"wind {north:.2f}, {east:.2f} +- {wind.mean_deviation}")
     assert math.hypot(north, east) == pytest.approx(WIND, abs=0.5)
     assert abs((math.degrees(math.atan2(-east, -north)) - ORIGIN + 180.0) % 360.0 - 180.0) < 10.0
     for before, after in zip(found.before, found.after, strict=True):
@@ -68,7 +68,7 @@ def test_parameters_within_five_percent_and_the_wind_are_found(tmp_path: Path) -
         assert after.long < 0.7 * before.long
 
     fitted = tmp_path / "fitted.yaml"
-    write_identified(fitted, "iris", found, record.path.name)
+    write_identified(fitted, "iris", found, [record.path.name])
     outcome, _, _ = fly(MISSIONS / "hover.py", tmp_path / "again", str(fitted))
     assert outcome.succeeded, outcome.reason
     np.testing.assert_allclose(load_airframe(fitted).mass, truth.mass, rtol=1e-4)

@@ -53,13 +53,12 @@ def test_the_simulated_velocity_is_the_measured_one(log: VehicleLog) -> None:
 
 def test_thrust_and_wind_are_identified(log: VehicleLog) -> None:
     airframe = load_airframe(AIRFRAME)
-    found = identify_airframe(log, airframe, fit=("thrust", "drag", "body_drag", "wind"))
+    found = identify_airframe([log], airframe, fit=("thrust", "drag", "body_drag", "wind"))
     thrust = next(e for e in found.estimates if e.parameter.path == "rotor_model.thrust_c2")
     # Hover: the pull of gravity at 2,400 rpm.
     assert thrust.value == pytest.approx(7.0 * 9.81 / 4.0 / (2400.0 * np.pi / 30.0) ** 2, rel=0.05)
-    assert found.wind is not None
     assert log.wind is not None
     theirs = log.wind.at(np.linspace(*log.airborne[0], 50)).mean(axis=0)
-    assert np.linalg.norm(found.wind.mean - theirs) < 1.0
+    assert np.linalg.norm(found.wind[0].mean - theirs) < 1.0
     velocity = {e.name: e for e in found.after}["velocity"].long
     assert velocity < 0.75 * {e.name: e for e in found.before}["velocity"].long

@@ -63,6 +63,8 @@ def fly_synthetic(
     excited: bool = True,
     every: int = 1,
     controllers: bool = False,
+    moment: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    emptying: float | None = None,
 ) -> VehicleLog:
     """A flight with doublets, climbs and a square, or at hover.
 
@@ -74,6 +76,8 @@ def fly_synthetic(
         excited: whether it moves.
         every: steps between logged samples.
         controllers: whether the rotors' speeds are logged, too.
+        moment: N m body, constant.
+        emptying: V by which the battery's voltage falls in a second, and is logged; None for a full one.
     """
     direction = math.degrees(math.atan2(-wind[1], -wind[0])) % 360.0
     steady = WindSpecification(steady=SteadyWind(speed=math.hypot(*wind), direction=direction))
@@ -92,6 +96,10 @@ def fly_synthetic(
     for k in range(count):
         signal = signals(state, k * STEP * 1e-6, excited=excited)
         simulation.controls[0, :4] = signal
+        state["external_moment"] = moment
+        if emptying is not None:
+            voltage = 12.0 - emptying * k * STEP * 1e-6
+            simulation.supply(np.array([voltage]), np.array([math.nan]))
         simulation.advance()
         rows["commands"].append(signal)
         rows["speeds"].append(state["rotor_speed"][:4].copy())
@@ -114,7 +122,7 @@ def fly_synthetic(
         source="synthetic",
         wind=None,
         speeds=series.pop("speeds", None),
-        voltage=None,
+        voltage=None if emptying is None else Series(time, 12.0 - emptying * time[:, None]),
         current=None,
         damaged=False,
         airborne=((-1.0, seconds + 2.0),),

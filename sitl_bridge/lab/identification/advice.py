@@ -22,7 +22,7 @@ UNCERTAIN_WIND = 0.5
 def advice_on(
     estimates: Sequence[Estimate],
     correlations: Floats,
-    wind: WindEstimate | None,
+    wind: Sequence[WindEstimate],
     fixed: Mapping[str, float],
     *,
     settled: bool,
@@ -39,7 +39,7 @@ def advice_on(
         )
     if not voltage:
         yield (
-            "the log has no battery voltage: the thrust holds for the voltage of this flight, not for the"
+            "the log has no battery voltage: the thrust holds for the voltage of its flight, not for the"
             " airframe's nominal one"
         )
     paths = {estimate.parameter.path for estimate in estimates}
@@ -64,9 +64,10 @@ def advice_on(
                 f"{one.parameter.path} and {other.parameter.path}: the flight shows them only together"
                 f" (correlation {correlation:.2f}); measure one and give it with --fix"
             )
-    if wind is not None and float(wind.mean_deviation.max()) > UNCERTAIN_WIND:
+    unknown = max((float(one.mean_deviation.max()) for one in wind), default=0.0)
+    if unknown > UNCERTAIN_WIND:
         yield (
-            f"wind: standard deviation {wind.mean_deviation.max():.1f} m/s; what shows it: flight in several"
+            f"wind: standard deviation {unknown:.1f} m/s; what shows it: flight in several"
             " directions and at several headings (turns, a square)"
         )
     if "mass" not in paths | fixed.keys():

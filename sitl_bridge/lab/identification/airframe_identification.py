@@ -1,4 +1,4 @@
-"""Identifies an airframe and the wind from a flight: what is fitted, how certain it is, what it predicts."""
+"""Identifies an airframe and the wind from flights: what is fitted, how certain it is, what it predicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.lab.identification.advice import advice_on
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
-from sitl_bridge.lab.identification.fitted_parameters import GROUPS, LAG, PARAMETERS, WIND, Parameter
+from sitl_bridge.lab.identification.fitted_parameters import (
+    DELAY,
+    DELAYED,
+    GROUPS,
+    LAG,
+    MOTORS,
+    PARAMETERS,
+    THRUST,
+    WIND,
+    Parameter,
+)
 from sitl_bridge.lab.identification.flight_windows import FlightWindows, held_out
 from sitl_bridge.lab.identification.prediction import PredictionError, prediction_errors
 from sitl_bridge.lab.identification.synthesis import Fit, Synthesis
@@ -35,22 +45,24 @@ class Identification:
         airframe: with the fitted and the fixed values, without its payload.
         estimates: of the parameters.
         fixed: values that were given, by path.
-        wind: None where it was not fitted.
-        moment: (3,) N m, constant, body.
+        wind: of each flight; none where it was not fitted.
+        moment: (f, 3) N m, body, constant in each flight.
+        slow: (6,) deviations of the moments (N m, body) and forces (N, NED) that come and go between windows.
         turning: whether rotation was simulated.
         windows: that were fitted, of ``length`` s.
         length: s.
         settled: whether the fit converged.
         correlations: (p, p) of the estimates.
         before, after: prediction errors on what was kept out of the fit.
-        advice: what the flight does not tell, and what would.
+        advice: what the flights do not tell, and what would.
     """
 
     airframe: Airframe
     estimates: tuple[Estimate, ...]
     fixed: Mapping[str, float]
-    wind: WindEstimate | None
+    wind: tuple[WindEstimate, ...]
     moment: Floats
+    slow: Floats
     turning: bool
     windows: int
     length: float
@@ -62,24 +74,24 @@ class Identification:
 
 
 def identify_airframe(
-    log: VehicleLog,
+    logs: Sequence[VehicleLog],
     airframe: Airframe,
     *,
     fit: Sequence[str],
     fix: Mapping[str, float] | None = None,
     window: float = 1.0,
 ) -> Identification:
-    """Fit parameters and wind to a flight.
+    """Fit parameters, and the wind of each, to flights of a vehicle.
 
     Args:
-        log: of the flight.
+        logs: of the flights.
         airframe: with the figures from which the fit starts, and those that are held.
         fit: groups of parameters.
         fix: known values by path; these are not fitted.
         window: s.
 
     Raises:
-        UserError: for unknown names, a parameter that the airframe does not have, or a flight that is too
+        UserError: for unknown names, a parameter that the airframe does not have, or flights that are too
             short.
     """
     fix = dict(fix or {})
@@ -87,31 +99,32 @@ def identify_airframe(
     if unknown:
         raise UserError(f"--fit {shortened(unknown[0])}: no such group; there are {', '.join(GROUPS)}")
     prior = with_fixed(airframe.unloaded(), fix)
-    whole = FlightWindows.of(log, window)
-    windows = whole.part(~held_out(whole.begins, BLOCK, EVERY, whole.begins[0]))
+    whole = FlightWindows.of_all(logs, window)
+    windows = whole.part(~held_out(whole.begins, BLOCK, EVERY, whole.first()[whole.flight]))
     parameters = _chosen(prior, fit, fix, windows)
-    knots = _knots(windows) if WIND in fit else np.zeros(0)
-    synthesis = Synthesis(prior, parameters, windows, knots, np.zeros(2))
+    knots = _knots(windows) if WIND in fit else np.zeros((0, 2))
+    synthesis = Synthesis(prior, parameters, windows, knots, fix.get(DELAY.path, 0.0))
     found = synthesis.fit()
-    return _result(log, airframe, synthesis, found, fix)
+    return _result(logs, airframe, synthesis, found, fix)
 
 
 def _result(
-    log: VehicleLog, airframe: Airframe, synthesis: Synthesis, found: Fit, fix: Mapping[str, float]
+    logs: Sequence[VehicleLog], airframe: Airframe, synthesis: Synthesis, found: Fit, fix: Mapping[str, float]
 ) -> Identification:
     """What a fit has found, and how well it predicts what was held out."""
     windows = synthesis.windows
     fitted = synthesis.fitted(found.unknowns)
     estimates = _estimates(synthesis, found)
     correlations = _correlations(found, len(estimates))
-    wind = _wind(synthesis, found) if len(synthesis.knots) else None
-    before, after = (_predicted(log, synthesis, found, flown) for flown in (airframe.unloaded(), fitted))
+    wind = _wind(synthesis, found)
+    before, after = (_predicted(logs, synthesis, found, flown) for flown in (airframe.unloaded(), fitted))
     return Identification(
         airframe=fitted,
         estimates=estimates,
         fixed=fix,
         wind=wind,
         moment=found.unknowns.moment,
+        slow=found.unknowns.spread[9:],
         turning=windows.turning,
         windows=len(windows),
         length=windows.length,
@@ -127,7 +140,7 @@ def _result(
                 fix,
                 settled=found.settled,
                 turning=windows.turning,
-                voltage=windows.speeds is not None or bool(np.isfinite(windows.voltage).any()),
+                voltage=windows.speeds is not None or bool(np.isfinite(windows.voltage).all()),
             )
         ),
     )
@@ -153,9 +166,14 @@ def with_fixed(airframe: Airframe, fix: Mapping[str, float]) -> Airframe:
 
 
 def _knots(windows: FlightWindows) -> Floats:
-    """Times at which the wind is estimated, evenly from the first window to the last."""
-    first, last = windows.begins[0], windows.begins[-1] + windows.length
-    return np.linspace(first, last, max(round((last - first) / KNOT_SPACING), 1) + 1)
+    """(k, 2) flights and times at which the wind is estimated, evenly from a first window to a last."""
+    made = []
+    for i in np.unique(windows.flight):
+        begins = windows.begins[windows.flight == i]
+        first, last = begins[0], begins[-1] + windows.length
+        times = np.linspace(first, last, max(round((last - first) / KNOT_SPACING), 1) + 1)
+        made.append(np.stack([np.full(len(times), i), times], axis=1))
+    return np.concatenate(made)
 
 
 def _chosen(
@@ -170,17 +188,18 @@ def _chosen(
         parameter
         for parameter in PARAMETERS
         if parameter.group in fit
+        and (parameter.group != THRUST or MOTORS not in fit)
         and parameter.path not in fix
         and parameter.value(airframe) is not None
         and (windows.turning or not parameter.turning)
-        and (windows.speeds is None or parameter.group != LAG)
+        and (windows.speeds is None or parameter.group not in (LAG, DELAYED))
     ]
     if not chosen and WIND not in fit:
         raise UserError("nothing is left to be fitted; check --fit and --fix")
     least = len(chosen) + 8
     if len(windows) < least:
         raise UserError(
-            f"the flight has {len(windows)} windows of {windows.length:g} s in the air; {len(chosen)}"
+            f"there are {len(windows)} windows of {windows.length:g} s in the air; {len(chosen)}"
             f" parameters need {least}: fly longer, or shorten --window"
         )
     return chosen
@@ -205,25 +224,31 @@ def _correlations(found: Fit, count: int) -> Floats:
     return np.asarray(part / np.outer(deviations, deviations))
 
 
-def _wind(synthesis: Synthesis, found: Fit) -> WindEstimate:
-    first = len(synthesis.parameters) + 9
+def _wind(synthesis: Synthesis, found: Fit) -> tuple[WindEstimate, ...]:
+    first = len(synthesis.parameters) + 9 * synthesis.flights
     covariance = found.covariance[first:, first:]
     deviation = np.sqrt(np.diag(covariance)).reshape(-1, 2)
-    weights = synthesis.shape.mean(axis=0)
-    mean = weights @ found.unknowns.wind
-    errors = [weights @ covariance[axis::2, axis::2] @ weights for axis in range(2)]
-    return WindEstimate(synthesis.knots, found.unknowns.wind, deviation, mean, np.sqrt(errors))
+    made = []
+    for i in np.unique(synthesis.knots[:, 0]):
+        its = synthesis.knots[:, 0] == i
+        weights = synthesis.shape[synthesis.windows.flight == i].mean(axis=0)
+        mean = weights @ found.unknowns.wind
+        errors = [weights @ covariance[axis::2, axis::2] @ weights for axis in range(2)]
+        times, wind = synthesis.knots[its, 1], found.unknowns.wind[its]
+        made.append(WindEstimate(times, wind, deviation[its], mean, np.sqrt(errors)))
+    return tuple(made)
 
 
 def _predicted(
-    log: VehicleLog, synthesis: Synthesis, found: Fit, airframe: Airframe
+    logs: Sequence[VehicleLog], synthesis: Synthesis, found: Fit, airframe: Airframe
 ) -> tuple[PredictionError, ...]:
     """Errors over HORIZON on what was kept out of the fit."""
-    whole = FlightWindows.of(log, HORIZON)
-    first = synthesis.windows.begins[0]
+    whole = FlightWindows.of_all(logs, HORIZON)
+    first = synthesis.windows.first()[whole.flight]
     inside = held_out(whole.begins, BLOCK, EVERY, first)
     inside &= held_out(whole.begins + whole.length - 1e-6, BLOCK, EVERY, first)
     windows = whole.part(inside)
-    wind = synthesis.wind_at(found.unknowns, windows.middles)
-    biases = {"rates": found.unknowns.rate_bias, "acceleration": found.unknowns.acceleration_bias}
-    return prediction_errors(windows, airframe, found.unknowns.moment, wind, biases)
+    unknowns, flight = found.unknowns, windows.flight
+    wind, biases = synthesis.wind_at(unknowns, windows), {n: b[flight] for n, b in unknowns.biases.items()}
+    moment, delay = unknowns.moment[flight], synthesis.delay(unknowns)
+    return prediction_errors(windows, airframe, moment, wind, biases, delay)

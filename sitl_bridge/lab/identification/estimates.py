@@ -33,7 +33,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class WindEstimate:
-    """Wind at the knots along the flight.
+    """Wind at the knots along a flight.
 
     Attributes:
         time: (k,) s on the log's clock.

@@ -12,8 +12,10 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 WIND = "wind"
 """Group of the wind, which is no part of the airframe."""
 
-LAG = "lag"
-"""Group of the motors, which measured rotor speeds do without."""
+LAG, DELAYED = "lag", "delay"
+"""Groups of the motors, which measured rotor speeds do without."""
+MOTORS, THRUST = "motors", "thrust"
+"""Groups of each rotor's thrust and of that of all, of which one is fitted."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,49 @@ class HubHeight(Parameter):
         return changed
 
 
+class Delay(Parameter):
+    """Time between a logged motor command and its effect, less the lag: no field of an airframe."""
+
+    def value(self, airframe: Airframe) -> float | None:
+        """None is known before a flight."""
+        del airframe
+        return 0.0
+
+    def applied(self, airframe: Airframe, value: float) -> Airframe:
+        """The airframe as it is."""
+        del value
+        return airframe
+
+
+@dataclass(frozen=True)
+class RotorThrust(Parameter):
+    """Thrust of one rotor.
+
+    Attributes:
+        rotor: its number from 0.
+    """
+
+    rotor: int = 0
+
+    def value(self, airframe: Airframe) -> float | None:
+        """The rotor's own coefficient, or that of all; None for a propeller table or a user's own law."""
+        if self.rotor >= len(airframe.rotors) or getattr(airframe.rotor_model, "table", None) is not None:
+            return None
+        found = getattr(airframe.rotors[self.rotor].own(airframe.rotor_model), "thrust_c2", None)
+        return None if found is None else float(found)
+
+    def applied(self, airframe: Airframe, value: float) -> Airframe:
+        """The airframe with a rotor whose thrust is larger at all speeds."""
+        rotor = airframe.rotors[self.rotor]
+        own: Any = rotor.own(airframe.rotor_model)
+        fields = {"thrust_c2": value, "thrust_c1": own.thrust_c1 * value / own.thrust_c2}
+        changed = rotor.model_copy(update={"model": rotor.model.model_copy(update=fields)})
+        rotors = (*airframe.rotors[: self.rotor], changed, *airframe.rotors[self.rotor + 1 :])
+        made = airframe.model_copy(update={"rotors": rotors})
+        made.__dict__.pop("record", None)
+        return made
+
+
 def _steps(path: str) -> list[str | int]:
     """Names and indices of a path: drag.force[0]."""
     return [int(part) if part.isdigit() else part for part in re.findall(r"\w+", path)]
@@ -115,6 +160,9 @@ def _with_rotors_scaled(airframe: Airframe, fields: Sequence[str], factor: float
     return airframe.model_copy(update={"rotors": tuple(rotors)})
 
 
+DELAY = Delay(
+    "delay", DELAYED, "s", 0.02, True, "sharp doublets, with motor commands logged at their full rate"
+)
 PARAMETERS = (
     Parameter(
         "mass",
@@ -129,7 +177,7 @@ PARAMETERS = (
     Parameter("inertia.zz", "inertia", "kg m^2", 0.01, True, "yaw doublets, with fast motor commands"),
     Parameter(
         "rotor_model.thrust_c2",
-        "thrust",
+        THRUST,
         "N s^2",
         1e-6,
         False,
@@ -192,6 +240,19 @@ PARAMETERS = (
         0.01,
         True,
         "sharp doublets and steps of thrust, with motor commands logged at their full rate",
+    ),
+    DELAY,
+    *(
+        RotorThrust(
+            f"rotors[{i}].model.thrust_c2",
+            MOTORS,
+            "N s^2",
+            1e-6,
+            True,
+            "flight at several thrusts (climbs, a battery that empties) and doublets in roll, pitch and yaw",
+            rotor=i,
+        )
+        for i in range(8)
     ),
 )
 

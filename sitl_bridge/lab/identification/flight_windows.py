@@ -1,4 +1,4 @@
-"""A recorded flight cut into short windows, with the motor commands and the measurements within each.
+"""Recorded flights cut into short windows, with the motor commands and the measurements within each.
 
 A simulation that is driven by recorded commands drifts away from the flight, because nothing corrects it.
 Each window therefore begins anew with the measured motion (multiple shooting).
@@ -6,7 +6,9 @@ Each window therefore begins anew with the measured motion (multiple shooting).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,10 @@ FASTEST = 260.0
 """Hz to which faster samples are averaged."""
 QUANTITIES = (("rates", "rad/s"), ("acceleration", "m/s^2"), ("velocity", "m/s"))
 """Measured quantities, three axes each."""
+ROWS = (
+    "flight", "begins", "voltage", "current", "height", "position", "velocity", "attitude", "rates",
+)  # fmt: skip
+"""Arrays with a row for each window."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +62,16 @@ class FlightWindows:
     """Windows of equal length.
 
     Attributes:
-        begins: (w,) s on the log's clock.
+        flight: (w,) number of each window's flight.
+        begins: (w,) s on its flight's clock.
         steps: of the simulation in a window.
         joined: (w,) whether a window begins where the one before ends.
-        commands: (w, s, m) mean motor signals over each step.
-        run_up: (w, s, m) the same before each window, for the rotors' speeds.
+        drives: of each flight, the integral of the motor signals over time.
         voltage: (w,) V of the battery; nan if it was not logged.
         current: (w,) A from the battery; nan if it was not logged.
         speeds: (w, s + 1, m) rad/s of the rotors at the steps' ends, from before the first; None if they were
             not measured, or more seldom than the motor commands.
-        height: m AMSL of the local frame's origin.
+        height: (w,) m AMSL of the local frame's origin.
         position: (w, 3) m NED at the beginning.
         velocity: (w, 3) m/s NED.
         attitude: (w, s + 1, 4) from the beginning to the end of the window.
@@ -74,15 +80,15 @@ class FlightWindows:
         turning: whether rotation can be simulated: the commands are fast enough.
     """
 
+    flight: Ints
     begins: Floats
     steps: int
     joined: Mask
-    commands: Floats
-    run_up: Floats
+    drives: tuple[Series, ...]
     voltage: Floats
     current: Floats
     speeds: Floats | None
-    height: float
+    height: Floats
     position: Floats
     velocity: Floats
     attitude: Floats
@@ -103,21 +109,51 @@ class FlightWindows:
         """(w,) s."""
         return self.begins + 0.5 * self.length
 
+    def first(self) -> Floats:
+        """(f,) s at which each flight's first window begins."""
+        _, rows = np.unique(self.flight, return_index=True)
+        return np.asarray(self.begins[rows])
+
     def part(self, where: Mask) -> FlightWindows:
         """The windows that a mask chooses."""
-        begins = self.begins[where]
-        rows = ["commands", "run_up", "voltage", "current", "position", "velocity", "attitude", "rates"]
-        if self.speeds is not None:
-            rows.append("speeds")
+        flight, begins = self.flight[where], self.begins[where]
         return replace(
             self,
-            begins=begins,
-            joined=_joined(begins, self.length),
+            joined=_joined(flight, begins, self.length),
             samples={
                 name: tuple(s for s, taken in zip(given, where, strict=True) if taken)
                 for name, given in self.samples.items()
             },
-            **{name: getattr(self, name)[where] for name in rows},
+            **{name: getattr(self, name)[where] for name in self._rows()},
+        )
+
+    def _rows(self) -> tuple[str, ...]:
+        """Names of the arrays with a row for each window."""
+        return ROWS if self.speeds is None else (*ROWS, "speeds")
+
+    def signals(self, w: int, delay: float) -> Floats:
+        """(2 s, m) mean motor signals of the steps before a window and of its own, late by a delay in s."""
+        edges = self.begins[w] - delay + SECONDS * np.arange(-self.steps, self.steps + 1)
+        return np.asarray(np.diff(self.drives[self.flight[w]].at(edges), axis=0) / SECONDS)
+
+    @classmethod
+    def of_all(cls, logs: Sequence[VehicleLog], length: float) -> FlightWindows:
+        """The windows of several flights, whose rotors' speeds are used if all have them."""
+        driven = all(measured_speeds(log) is not None for log in logs)
+        logs = logs if driven else [replace(log, speeds=None) for log in logs]
+        parts = [cls.of(log, length) for log in logs]
+        parts = [replace(part, flight=part.flight + i) for i, part in enumerate(parts)]
+        first = parts[0]
+        rows: Any = {name: np.concatenate([getattr(p, name) for p in parts]) for name in first._rows()}
+        return replace(
+            first,
+            joined=np.concatenate([part.joined for part in parts]),
+            drives=tuple(drive for part in parts for drive in part.drives),
+            samples={
+                name: tuple(one for part in parts for one in part.samples[name]) for name in first.samples
+            },
+            turning=all(part.turning for part in parts),
+            **rows,
         )
 
     @classmethod
@@ -147,19 +183,19 @@ class FlightWindows:
             raise UserError("the log has gaps in every part of the flight; log to a faster card")
         begins = begins[whole]
         grid = begins[:, None] + SECONDS * np.arange(steps + 1)
-        mean = _held_mean if turning else _linear_mean
         attitude = log.attitude.at(grid.ravel()).reshape(*grid.shape, 4)
         middles = begins + 0.5 * length
+        flight = np.zeros(len(begins), np.int64)
         return cls(
+            flight=flight,
             begins=begins,
             steps=steps,
-            joined=_joined(begins, length),
-            commands=mean(log.commands, grid),
-            run_up=mean(log.commands, grid - length),
+            joined=_joined(flight, begins, length),
+            drives=(_integral(log.commands, turning),),
             voltage=_one_each(log.voltage, middles),
             current=_one_each(log.current, middles),
             speeds=None if speeds is None else speeds.at(grid.ravel()).reshape(*grid.shape, -1),
-            height=log.origin[2],
+            height=np.full(len(begins), log.origin[2]),
             position=log.position.at(begins),
             velocity=log.velocity.at(begins),
             attitude=attitude / np.linalg.norm(attitude, axis=2, keepdims=True),
@@ -182,8 +218,8 @@ def _one_each(series: Series | None, times: Floats) -> Floats:
     return np.full(len(times), np.nan) if series is None else series.at(times).reshape(len(times))
 
 
-def _joined(begins: Floats, length: float) -> Mask:
-    return np.append(False, np.diff(begins) < 1.01 * length)
+def _joined(flight: Ints, begins: Floats, length: float) -> Mask:
+    return np.append(False, (np.diff(begins) < 1.01 * length) & (np.diff(flight) == 0))
 
 
 def _without_gap(begins: Floats, length: float, series: Series) -> Mask:
@@ -195,23 +231,16 @@ def _without_gap(begins: Floats, length: float, series: Series) -> Mask:
     return np.asarray(inside & ~broken.any(axis=1))
 
 
-def _held_mean(series: Series, grid: Floats) -> Floats:
-    """(w, s, m) mean over each step of signals that hold from sample to sample."""
-    hold = np.diff(series.time, append=series.time[-1] + 1.0)
-    areas = np.vstack([np.zeros(series.values.shape[1]), np.cumsum(series.values * hold[:, None], axis=0)])
-    ends = np.append(series.time, series.time[-1] + 1.0)
-    return _mean(areas, ends, grid)
-
-
-def _linear_mean(series: Series, grid: Floats) -> Floats:
-    """(w, s, m) mean over each step of signals that are linear between samples taken too seldom."""
-    middles = 0.5 * (grid[:, 1:] + grid[:, :-1])
-    return series.at(middles.ravel()).reshape(*middles.shape, -1)
-
-
-def _mean(areas: Floats, ends: Floats, grid: Floats) -> Floats:
-    at = np.stack([np.interp(grid, ends, column) for column in areas.T], axis=-1)
-    return np.asarray(np.diff(at, axis=1) / SECONDS)
+def _integral(signals: Series, turning: bool) -> Series:
+    """Integral over time of signals that hold from sample to sample; between seldom ones, linear."""
+    time, values = signals.time, signals.values
+    if turning:
+        time = np.append(time, time[-1] + 1.0)
+    else:
+        time = np.arange(time[0], time[-1], SECONDS)
+        values = signals.at(time[:-1] + 0.5 * SECONDS)
+    areas = np.cumsum(values * np.diff(time)[:, None], axis=0)
+    return Series(time, np.vstack([np.zeros(values.shape[1]), areas]))
 
 
 def _samples(series: Series, begins: Floats, steps: int) -> list[Samples]:
@@ -235,6 +264,6 @@ def _averaged(series: Series) -> Series:
     return Series(time, series.values[: k * n].reshape(k, n, -1).mean(axis=1))
 
 
-def held_out(times: Floats, block: float, every: int, first: float) -> Mask:
-    """(t,) whether times are kept for validation: in every n-th block of ``block`` s from ``first``."""
+def held_out(times: Floats, block: float, every: int, first: Floats) -> Mask:
+    """(t,) whether times are kept for validation: in every n-th block of ``block`` s from ``first`` (t,)."""
     return np.asarray(((times - first) // block).astype(np.int64) % every == every - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,17 @@ from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import find_airframe, load_airframe
 from sitl_bridge.lab.identification.airframe_identification import Identification
+from sitl_bridge.lab.identification.fitted_parameters import DELAY
 
 
-def write_identified(path: Path, base: str, found: Identification, flight: str) -> list[str]:
+def write_identified(path: Path, base: str, found: Identification, flights: Sequence[str]) -> list[str]:
     """Write the fields that differ from the base, with their sources, and read the file as a check.
 
     Args:
         path: of the file.
         base: name or file of the airframe from which the fit started.
         found: the identification.
-        flight: name of the flight, for the sources.
+        flights: their names, for the sources.
 
     Returns:
         notes for the user.
@@ -42,12 +44,18 @@ def write_identified(path: Path, base: str, found: Identification, flight: str) 
     head = {
         "base": _reference(base, path),
         "name": f"{prior.name[:29]}_identified",
-        "description": f"{prior.description}; identified from a flight",
-        "sources": _sources(found, flight),
+        "description": f"{prior.description}; identified from flights",
+        "sources": _sources(found, ", ".join(flights)),
     }
     text = yaml.safe_dump(head, sort_keys=False, width=1000)
     write_whole(path, text + yaml.safe_dump(changed, sort_keys=False, width=110, default_flow_style=None))
     load_airframe(path)
+    delay = next((e for e in found.estimates if e.parameter is DELAY), None)
+    if delay is not None:
+        notes.append(
+            f"the delay of {1e3 * delay.value:.0f} ms is of vehicle and log together: an airframe has no such"
+            " field, and flies without it"
+        )
     return notes
 
 
@@ -71,15 +79,17 @@ def _reference(base: str, path: Path) -> str:
     return file.name if file.parent == path.parent.resolve() else str(file)
 
 
-def _sources(found: Identification, flight: str) -> dict[str, str]:
+def _sources(found: Identification, flights: str) -> dict[str, str]:
     sources = {}
     for estimate in found.estimates:
+        if estimate.parameter is DELAY:
+            continue
         key = estimate.parameter.path.split("[")[0]
         sources[key] = (
-            f"derived: fitted to {flight} by analysis by synthesis, deviation {estimate.relative:.1%}"
+            f"derived: fitted to {flights} by analysis by synthesis, deviation {estimate.relative:.1%}"
         )
-    for path in found.fixed:
-        sources[path.split("[")[0]] = f"derived: given as a known value for the fit to {flight}"
+    for path in found.fixed.keys() - {DELAY.path}:
+        sources[path.split("[")[0]] = f"derived: given as a known value for the fit to {flights}"
     return sources
 
 

@@ -38,23 +38,27 @@ def prediction_errors(
     moment: Floats,
     wind: Floats,
     biases: dict[str, Floats],
+    delay: float,
 ) -> tuple[PredictionError, ...]:
     """Simulate windows from the measured motion at their beginnings.
 
     Args:
         windows: of the flight.
         airframe: that flies.
-        moment: (3,) N m.
+        moment: (w, 3) N m.
         wind: (w, 2) m/s.
-        biases: (3,) of the sensors, by quantity.
+        biases: (w, 3) of the sensors, by quantity.
+        delay: s after which motor commands act.
     """
-    common = CommonMotion(moment, wind, np.zeros((len(windows), 9)))
+    common = CommonMotion(moment, wind, np.zeros((len(windows), 15)), delay)
     early: dict[str, list[Floats]] = {name: [] for name, _ in QUANTITIES}
     late: dict[str, list[Floats]] = {name: [] for name, _ in QUANTITIES}
     for w, made in WindowFleet(windows, [Member.of(airframe)]).motions(common):
         for name, _ in QUANTITIES:
             samples = windows.samples[name][w]
-            error = samples.values - samples.simulated(made[name])[:, 0] - biases.get(name, 0.0)
+            error = samples.values - samples.simulated(made[name])[:, 0]
+            if name in biases:
+                error -= biases[name][w]
             after = (samples.before + samples.share + 1.0) * SECONDS
             early[name].append(error[after <= SHORT])
             late[name].append(error[after >= 0.9 * windows.length])

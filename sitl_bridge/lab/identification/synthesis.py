@@ -1,22 +1,25 @@
 """Analysis by synthesis: the fit of simulated to measured motion by Gauss-Newton steps.
 
-Unknown are the chosen parameters of the airframe, a constant moment (the centre of gravity's offset), biases
-of both inertial sensors, the wind at knots along the flight, and the motion at the beginning of every window.
-The last are eliminated window by window, so the normal equations stay small.
+Unknown are the chosen parameters of the airframe; of each flight, a constant moment (the centre of gravity's
+offset), biases of both inertial sensors and the wind at knots along it; and of each window, the motion at its
+beginning and a moment and a force that no figure describes (slow moments, thrust that falls while flying).
+The last are eliminated window by window, so the normal equations stay small.  How large they are, the windows
+themselves show (expectation maximisation; Shumway and Stoffer, Journal of Time Series Analysis 3, 1982).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Ints
+from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.lab.identification.fitted_parameters import Parameter
-from sitl_bridge.lab.identification.flight_windows import QUANTITIES, FlightWindows, Samples
+from sitl_bridge.lab.identification.fitted_parameters import DELAY, Parameter
+from sitl_bridge.lab.identification.flight_windows import QUANTITIES, FlightWindows
 from sitl_bridge.lab.identification.window_fleet import CommonMotion, Member, WindowFleet
 
 DIFFERENCE = 0.01
@@ -24,15 +27,22 @@ DIFFERENCE = 0.01
 PRIOR = 0.5
 """Relative standard deviation of the airframe's own figures.  What the flight shows overrules them; what it
 does not show stays near them."""
-MOMENT, RATE_BIAS, ACCELERATION_BIAS = 0.05, 0.05, 0.5
-"""N m, rad/s and m/s^2, standard deviations expected of the constant moment and of the sensors' biases."""
+OFFSET = 0.02
+"""Offset of the centre of gravity that is expected, over the rotors' arm: standard deviation of the constant
+moment over weight times arm; and of each window's force over the weight."""
+RATE_BIAS, ACCELERATION_BIAS = 0.05, 0.5
+"""rad/s and m/s^2, standard deviations expected of the sensors' biases."""
 WIND_PRIOR, WIND_CHANGE = 10.0, 0.2
 """m/s expected of the wind, and m/s of its change over the square root of a second."""
 START = np.array([0.3] * 3 + [0.02, 0.02, 0.05] + [0.1] * 3)
 """m/s, rad and rad/s, standard deviations of the measured motion at the beginning of a window."""
-DIFFERENCES = {"moment": 0.01, "wind": 0.5, "velocity": 0.1, "turn": 0.01, "rates": 0.05}
+OWN = 15
+"""Unknowns of each window: velocity, turn, rates, moment and force."""
+DIFFERENCES = {"wind": 0.5, "velocity": 0.1, "turn": 0.01, "rates": 0.05}
 HUBER = 4.0
 """Standard deviations from which on an error counts less."""
+NONE = 1e-3
+"""Share of the windows' moments and forces that counts as none."""
 ITERATIONS, SETTLED, HALVINGS = 20, 0.5, 5
 """Steps at most; gain of the likelihood's logarithm that ends them; halvings of a step that gains nothing."""
 LARGEST = 0.3
@@ -49,11 +59,12 @@ class Unknowns:
 
     Attributes:
         values: (p,) of the parameters over their scales.
-        moment: (3,) N m.
-        rate_bias: (3,) rad/s.
-        acceleration_bias: (3,) m/s^2.
+        moment: (f, 3) N m of each flight.
+        rate_bias: (f, 3) rad/s.
+        acceleration_bias: (f, 3) m/s^2.
         wind: (k, 2) m/s north, east at the knots.
-        start: (w, 9) corrections of the windows' beginnings.
+        start: (w, 15) of each window, see CommonMotion.
+        spread: (15,) deviations of ``start``.
     """
 
     values: Floats
@@ -62,19 +73,27 @@ class Unknowns:
     acceleration_bias: Floats
     wind: Floats
     start: Floats
+    spread: Floats
 
     def vector(self) -> Floats:
-        """All but ``start``."""
-        return np.concatenate(
-            [self.values, self.moment, self.rate_bias, self.acceleration_bias, self.wind.ravel()]
-        )
+        """All but ``start``: parameters, nine of each flight, wind."""
+        flights = np.concatenate([self.moment, self.rate_bias, self.acceleration_bias], axis=1)
+        return np.concatenate([self.values, flights.ravel(), self.wind.ravel()])
+
+    @property
+    def biases(self) -> dict[str, Floats]:
+        """(f, 3) of the sensors, by quantity."""
+        return {"rates": self.rate_bias, "acceleration": self.acceleration_bias}
 
     def changed(self, change: Floats, start: Floats, lowest: Floats) -> Unknowns:
         """After a step; parameters stay above their ``lowest`` values and within the bounds."""
-        p = len(self.values)
-        values, moment, rate, acceleration, wind = np.split(self.vector() + change, [p, p + 3, p + 6, p + 9])
+        p, f = len(self.values), len(self.moment)
+        values, flights, wind = np.split(self.vector() + change, [p, p + 9 * f])
         values = np.clip(values, lowest, BOUNDS[1])
-        return Unknowns(values, moment, rate, acceleration, wind.reshape(-1, 2), self.start + start)
+        moment, rate, acceleration = np.split(flights.reshape(f, 9), 3, axis=1)
+        return Unknowns(
+            values, moment, rate, acceleration, wind.reshape(-1, 2), self.start + start, self.spread
+        )
 
 
 @dataclass(frozen=True)
@@ -84,14 +103,16 @@ class Equations:
     Attributes:
         gradients: (w, g) of each window, its beginning eliminated.
         hessian: (g, g) sum of the windows'.
-        inner: (w, 9) steps of the beginnings, for no change of the others.
-        coupling: (w, 9, g) change of these steps with the others.
+        inner: (w, 15) steps of the windows' own unknowns, for no change of the others.
+        coupling: (w, 15, g) change of these steps with the others.
+        variance: (w, 15) of the windows' own unknowns, if the others were known.
     """
 
     gradients: Floats
     hessian: Floats
     inner: Floats
     coupling: Floats
+    variance: Floats
 
 
 @dataclass(frozen=True)
@@ -129,14 +150,14 @@ class Fit:
 
 
 class Synthesis:
-    """A fit of some parameters and, if wanted, the wind to a flight's windows.
+    """A fit of some parameters and, if wanted, the wind to the windows of flights.
 
     Args:
         airframe: with the figures from which the fit starts.
         parameters: to be fitted.
-        windows: of the flight.
-        knots: (k,) s at which the wind is estimated; none for a wind that is known.
-        wind: (2,) m/s north, east to start from, or the known one.
+        windows: of the flights.
+        knots: (k, 2) number of a flight, and s on its clock where its wind is estimated; none: calm air.
+        delay: s of the motor commands, as far as it is known.
     """
 
     def __init__(
@@ -145,23 +166,29 @@ class Synthesis:
         parameters: Sequence[Parameter],
         windows: FlightWindows,
         knots: Floats,
-        wind: Floats,
+        delay: float = 0.0,
     ) -> None:
         self.airframe, self.parameters, self.windows = airframe, tuple(parameters), windows
         given = [parameter.value(airframe) or 0.0 for parameter in parameters]
         self.given = np.array(given)
         self.scales = np.array([v or p.natural for v, p in zip(given, parameters, strict=True)])
         self._lowest = np.where(self.given != 0.0, BOUNDS[0], 0.0)
-        self.knots, self._known_wind = knots, wind
-        self.shape = _hats(windows.middles, knots)
+        self.knots, self._known_delay = knots, delay
+        self.flights = int(windows.flight.max()) + 1
+        self.shape = self._hats(windows.flight, windows.middles)
+        weight = airframe.mass * STANDARD_GRAVITY
+        arm = float(np.mean([np.hypot(*rotor.position[:2]) for rotor in airframe.rotors]))
+        self._moment, self._force = OFFSET * weight * arm, OFFSET * weight
+        self._sizes = {"moment": 0.2 * self._moment, **DIFFERENCES, "force": 2.0 * self._force}
         self._quantities = [name for name, _ in QUANTITIES if windows.turning or name != "rates"]
 
     def start(self) -> Unknowns:
         """The airframe's own figures and the given wind."""
         values = self.given / self.scales
-        zero = np.zeros(3)
-        wind = np.tile(self._known_wind, (len(self.knots), 1))
-        return Unknowns(values, zero, zero, zero, wind, np.zeros((len(self.windows), 9)))
+        zero = np.zeros((self.flights, 3))
+        spread = np.concatenate([START, np.zeros(6)])
+        own = np.zeros((len(self.windows), OWN))
+        return Unknowns(values, zero, zero, zero, np.zeros((len(self.knots), 2)), own, spread)
 
     def fitted(self, unknowns: Unknowns) -> Airframe:
         """The airframe with the estimates."""
@@ -170,11 +197,24 @@ class Synthesis:
             airframe = parameter.applied(airframe, float(scale * value))
         return airframe
 
-    def wind_at(self, unknowns: Unknowns, times: Floats) -> Floats:
-        """(t, 2) m/s north, east at times in s."""
-        if not len(self.knots):
-            return np.tile(self._known_wind, (len(times), 1))
-        return np.asarray(_hats(times, self.knots) @ unknowns.wind)
+    def delay(self, unknowns: Unknowns) -> float:
+        """s after which motor commands act."""
+        found = (self.scales * unknowns.values)[[p is DELAY for p in self.parameters]]
+        return float(found[0]) if len(found) else self._known_delay
+
+    def wind_at(self, unknowns: Unknowns, windows: FlightWindows) -> Floats:
+        """(w, 2) m/s north, east in windows."""
+        return np.asarray(self._hats(windows.flight, windows.middles) @ unknowns.wind)
+
+    def _hats(self, flights: Ints, times: Floats) -> Floats:
+        """(t, k) weights of linear interpolation between the knots of the same flight."""
+        made = np.zeros((len(times), len(self.knots)))
+        for i in np.unique(self.knots[:, 0]):
+            rows, columns = flights == i, np.flatnonzero(self.knots[:, 0] == i)
+            knots = self.knots[columns, 1]
+            hats = [np.interp(times[rows], knots, column) for column in np.eye(len(knots))]
+            made[np.ix_(rows, columns)] = np.stack(hats, axis=1)
+        return made
 
     def fit(self) -> Fit:
         """Take steps until the likelihood settles.
@@ -182,16 +222,23 @@ class Synthesis:
         Raises:
             UserError: if the simulation diverges from the start.
         """
-        unknowns = self.start()
-        now = self._quality(unknowns)
-        settled, taken = False, 0
-        while not settled and taken < ITERATIONS:
-            taken += 1
-            equations = self._equations(unknowns, now.deviations)
-            better = self._improved(unknowns, equations, now.cost)
-            settled = better is None or now.cost - better[1].cost < SETTLED
-            if better is not None:
-                unknowns, now = better
+        unknowns, taken, settled = self.start(), 0, False
+        # What figures explain comes first, then what they cannot.
+        for share in (NONE, 1.0):
+            spread = unknowns.spread.copy()
+            spread[9:] = share * np.repeat([self._moment, self._force], 3)
+            unknowns, settled, last = replace(unknowns, spread=spread), False, taken + ITERATIONS
+            now = self._quality(unknowns)
+            while not settled and taken < last:
+                taken += 1
+                equations = self._equations(unknowns, now.deviations)
+                better = self._improved(unknowns, equations, now.cost)
+                settled = better is None or now.cost - better[1].cost < SETTLED
+                if better is not None:
+                    unknowns, now = better
+                if better is not None and share == 1.0:
+                    unknowns = self._spreading(unknowns, equations)
+                    now = self._quality(unknowns)
         equations = self._equations(unknowns, now.deviations)
         covariance, white = self._covariance(equations)
         return Fit(unknowns, covariance, white, now.deviations, taken, settled)
@@ -212,8 +259,18 @@ class Synthesis:
             change, start = 0.5 * change, 0.5 * start
         return None
 
+    @staticmethod
+    def _spreading(unknowns: Unknowns, equations: Equations) -> Unknowns:
+        """With the deviations of the windows' moments and forces as they have shown."""
+        spread = unknowns.spread.copy()
+        shown = np.sqrt((unknowns.start**2 + equations.variance).mean(axis=0))
+        spread[9:] = np.maximum(shown[9:], NONE * spread[9:])
+        return replace(unknowns, spread=spread)
+
     def _common(self, unknowns: Unknowns) -> CommonMotion:
-        return CommonMotion(unknowns.moment, self.wind_at(unknowns, self.windows.middles), unknowns.start)
+        moment = unknowns.moment[self.windows.flight]
+        wind = self.wind_at(unknowns, self.windows)
+        return CommonMotion(moment, wind, unknowns.start, self.delay(unknowns))
 
     def _quality(self, unknowns: Unknowns) -> Quality:
         """Deviations of the residuals, and the negative logarithm of the likelihood with them.
@@ -225,8 +282,7 @@ class Synthesis:
         residuals: list[list[Floats]] = [[] for _ in self._quantities]
         for w, made in fleet.motions(self._common(unknowns)):
             for q, name in enumerate(self._quantities):
-                samples = self.windows.samples[name][w]
-                residuals[q].append(self._residual(name, samples, made[name], unknowns))
+                residuals[q].append(self._residual(name, w, made[name], unknowns))
         deviations, logarithms = [], 0.0
         for q, parts in enumerate(residuals):
             together = np.abs(np.concatenate(parts))
@@ -235,23 +291,24 @@ class Synthesis:
             limit = HUBER * 1.4826 * np.median(together, axis=0) + 1e-6
             deviations.append(np.sqrt(np.mean(np.minimum(together, limit) ** 2, axis=0)) + 1e-6)
             logarithms += len(together) * float(np.log(deviations[-1]).sum())
-        prior = self._prior_cost(unknowns) + float(((unknowns.start / START) ** 2).sum())
+        prior = self._prior_cost(unknowns) + float(((unknowns.start / unknowns.spread) ** 2).sum())
         return Quality(np.array(deviations), logarithms + 0.5 * prior)
 
-    def _residual(self, name: str, samples: Samples, made: Floats, unknowns: Unknowns) -> Floats:
-        """(k, 3) measured less simulated, of the first member."""
-        biases = {"rates": unknowns.rate_bias, "acceleration": unknowns.acceleration_bias}
-        return np.asarray(samples.values - samples.simulated(made[:, 0]) - biases.get(name, 0.0))
+    def _residual(self, name: str, w: int, made: Floats, unknowns: Unknowns) -> Floats:
+        """(k, 3) measured less simulated in a window, of the first member."""
+        samples, bias = self.windows.samples[name][w], unknowns.biases.get(name)
+        offset = 0.0 if bias is None else bias[self.windows.flight[w]]
+        return np.asarray(samples.values - samples.simulated(made[:, 0]) - offset)
 
     def _members(self, unknowns: Unknowns) -> list[Member]:
         airframe = self.fitted(unknowns)
         members = [Member.of(airframe)]
         for i, parameter in enumerate(self.parameters):
-            value = self.scales[i] * unknowns.values[i]
-            members.append(
-                Member.of(parameter.applied(airframe, float(value + self._difference(unknowns, i))))
-            )
-        for name, size in DIFFERENCES.items():
+            change = self._difference(unknowns, i)
+            value = float(self.scales[i] * unknowns.values[i] + change)
+            late = change if parameter is DELAY else 0.0
+            members.append(Member.of(parameter.applied(airframe, value), delay=late))
+        for name, size in self._sizes.items():
             count = 2 if name == "wind" else 3
             members += [Member.of(airframe, **{name: size * axis}) for axis in np.eye(count)]
         return members
@@ -262,34 +319,38 @@ class Synthesis:
     def _equations(self, unknowns: Unknowns, deviations: Floats) -> Equations:
         """Simulate all windows with the whole fleet and sum their normal equations."""
         p, w = len(self.parameters), len(self.windows)
-        g = p + 9 + 2 * len(self.knots)
-        made = Equations(np.zeros((w, g)), np.zeros((g, g)), np.zeros((w, 9)), np.zeros((w, 9, g)))
+        g = p + 9 * self.flights + 2 * len(self.knots)
+        n = p + 11 + OWN
+        own_shapes = (np.zeros((w, OWN)), np.zeros((w, OWN, g)), np.zeros((w, OWN)))
+        made = Equations(np.zeros((w, g)), np.zeros((g, g)), *own_shapes)
         sizes = np.array(
             [self._difference(unknowns, i) / self.scales[i] for i in range(p)]
-            + [size for name, size in DIFFERENCES.items() for _ in range(2 if name == "wind" else 3)]
+            + [size for name, size in self._sizes.items() for _ in range(2 if name == "wind" else 3)]
         )
         fleet = WindowFleet(self.windows, self._members(unknowns))
         for i, motion in fleet.motions(self._common(unknowns)):
-            own, gradient = np.zeros((p + 20, p + 20)), np.zeros(p + 20)
+            own, gradient = np.zeros((n, n)), np.zeros(n)
             for q, name in enumerate(self._quantities):
                 samples = self.windows.samples[name][i]
                 simulated = samples.simulated(motion[name])
                 slope = ((simulated[:, 1:] - simulated[:, :1]) / sizes[:, None]).transpose(0, 2, 1)
-                flat = (self._with_biases(slope, name) / deviations[q][:, None]).reshape(-1, p + 20)
-                scaled = (self._residual(name, samples, motion[name], unknowns) / deviations[q]).ravel()
+                flat = (self._columns(slope, name) / deviations[q][:, None]).reshape(-1, n)
+                scaled = (self._residual(name, i, motion[name], unknowns) / deviations[q]).ravel()
                 weighted = flat * np.minimum(1.0, HUBER / np.maximum(np.abs(scaled), 1e-12))[:, None]
                 own += weighted.T @ flat
                 gradient += weighted.T @ scaled
-            reduced = _eliminated(own, gradient, unknowns.start[i], self._spread(i, p))
+            reduced = _eliminated(own, gradient, unknowns.start[i], unknowns.spread, self._spread(i, p))
             made.inner[i], made.coupling[i] = reduced.inner, reduced.coupling
+            made.variance[i] = reduced.variance
             made.gradients[i] = reduced.gradient
             made.hessian[:] += reduced.hessian
         return made
 
-    def _with_biases(self, slope: Floats, name: str) -> Floats:
-        """(k, 3, p + 20) with the columns parameters, moment, biases of rates and acceleration, wind, start.
+    def _columns(self, slope: Floats, name: str) -> Floats:
+        """(k, 3, p + 26): parameters, moment, biases of rates and acceleration, wind; the window's own.
 
-        Where rotation is taken as measured, moment, turn and rates have no effect.
+        The window's moment acts as the flight's.  Where rotation is taken as measured, moment, turn and rates
+        have no effect.
         """
         p = len(self.parameters)
         k = len(slope)
@@ -297,15 +358,18 @@ class Synthesis:
         if name in ("rates", "acceleration"):
             first = 0 if name == "rates" else 3
             bias[:, :, first : first + 3] = np.eye(3)
-        return np.concatenate([slope[..., : p + 3], bias, slope[..., p + 3 :]], axis=2)
+        moment = slope[..., p : p + 3]
+        parts = [slope[..., : p + 3], bias, slope[..., p + 3 : -3], moment, slope[..., -3:]]
+        return np.concatenate(parts, axis=2)
 
     def _spread(self, i: int, p: int) -> Floats:
-        """(p + 11, g) from a window's own columns to the global ones: its wind is between two knots."""
-        k = len(self.knots)
-        made = np.zeros((p + 11, p + 9 + 2 * k))
-        made[: p + 9, : p + 9] = np.eye(p + 9)
+        """(p + 11, g) from a window's columns to the global ones; its wind is between two knots."""
+        k, flight, wind = len(self.knots), p + 9 * int(self.windows.flight[i]), p + 9 * self.flights
+        made = np.zeros((p + 11, wind + 2 * k))
+        made[:p, :p] = np.eye(p)
+        made[p : p + 9, flight : flight + 9] = np.eye(9)
         for axis in range(2):
-            made[p + 9 + axis, p + 9 + axis :: 2] = self.shape[i] if k else 0.0
+            made[p + 9 + axis, wind + axis :: 2] = self.shape[i] if k else 0.0
         return made
 
     def _information(self) -> tuple[Floats, Floats]:
@@ -314,7 +378,7 @@ class Synthesis:
         spread = np.concatenate(
             [
                 np.full(p, PRIOR),
-                np.repeat([MOMENT, RATE_BIAS, ACCELERATION_BIAS], 3),
+                np.tile(np.repeat([self._moment, RATE_BIAS, ACCELERATION_BIAS], 3), self.flights),
                 np.full(2 * k, WIND_PRIOR),
             ]
         )
@@ -322,9 +386,11 @@ class Synthesis:
         about[:p] = self.given / self.scales
         matrix = np.diag(spread**-2.0)
         for j in range(1, k):
+            if self.knots[j, 0] != self.knots[j - 1, 0]:
+                continue
             for axis in range(2):
-                a, b = (p + 9 + 2 * m + axis for m in (j - 1, j))
-                stiffness = 1.0 / (WIND_CHANGE**2 * (self.knots[j] - self.knots[j - 1]))
+                a, b = (p + 9 * self.flights + 2 * m + axis for m in (j - 1, j))
+                stiffness = 1.0 / (WIND_CHANGE**2 * (self.knots[j, 1] - self.knots[j - 1, 1]))
                 matrix[[a, b], [a, b]] += stiffness
                 matrix[[a, b], [b, a]] -= stiffness
         return matrix, about
@@ -356,7 +422,8 @@ class Synthesis:
         lags = min(round(CORRELATION_TIME / self.windows.length), len(gradients) - 1)
         scatter = gradients.T @ gradients
         for lag in range(1, lags + 1):
-            product = gradients[:-lag].T @ gradients[lag:]
+            same = self.windows.flight[:-lag] == self.windows.flight[lag:]
+            product = gradients[:-lag][same].T @ gradients[lag:][same]
             scatter += (1.0 - lag / (lags + 1.0)) * (product + product.T)
         n, g = gradients.shape
         scatter *= n / max(n - g, 1)
@@ -372,25 +439,20 @@ class _Reduced:
     hessian: Floats
     inner: Floats
     coupling: Floats
+    variance: Floats
 
 
-def _eliminated(own: Floats, gradient: Floats, start: Floats, spread: Floats) -> _Reduced:
-    """A window's normal equations without its beginning (Schur complement)."""
-    free = len(own) - 9
-    outer = spread.T @ own[:free, :free] @ spread
-    mixed = spread.T @ own[:free, free:]
-    inverse = np.linalg.inv(own[free:, free:] + np.diag(START**-2.0))
-    begin = gradient[free:] - start / START**2
+def _eliminated(own: Floats, gradient: Floats, start: Floats, deviation: Floats, to_all: Floats) -> _Reduced:
+    """A window's normal equations without its own unknowns (Schur complement)."""
+    free = len(own) - OWN
+    outer = to_all.T @ own[:free, :free] @ to_all
+    mixed = to_all.T @ own[:free, free:]
+    inverse = np.linalg.inv(own[free:, free:] + np.diag(deviation**-2.0))
+    begin = gradient[free:] - start / deviation**2
     return _Reduced(
-        gradient=spread.T @ gradient[:free] - mixed @ inverse @ begin,
+        gradient=to_all.T @ gradient[:free] - mixed @ inverse @ begin,
         hessian=outer - mixed @ inverse @ mixed.T,
         inner=inverse @ begin,
         coupling=inverse @ mixed.T,
+        variance=np.diag(inverse),
     )
-
-
-def _hats(times: Floats, knots: Floats) -> Floats:
-    """(t, k) weights of linear interpolation between knots."""
-    if not len(knots):
-        return np.zeros((len(times), 0))
-    return np.stack([np.interp(times, knots, column) for column in np.eye(len(knots))], axis=1)

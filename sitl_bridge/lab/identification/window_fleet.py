@@ -41,6 +41,8 @@ class Member:
         velocity: m/s NED, at the beginning of every window.
         turn: rad body, likewise.
         rates: rad/s body, likewise.
+        force: N NED.
+        delay: s of the motor commands.
     """
 
     airframe: Airframe
@@ -49,12 +51,14 @@ class Member:
     velocity: Floats
     turn: Floats
     rates: Floats
+    force: Floats
+    delay: float
 
     @classmethod
-    def of(cls, airframe: Airframe, **changes: Floats) -> Member:
+    def of(cls, airframe: Airframe, **changes: Floats | float) -> Member:
         """A member that differs in ``changes`` alone."""
-        none = {name: np.zeros(3) for name in ("moment", "velocity", "turn", "rates")}
-        return cls(airframe, **{**none, "wind": np.zeros(2), **changes})
+        none: Any = {name: np.zeros(3) for name in ("moment", "velocity", "turn", "rates", "force")}
+        return cls(airframe, **{**none, "wind": np.zeros(2), "delay": 0.0, **changes})
 
 
 @dataclass(frozen=True)
@@ -62,19 +66,17 @@ class CommonMotion:
     """What all vehicles of the fleet have in common.
 
     Attributes:
-        moment: (3,) N m body, constant.
+        moment: (w, 3) N m body, constant in each flight.
         wind: (w, 2) m/s north, east in each window.
-        start: (w, 9) corrections of the beginnings: velocity, turn, rates.
+        start: (w, 15) of each window alone: corrections of its beginning (velocity, turn, rates), and what
+            acts during it (moment in N m body, force in N NED).
+        delay: s after which motor commands act.
     """
 
     moment: Floats
     wind: Floats
     start: Floats
-
-    @classmethod
-    def none(cls, windows: int) -> CommonMotion:
-        """Nothing beyond what was measured."""
-        return cls(np.zeros(3), np.zeros((windows, 2)), np.zeros((windows, 9)))
+    delay: float
 
 
 class WindowFleet:
@@ -90,7 +92,8 @@ class WindowFleet:
         self.members = members
         records = [_record(member.airframe, driven=windows.speeds is not None) for member in members]
         none = members[0].airframe.sensor_records()[:0]
-        depth = max(windows.height - ABOVE_GROUND, -500.0)
+        height = float(windows.height.mean()) if len(windows) else 0.0
+        depth = max(height - ABOVE_GROUND, -500.0)
         self._shift = windows.height - depth
         world = World(WorldSpecification(origin=Origin(altitude=depth)))
         setups = [VehicleSetup(record, none, name=f"{i}") for i, record in enumerate(records)]
@@ -102,7 +105,6 @@ class WindowFleet:
         windows, simulation = self.windows, self._simulation
         states: Any = simulation.states
         simulation.armed[:] = 1
-        states["external_moment"] = common.moment + [member.moment for member in self.members]
         shape = (windows.steps, len(self.members), 3)
         made = {name: np.zeros(shape) for name in ("rates", "acceleration", "velocity")}
         for w in range(len(windows)):
@@ -110,11 +112,14 @@ class WindowFleet:
                 every = np.ones(len(self.members))
                 simulation.supply(every * windows.voltage[w], every * windows.current[w])
             self._place(w, common)
+            signals = self._signals(w, common.delay)
             if windows.speeds is None and not windows.joined[w]:
-                self._run_up(w)
+                for k in range(windows.steps):  # the rotors get to their speeds, the body is held
+                    self._command(signals[k])
+                    simulation.advance_held()
             for k in range(windows.steps):
                 if windows.speeds is None:
-                    self._command(windows.commands[w, k])
+                    self._command(signals[windows.steps + k])
                 else:
                     self._turn_rotors(windows.speeds[w, k], windows.speeds[w, k + 1])
                 self._advance(w)
@@ -135,8 +140,13 @@ class WindowFleet:
             time = self.windows.begins[w]
             raise UserError(f"the simulation diverges at {time:.1f} s of the log: {error}") from error
 
+    def _signals(self, w: int, delay: float) -> Floats:
+        """(2 s, n, m) motor signals of a window's run-up and steps."""
+        late = {d: self.windows.signals(w, delay + d) for d in {member.delay for member in self.members}}
+        return np.stack([late[member.delay] for member in self.members], axis=1)
+
     def _command(self, signals: Floats) -> None:
-        self._simulation.controls[:, : len(signals)] = signals
+        self._simulation.controls[:, : signals.shape[-1]] = signals
 
     def _turn_rotors(self, before: Floats, after: Floats) -> None:
         """Let the rotors turn from one measured speed to the next within a step, as ``_driven`` motors do."""
@@ -148,19 +158,15 @@ class WindowFleet:
         """Begin a window with the measured motion."""
         windows, states = self.windows, self._simulation.states
         start = common.start[w]
-        states["position"] = windows.position[w] - (0.0, 0.0, self._shift)
+        states["position"] = windows.position[w] - (0.0, 0.0, self._shift[w])
         for i, member in enumerate(self.members):
             states[i]["velocity"] = windows.velocity[w] + start[:3] + member.velocity
             states[i]["attitude"] = _turned(windows.attitude[w, 0], start[3:6] + member.turn)
-            states[i]["angular_velocity"] = windows.rates[w, 0] + start[6:] + member.rates
+            states[i]["angular_velocity"] = windows.rates[w, 0] + start[6:9] + member.rates
+            states[i]["external_moment"] = common.moment[w] + start[9:12] + member.moment
+            states[i]["external_force"] = start[12:] + member.force
             # The air that moves with a neighbour's wake is the part of the wind that each vehicle has alone.
             states[i]["neighbour_air"][:2] = common.wind[w] + member.wind
-
-    def _run_up(self, w: int) -> None:
-        """Bring the rotors to their speeds with the commands before the window, the body held."""
-        for signals in self.windows.run_up[w]:
-            self._command(signals)
-            self._simulation.advance_held()
 
     def _lever(self, states: Any) -> Floats:
         """(n, 3) m/s^2 that an accelerometer away from the centre of gravity measures beyond it."""
