@@ -310,6 +310,8 @@ def stops_and_returns(sitl: sb.Sitl) -> None:
     drone.go_to((15.0, 15.0, -12.0), yaw=math.pi / 2.0)
     drone.return_home()
     assert turned(drone) == pytest.approx(0.0, abs=12.0)
+    drone.run(1.1)  # PX4 tells its mode once a second
+    assert drone.mode == "Offboard"  # the one before the return
     drone.arm()
     drone.take_off(10.0)
     drone.set_velocity((4.0, 0.0, 0.0), yaw=math.pi / 2.0)
