@@ -24,8 +24,13 @@ from sitl_bridge.core.world.world import World, WorldSpecification
 from support.paths import AIRFRAMES
 
 DT = 0.004
-NAMES = sorted(path.stem for path in AIRFRAMES.glob("*.yaml"))
-"""All shipped airframes."""
+NAMES = sorted(
+    {
+        load_airframe(path).record.tobytes(): path.stem
+        for path in sorted(AIRFRAMES.glob("*.yaml"), reverse=True)
+    }.values()
+)
+"""The shipped airframes, one of those that move alike and differ in what they carry."""
 MOTION = ["position", "velocity", "attitude", "angular_velocity"]
 Floats = NDArray[np.float64]
 
