@@ -1,4 +1,4 @@
-"""``sitl-bridge export``: the recording of a run as MCAP, CSV or Parquet."""
+"""``sitl-bridge export``: the recording of a run as MCAP, a bag of rosbag2, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from sitl_bridge.base.output_file import whole_file
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.record.truth_log import map_truth
 
-Format = Literal["csv", "mcap", "parquet", "csv-tables"]
+Format = Literal["csv", "mcap", "rosbag2", "parquet", "csv-tables"]
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="run directory or truth.npy")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="file, or directory of tables (default: in the run)")
+        Path | None,
+        typer.Option("--output", "-o", help="file, or directory of tables or a bag (default: in the run)"),
     ] = None,
     every: Annotated[int, typer.Option(min=1, help="one row of the truth in N")] = 1,
     to: Annotated[
         Format | None,
         typer.Option(
             "--format",
-            help="csv: truth as one table; mcap: messages of ROS 2; parquet, csv-tables: a file per table "
-            "(default: by the suffix of --output, else csv)",
+            help="csv: truth as one table; mcap: messages of ROS 2; rosbag2: a bag of them; parquet, "
+            "csv-tables: a file per table (default: by the suffix of --output, else csv)",
         ),
     ] = None,
-    rate: Annotated[float, typer.Option(min=0.1, help="Hz of truth and transforms in MCAP")] = 50.0,
+    rate: Annotated[float, typer.Option(min=0.1, help="Hz of truth and transforms in MCAP and bags")] = 50.0,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -46,8 +47,8 @@ def export(
     with terminal.step(f"converting {run}"):
         if chosen == "csv":
             lines = _truth(run, output, every)
-        elif chosen == "mcap":
-            lines = _mcap(run, output, rate, terminal.say)
+        elif chosen in ("mcap", "rosbag2"):
+            lines = _mcap(run, output, rate, terminal.say, bag=chosen == "rosbag2")
         else:
             lines = _tables(run, output, every, parquet=chosen == "parquet")
     for line in lines:
@@ -76,13 +77,17 @@ def _truth(run: Path, output: Path | None, every: int) -> list[str]:
     return [f"note: {note}", written] if note else [written]
 
 
-def _mcap(run: Path, output: Path | None, rate: float, notify: Callable[[str], None]) -> list[str]:
-    from sitl_bridge.analysis.export.mcap_file import write_mcap
+def _mcap(
+    run: Path, output: Path | None, rate: float, notify: Callable[[str], None], *, bag: bool
+) -> list[str]:
+    from sitl_bridge.analysis.export.mcap_file import write_bag, write_mcap
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)
-    target = output or recorded.path / f"{recorded.path.name}.mcap"
-    written = f"{target}: {write_mcap(recorded, target, rate, notify)} messages"
+    name = "rosbag2" if bag else f"{recorded.path.name}.mcap"
+    target = output or recorded.path / name
+    count = (write_bag if bag else write_mcap)(recorded, target, rate, notify)
+    written = f"{target}: {count} messages"
     return [*(f"note: {note}" for note in recorded.notes), written]
 
 

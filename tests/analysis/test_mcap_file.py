@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from foxglove import Context
 from mcap.writer import CompressionType, Writer
+from rosbags.highlevel import AnyReader
+from rosbags.typesys import Stores, get_typestore
 from support.full_disk import room
 from support.mcap_checks import complaints
 from support.recorded_climb import Climb
 from test_export import written_log
 
 from sitl_bridge.analysis.export import mcap_file
-from sitl_bridge.analysis.export.mcap_file import RosChannels, write_mcap
+from sitl_bridge.analysis.export.mcap_file import RosChannels, write_bag, write_mcap
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.run_reader import RecordedRun
 
@@ -54,6 +56,24 @@ def test_an_exported_run_passes_the_doctor_s_checks(
     count = write_mcap(RecordedRun(run), tmp_path / "run.mcap")
     assert count > 10 * STEPS
     assert complaints(tmp_path / "run.mcap") == []
+
+
+def test_rosbags_opens_a_bag_and_reads_every_message(run: Path, tmp_path: Path) -> None:
+    count = write_bag(RecordedRun(run), tmp_path / "bag")
+    assert complaints(tmp_path / "bag" / "bag_0.mcap") == []
+    with AnyReader([tmp_path / "bag"], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
+        assert reader.message_count == count > 10 * STEPS
+        read = [
+            (time, connection.topic, reader.deserialize(data, connection.msgtype))
+            for connection, time, data in reader.messages()
+        ]
+        assert len(read) == count
+        for topic, information in reader.topics.items():
+            assert information.msgcount == sum(name == topic for _, name, _ in read), topic
+        assert (reader.start_time, reader.end_time) == (read[0][0], read[-1][0] + 1)
+    assert not any(topic == "/scene" for _, topic, _ in read)
+    heights = [message.pose.pose.position.z for _, topic, message in read if topic == "/vehicle_0/odometry"]
+    assert heights[-1] > heights[0]
 
 
 def test_a_killed_run_passes_the_doctor_s_checks(run: Path, tmp_path: Path) -> None:

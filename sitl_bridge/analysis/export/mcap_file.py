@@ -1,4 +1,4 @@
-"""Writes a recorded run as an MCAP file."""
+"""Writes a recorded run as an MCAP file, or as a bag of rosbag2."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import yaml
 
 from sitl_bridge.analysis.export.flight_stack_topics import FlightStackTopics, flight_stack_topics
 from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
@@ -50,6 +52,81 @@ def write_mcap(
     Raises:
         UserError: if the file cannot be written, or the package foxglove-sdk is missing.
     """
+    return _write(run, target, rate, notify, drawn=True).count
+
+
+def write_bag(
+    run: RecordedRun,
+    directory: Path,
+    rate: float = ODOMETRY_RATE,
+    notify: Callable[[str], None] = lambda _line: None,
+) -> int:
+    """Write a run as a bag of rosbag2 with MCAP storage: the messages of ROS 2, without Foxglove's scene.
+
+    Args:
+        run: the recording.
+        directory: of the bag, made if it does not exist.
+        rate: Hz of ground truth, rotor speeds and transforms.
+        notify: takes why a flight stack's log was left out.
+
+    Returns:
+        number of messages.
+
+    Raises:
+        UserError: if it cannot be written, or the package foxglove-sdk is missing.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    file = directory / f"{directory.resolve().name}_0.mcap"
+    channels = _write(run, file, rate, notify, drawn=False)
+    with whole_file(directory / "metadata.yaml") as place:
+        place.write_text(
+            yaml.safe_dump(_bag_metadata(channels, file.name), sort_keys=False), encoding="utf-8"
+        )
+    return channels.count
+
+
+def _bag_metadata(channels: RosChannels, file: str) -> dict[str, Any]:
+    """What metadata.yaml says, in the version that ROS 2 Humble and all later ones read.
+
+    Source: rosbag2_storage/include/rosbag2_storage/yaml.hpp of github.com/ros2/rosbag2, branch humble.
+    """
+    topics = [
+        {
+            "topic_metadata": {
+                "name": topic,
+                "type": schema_name(kind),
+                "serialization_format": "cdr",
+                "offered_qos_profiles": "",
+            },
+            "message_count": count,
+        }
+        for topic, (kind, count) in channels.topics.items()
+    ]
+    extent = {
+        "duration": {"nanoseconds": channels.last - channels.first},
+        "starting_time": {"nanoseconds_since_epoch": channels.first},
+        "message_count": channels.count,
+    }
+    information = {
+        "version": 5,
+        "storage_identifier": "mcap",
+        **extent,
+        "topics_with_message_count": topics,
+        "compression_format": "",
+        "compression_mode": "",
+        "relative_file_paths": [file],
+        "files": [{"path": file, **extent}],
+    }
+    return {"rosbag2_bagfile_information": information}
+
+
+def _write(
+    run: RecordedRun, target: Path, rate: float, notify: Callable[[str], None], *, drawn: bool
+) -> RosChannels:
+    """Write a run's messages, with Foxglove's scene where that is to be drawn."""
     try:
         import foxglove
         from foxglove.channels import SceneUpdateChannel
@@ -61,10 +138,13 @@ def write_mcap(
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _logged(run, notify)
-    drawings, seen = run.described(lambda _description: (scene_messages(run), seen_messages(run)))
+    drawings, seen = run.described(
+        lambda _description: (scene_messages(run) if drawn else [], seen_messages(run))
+    )
     options = MCAPWriteOptions(profile="ros2", compression_threads=0)
     context = foxglove.Context()
-    channels, scene = RosChannels(context), SceneUpdateChannel(SCENE_TOPIC, context=context)
+    channels = RosChannels(context)
+    scene = SceneUpdateChannel(SCENE_TOPIC, context=context) if drawn else None
     with whole_file(target) as place, _File(place, "w") as file:
         try:
             writer = foxglove.open_mcap(file, context=context, writer_options=options)
@@ -72,8 +152,12 @@ def write_mcap(
             def write(recorded: Iterable[RosMessages], since: int, until: int) -> None:
                 """Write what was recorded after ``since`` up to ``until``, ns."""
                 logs = (part for one in logged.values() for part in one.between(since, until))
-                drawn = ((time, scene.log, drawing) for time, drawing in drawings if since < time <= until)
-                channels.log([*recorded, *logs, *seen.until(until)], drawn)
+                scenes = (
+                    (time, scene.log, drawing)
+                    for time, drawing in drawings
+                    if scene is not None and since < time <= until
+                )
+                channels.log([*recorded, *logs, *seen.until(until)], scenes)
                 if file.error is not None:
                     raise file.error
 
@@ -91,7 +175,7 @@ def write_mcap(
             writer.close()
         except RuntimeError as error:
             raise (file.error or error) from error
-    return channels.count
+    return channels
 
 
 class _File(io.FileIO):
@@ -115,10 +199,14 @@ class RosChannels:
 
     Attributes:
         count: messages logged.
+        topics: name of the messages (``package/Type``) and their number, by topic.
+        first: ns, time of the first message; 0 without any.
+        last: ns, time of the last one.
     """
 
     def __init__(self, context: Context) -> None:
-        self.count, self._context = 0, context
+        self.count, self.first, self.last, self._context = 0, 0, 0, context
+        self.topics: dict[str, tuple[str, int]] = {}
         self._channels: dict[str, Channel] = {}
 
     def channel(self, topic: str, kind: str) -> Channel:
@@ -143,10 +231,14 @@ class RosChannels:
             if not 0 <= time <= LAST:
                 raise UserError(f"a message was recorded at {time * 1e-9:g} s: the recording is damaged")
             log(data, log_time=time)
+            self.first = min(self.first, time) if self.count else time
+            self.last = max(self.last, time)
             self.count += 1
 
     def _series(self, topic: RosMessages) -> Iterator[LoggedMessage]:
         log, size, data = self.channel(topic.topic, topic.name).log, topic.data.shape[1], topic.data.tobytes()
+        _, before = self.topics.get(topic.topic, ("", 0))
+        self.topics[topic.topic] = (topic.name, before + len(topic.time))
         for k, time in enumerate(topic.time.tolist()):
             yield time, log, data[k * size : (k + 1) * size]
 
