@@ -127,7 +127,7 @@ def flap_blades(vehicle: Vehicle, state: State, n: int, m: Motion) -> None:
         across, ax, ay, az = _heading(rows.across_x[k], rows.across_y[k], rows.across_z[k], ux, uy, uz)
         lx, ly, lz = uy * az - uz * ay, uz * ax - ux * az, ux * ay - uy * ax
         speed = 1.0 / rows.per_speed[k]
-        through = sign * rows.inflow[k] + rows.induced[k]
+        through = sign * rows.inflow[k] + rows.induced[k] + rows.ring_flow[k]
         spin = rows.direction[k]
         gx, gy, gz = _gyroscopic(m, spin * inertia * speed, ux, uy, uz)
         forward, left, coning = disc_tilt(
@@ -214,7 +214,7 @@ def add_flapping(vehicle: Vehicle, state: State, n: int, m: Motion) -> None:
             rows.slope[k],
             rows.radius[k],
             1.0 / rows.per_speed[k],
-            sign * rows.inflow[k] + rows.induced[k],
+            sign * rows.inflow[k] + rows.induced[k] + rows.ring_flow[k],
             across,
             rows.direction[k],
             tx * ax + ty * ay + tz * az,

@@ -21,6 +21,7 @@ from sitl_bridge.core.dynamics.induced_flow import (
     add_pitching_moments,
     begin_flow,
     end_flow,
+    find_rings,
     induced_rotors,
 )
 from sitl_bridge.core.dynamics.motor import dc_acceleration
@@ -211,6 +212,8 @@ def _rotors(
     if vehicle.rotor_law == POLYNOMIAL_LAW:
         _polynomial_rotors(state, n, density)
     elif vehicle.rotor_law == INDUCED_LAW:
+        if flow > 0.0 or state.scratch.rings != 0:
+            find_rings(state, n, max(flow, 0.0))
         if flow > 0.0:
             begin_flow(state, n, flow)
         elif flow < 0.0:

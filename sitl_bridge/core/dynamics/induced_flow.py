@@ -13,7 +13,8 @@ Pitch and profile drag are replaced by the static thrust T_0 and torque Q_0 at t
 keeps its measured static figures whatever its blades; v_h = sqrt(T_0/(2 rho A_disc)).  The induced part of U
 follows momentum theory after Glauert, with Johnson's extension over the vortex ring state, and lags by the
 apparent mass of the air (Carpenter and Fridovich, NACA TN 3044, 1953).  A rotor that turns backwards is the
-mirror image with less static thrust and torque, ``reverse_loss``; the air goes on as it flowed.
+mirror image with less static thrust and torque, ``reverse_loss``; the air goes on as it flowed.  In a descent
+vortex rings add to the flow (vortex_ring.py).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import math
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.dynamics.flapping import UNEVENNESS, flapped_loads
 from sitl_bridge.core.dynamics.records import State, Vehicle
+from sitl_bridge.core.dynamics.vortex_ring import APART, SHEDDING, TURNS, ring_flow
 
 _SLOWEST = 1.0
 """rad/s; a rotor that turns more slowly has the loads of this speed, to avoid a division by zero."""
@@ -155,6 +157,16 @@ def blade_loads(
 
 
 @compiled
+def ring_velocity(induced: float, along: float, across: float) -> float:
+    """Return what a vortex ring adds to an induced velocity, in m/s, on average; arguments as above."""
+    flux, _ = momentum_flux(induced, along, across * across)
+    if flux < 1e-6:
+        return 0.0
+    hover = math.sqrt(flux)
+    return hover * ring_flow(along / hover, across / hover)
+
+
+@compiled
 def settled_flow(thrust: float, slope: float, disc: float, tip: float, along: float, across: float) -> float:
     """Return the induced velocity in m/s at which the blades' thrust is that of momentum, by bisection.
 
@@ -172,7 +184,8 @@ def settled_flow(thrust: float, slope: float, disc: float, tip: float, along: fl
     low = -high
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if blade_thrust(lift, slope, along + middle, tip) > momentum_thrust(disc, middle, along, across)[0]:
+        through = along + middle + ring_velocity(middle, along, across)
+        if blade_thrust(lift, slope, through, tip) > momentum_thrust(disc, middle, along, across)[0]:
             low = middle
         else:
             high = middle
@@ -210,7 +223,7 @@ def induced_loads(
         return 0.0, 0.0, 0.0, 0.0
     along = sign * inflow
     induced = settled_flow(thrust, slope, disc, magnitude * radius, along, in_plane)
-    through = along + induced
+    through = along + induced + ring_velocity(induced, along, in_plane)
     force, moment, drag, roll = blade_loads(thrust, torque, slope, disc, radius, magnitude, through, in_plane)
     drag = vehicle.drag_share[k] * drag + vehicle.rotor_drag[k] * magnitude * ratio
     if vehicle.flapping != 0:
@@ -239,6 +252,8 @@ def prepare_flow(state: State, n: int, density: float) -> None:
         rows.per_radius2[k] = 1.0 / area
         rows.per_disc[k] = 1.0 / (2.0 * math.pi * density * area)
         rows.air_mass[k] = _APPARENT_MASS * density * area * radius
+        rows.ring_flow[k] = 0.0
+    rows.rings = 0
 
 
 @compiled
@@ -278,6 +293,41 @@ def prepare_speeds(state: State, n: int, ahead: float) -> None:
 
 
 @compiled
+def find_rings(state: State, n: int, seconds: float) -> None:
+    """Write what vortex rings add to the flow, ``ring_flow``, if a rotor descends fast enough for one.
+
+    Rings begin at 0.2 v_h, and v_h is more than half the induced velocity in a descent.
+
+    Args:
+        state: STATE record.
+        n: rotors.
+        seconds: s of the step that begins, 0 within a step.
+    """
+    rows = state.scratch
+    if seconds > 0.0:
+        rows.ring_middle = 0.5 * seconds
+    descent = 0.0
+    for k in range(n):
+        descent = max(descent, -rows.turning[k] * rows.inflow[k] - 0.1 * rows.induced[k])
+    if descent > 0.0 or rows.rings != 0:
+        rows.rings = 1 if descent > 0.0 else 0
+        _form_rings(state, n, seconds)
+
+
+@on_demand
+def _form_rings(state: State, n: int, seconds: float) -> None:
+    """``find_rings`` of a descent: rings are shed as their rotors turn, each at its own time."""
+    rows = state.scratch
+    for k in range(n):
+        rate = abs(rows.speed[k]) / TURNS
+        state.ring_phase[k] += rate * seconds
+        square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
+        mean = ring_velocity(rows.induced[k], rows.turning[k] * rows.inflow[k], math.sqrt(square))
+        phase = state.ring_phase[k] - rate * rows.ring_middle + APART * k
+        rows.ring_flow[k] = abs(rows.turning[k]) * mean * (1.0 + SHEDDING * math.sin(phase))
+
+
+@compiled
 def keep_flow(state: State, n: int, seconds: float) -> None:
     """Advance the induced velocities by the rates of ``begin_flow`` alone."""
     for k in range(n):
@@ -300,7 +350,7 @@ def _add_hub_moments(state: State, n: int) -> None:
     rows = state.scratch
     for k in range(n):
         sign, slope = rows.turning[k], rows.slope[k]
-        through = sign * rows.inflow[k] + rows.induced[k]
+        through = sign * rows.inflow[k] + rows.induced[k] + rows.ring_flow[k]
         square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
         flow = rows.disc[k] * (math.sqrt(square + through * through) + abs(through)) + 1e-12
         roll = (rows.lift[k] - 0.5 * slope * through) * rows.per_speed[k] * flow / (flow + 2.0 * slope)
@@ -314,7 +364,7 @@ def induced_rotors(state: State, n: int) -> None:
     rows = state.scratch
     for k in range(n):
         sign = rows.turning[k]
-        through = sign * rows.inflow[k] + rows.induced[k]
+        through = sign * rows.inflow[k] + rows.induced[k] + rows.ring_flow[k]
         square = rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2
         lift, slope, limit, per_tip2 = rows.lift[k], rows.slope[k], rows.limit[k], rows.per_tip2[k]
         profile = rows.profile[k]
@@ -349,7 +399,8 @@ def begin_flow(state: State, n: int, seconds: float) -> None:
         induced = rows.induced[k]
         lift = rows.lift[k] * (1.0 + 1.5 * min(square * rows.per_tip2[k], 1.0))
         flux, rate = momentum_flux(induced, along, square)
-        blades = max(min(lift - slope * (along + induced), limit), -limit) * rows.health[k]
+        through = along + induced + rows.ring_flow[k]
+        blades = max(min(lift - slope * through, limit), -limit) * rows.health[k]
         yielding = rows.air_mass[k] + implicit * (slope + disc * rate)
         rows.flow_yielding[k] = yielding
         rows.flow_rate[k] = (-1.0 if rows.turning[k] < 0.0 else 1.0) * (blades - disc * flux) / yielding
@@ -377,7 +428,8 @@ def end_flow(state: State, n: int, seconds: float) -> None:
         induced = rows.induced[k]
         lift = rows.lift[k] * (1.0 + 1.5 * min(square * rows.per_tip2[k], 1.0))
         flux, _ = momentum_flux(induced, along, square)
-        blades = max(min(lift - slope * (along + induced), limit), -limit) * rows.health[k]
+        through = along + induced + rows.ring_flow[k]
+        blades = max(min(lift - slope * through, limit), -limit) * rows.health[k]
         force = (-1.0 if rows.turning[k] < 0.0 else 1.0) * (blades - rows.disc[k] * flux)
         first = rows.flow_rate[k]
         second = (force - 2.0 * rows.air_mass[k] * first) / rows.flow_yielding[k]
@@ -399,7 +451,7 @@ def add_pitching_moments(state: State, n: int) -> None:
         sign = rows.turning[k]
         induced = rows.induced[k]
         ax, ay, az = rows.across_x[k], rows.across_y[k], rows.across_z[k]
-        through = sign * rows.inflow[k] + induced
+        through = sign * rows.inflow[k] + induced + rows.ring_flow[k]
         steepness = abs(through)
         flow = math.sqrt(ax * ax + ay * ay + az * az + through * through) + 1e-9
         slope = rows.slope[k]

@@ -223,6 +223,7 @@ class Scratch(Record):
     per_radius2: PerRotor
     air_mass: PerRotor
     ring: PerRotor  # above 0 in the vortex ring state
+    ring_flow: PerRotor  # m/s, that a vortex ring adds to the induced velocity
     # of flapping blades: see flapping.py
     tilt_x: PerRotor
     tilt_y: PerRotor
@@ -245,6 +246,8 @@ class Scratch(Record):
     reverse_torque_loss: float
     flow_implicit: float  # 1, how far the induced flow is advanced implicitly
     armed: int
+    rings: int  # 1: a rotor descends fast enough for a vortex ring
+    ring_middle: float  # s, half the step
     standing: int  # 1: a rotor turns so slowly that its blades stand in the flow
     source: float  # V, source_voltage at the start of the step
     earth_north: float  # rad/s, rotation of the Earth
@@ -314,6 +317,7 @@ class _MemoryRecord(Record):
     battery_slow_voltage: float  # V across the RC pair
     # --- of some vehicles: induced flow, health, vibration, heat
     induced_velocity: PerRotor  # m/s through the discs, against forward rotation's thrust
+    ring_phase: PerRotor  # rad, of the shedding of vortex rings; turned on while there are some
     rotor_health: PerRotor  # remaining share of thrust and torque; 0: the motor has no power
     rotor_broken: Annotated[Ints, MAX_ROTORS]  # 1: the blades of a rotor without health are gone
     rotor_phase: PerRotor  # rad, turned on while rotors vibrate

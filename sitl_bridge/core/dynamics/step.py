@@ -17,7 +17,7 @@ from sitl_bridge.core.dynamics.contact import (
     rotated_north,
     standing_pose,
 )
-from sitl_bridge.core.dynamics.induced_flow import begin_flow, keep_flow, prepare_speeds
+from sitl_bridge.core.dynamics.induced_flow import begin_flow, find_rings, keep_flow, prepare_speeds
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE, State, Vehicle
@@ -195,6 +195,7 @@ def _fill_in(
         prepare_speeds(state, vehicle.rotor_count, 0.0)
         for _ in range(rounds):
             evaluate(vehicle, state, density, gravity)
+            find_rings(state, vehicle.rotor_count, 0.0)
             begin_flow(state, vehicle.rotor_count, _FLOW_ROUND)
             keep_flow(state, vehicle.rotor_count, _FLOW_ROUND)
     evaluate(vehicle, state, density, gravity)
