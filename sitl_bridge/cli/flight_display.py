@@ -170,7 +170,7 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
         table.add_row("Flown", "it never left the ground")
     if math.isfinite(outcome.impact_speed):
         table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
-    if outcome.vortex_ring_seconds > 0.0:
+    if outcome.vortex_ring_seconds >= 0.05:
         table.add_row("Vortex ring state", f"{outcome.vortex_ring_seconds:.1f} s: descend more slowly")
     if math.isfinite(outcome.battery_used):
         table.add_row("Battery used", f"{outcome.battery_used:.0%}")

@@ -372,6 +372,15 @@ def test_check_lists_the_effects_of_moving_air_and_no_top_speed_without_them(tmp
     assert any("no top speed follows" in text for text in facts["warnings"])
 
 
+@pytest.mark.parametrize(
+    ("name", "merit"), [("hector", 1.8), ("iris_gazebo", 0.11), ("typhoon_h480_gazebo", 0.14)]
+)
+def test_check_warns_of_a_figure_of_merit_that_no_propeller_has(name: str, merit: float) -> None:
+    facts = json.loads(run("check", name, "--json").stdout)
+    assert facts["figure_of_merit"] == pytest.approx(merit, rel=0.04)
+    assert any("the figure of merit is" in text for text in facts["warnings"])
+
+
 def test_check_prints_figures_with_their_units() -> None:
     shown = run("check", "iris").stdout
     for name in (

@@ -425,3 +425,67 @@ def test_a_descent_runs_away_where_damping_is_negative() -> None:
         sinking.append(float(state["velocity"][2]) / hover)
     assert sinking[0] < 0.8
     assert sinking[1] > 1.2
+
+
+@pytest.mark.parametrize(
+    ("through", "across"), [(5.5, 0.0), (5.0, 4.0), (4.0, 8.0), (2.0, 12.0), (-1.0, 6.0)]
+)
+def test_the_loads_are_those_of_a_blade_integrated_over_radius_and_turn(
+    through: float, across: float
+) -> None:
+    # Sections of constant chord, pitch and drag in a uniform flow; without their drag along the radius.
+    radius, chord, blades, lift_slope, speed, pitch, drag = 0.128, 0.0215, 2, 5.0, 806.0, 0.22, 0.02
+    r, psi = np.meshgrid((np.arange(400) + 0.5) / 400 * radius, (np.arange(720) + 0.5) / 360 * math.pi)
+    tangential = speed * r + across * np.sin(psi)
+    scale = 0.5 * DENSITY * chord * blades * radius / 400
+    lift = scale * lift_slope * (tangential**2 * pitch - tangential * through)
+    along = scale * drag * tangential * np.abs(tangential)
+    along += scale * lift_slope * (tangential * pitch * through - through**2)  # the lift leans back
+    wanted = [f.sum(axis=1).mean() for f in (lift, along * r, along * np.sin(psi), lift * r * np.sin(psi))]
+
+    slope = 0.25 * DENSITY * lift_slope * blades * chord * speed * radius**2
+    disc = 2.0 * DENSITY * math.pi * radius**2
+    whole = 2.0 / 3.0 * slope * speed * radius * pitch  # A = T_0 + B v_h
+    hover = 0.5 * (-slope + math.sqrt(slope**2 + 4.0 * disc * whole)) / disc
+    static = disc * hover**2
+    torque = static * hover / speed + blades * DENSITY * chord * drag * speed**2 * radius**4 / 8.0
+    loads = blade_loads(static, torque, slope, disc, radius, speed, through, across)
+    relief = 1.0 + 2.0 * slope / (disc * (math.hypot(across, through) + abs(through)))
+    assert loads[0] == pytest.approx(wanted[0], rel=2e-3)
+    assert loads[1] == pytest.approx(wanted[1], rel=5e-3)
+    if through > 0.0:  # in a descent the model leaves the lift's share of the in-plane force out
+        assert loads[2] * across == pytest.approx(wanted[2], rel=1e-2, abs=1e-9)
+    assert loads[3] * relief * across == pytest.approx(wanted[3], rel=5e-3, abs=1e-9)
+
+
+# apcsf_10x4.7_kt0836_4014, and rpm, C_T, C_P of apcsf_10x4.7_static_kt0835: a propeller at 44,000 of Reynolds number.
+TUNNEL_4014 = np.array(
+    [
+        (0.142, 0.0994), (0.177, 0.0944), (0.216, 0.0885), (0.255, 0.0829), (0.289, 0.0770), (0.325, 0.0719),
+        (0.361, 0.0652), (0.399, 0.0582), (0.438, 0.0502), (0.468, 0.0441), (0.510, 0.0343), (0.534, 0.0288),
+    ]
+)  # fmt: skip
+STATIC_10_INCH = np.array(
+    [
+        (2377, 0.1059), (2676, 0.1079), (2947, 0.1079), (3234, 0.1104), (3494, 0.1117), (3762, 0.1143),
+        (4029, 0.1158), (4319, 0.1177), (4590, 0.1200), (4880, 0.1223), (5147, 0.1237), (5417, 0.1252),
+        (5715, 0.1263), (5960, 0.1278), (6226, 0.1286), (6528, 0.1299),
+    ]
+)  # fmt: skip
+
+
+def test_a_linear_coefficient_follows_the_reynolds_number() -> None:
+    """Blades lift less at low speeds; T = c2 w^2 + c1 w by two coefficients of the static test does, too."""
+    speeds, coefficient = STATIC_10_INCH[:, 0] * 2.0 * math.pi / 60.0, STATIC_10_INCH[:, 1]
+    scale = DENSITY * DIAMETER**4 / (2.0 * math.pi) ** 2
+    # Of T/(T as measured) = 1 by least squares.
+    rows = np.stack([np.ones(len(speeds)), 1.0 / speeds], axis=1) / (scale * coefficient)[:, None]
+    square, linear = np.linalg.lstsq(rows, np.ones(len(speeds)), rcond=None)[0]
+    errors = []
+    for c2, c1 in ((scale * coefficient[-1], 0.0), (square, linear)):
+        vehicle = propeller(0.1299, 0.0531, DIAMETER)
+        vehicle["thrust_c2"][0], vehicle["thrust_c1"][0] = c2, c1
+        found = [coefficients(vehicle, 4014.0, advance, DIAMETER)[0] for advance in TUNNEL_4014[:, 0]]
+        errors.append(float(np.abs(np.array(found) - TUNNEL_4014[:, 1]).max()) / 0.1158)
+    assert errors[0] > 0.07
+    assert errors[1] < 0.05
