@@ -458,7 +458,7 @@ def test_the_loads_are_those_of_a_blade_integrated_over_radius_and_turn(
     assert loads[3] * relief * across == pytest.approx(wanted[3], rel=5e-3, abs=1e-9)
 
 
-# apcsf_10x4.7_kt0836_4014, and rpm, C_T, C_P of apcsf_10x4.7_static_kt0835: a propeller at 44,000 of Reynolds number.
+# apcsf_10x4.7_kt0836_4014: J, C_T; apcsf_10x4.7_static_kt0835: rpm, C_T.
 TUNNEL_4014 = np.array(
     [
         (0.142, 0.0994), (0.177, 0.0944), (0.216, 0.0885), (0.255, 0.0829), (0.289, 0.0770), (0.325, 0.0719),

@@ -253,6 +253,25 @@ def test_what_a_receiver_reports_of_itself_moves_about_its_figures() -> None:
     assert np.std(fixes[:, 9]) == pytest.approx(math.sqrt(0.36 + 1.0 / 12.0), rel=4.0 / math.sqrt(pieces[1]))
 
 
+@pytest.mark.parametrize("jamming", [0.0, 0.4])
+def test_the_errors_of_a_receiver_grow_with_the_accuracy_it_reports(jamming: float) -> None:
+    accuracy = {"bias_deviation": 0.25, "bias_correlation_time": 30.0}
+    noise = {"noise_deviation": 0.1}
+    bench = Bench(gps(velocity=noise, position_noise=noise, accuracy=accuracy, position_correlation_time=1.0))
+    bench.memories[0]["memory"][JAMMING] = jamming
+    fixes = bench.run(250 * 2000)
+    worse = fixes[:, 6] / 0.9
+    assert np.ptp(worse) > worse.mean()
+    # The error over the reported one has the figures' deviation, whatever the report.
+    for share in (worse < np.median(worse), worse >= np.median(worse)):
+        assert np.std(fixes[share, 3:6] / worse[share, None]) == pytest.approx(0.1, rel=0.03)
+    points = np.array([bench.world.ned(math.degrees(f[0]), math.degrees(f[1]), f[2]) for f in fixes[::7]])
+    wanted = math.sqrt(
+        0.1**2 + gps(velocity=noise, position_correlation_time=1.0).position_deviation()[0] ** 2
+    )
+    assert np.std(points / worse[::7, None]) == pytest.approx(wanted, rel=0.03)
+
+
 def test_the_position_error_of_a_receiver_integrates_its_velocity_error() -> None:
     bench = Bench(gps(velocity={"noise_deviation": 0.1}, position_correlation_time=60.0))
     fixes = bench.run(250 * 2000)

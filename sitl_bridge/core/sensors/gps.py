@@ -141,35 +141,36 @@ def sample_gps(
 
     The position error is a Gauss-Markov process driven by the velocity error in place of w_b of eq. 11b
     (hector, "GPS Receiver").  The turn-on bias of the velocity is excluded: it would shift the position by
-    the bias times the correlation time.  Jamming reduces satellites and accuracy, then the fix; spoofing
-    moves position and velocity consistently.
+    the bias times the correlation time.  All errors grow with eph and epv, the receiver's estimates of them
+    (u-blox interface description, UBX-NAV-PVT hAcc and vAcc).  Jamming reduces satellites and accuracy, then
+    the fix; spoofing moves position and velocity consistently.
     """
     jamming = memory.memory[JAMMING]
     period = sensor.period * 1e-6
     n, e, d = point_position(sensor, state)
     vn, ve, vd = point_velocity(sensor, state)
+    worse = (1.0 + JAMMED_ACCURACY_GAIN * jamming) * max(1.0 + memory.error[6], LEAST_ACCURACY)
     for axis in range(3):
         speed_error = memory.error[axis] - memory.turn_on[axis]
         memory.memory[axis] = sensor.parameter[0] * memory.memory[axis] + period * speed_error
         memory.memory[SPOOF_OFFSET + axis] += period * memory.memory[SPOOF_DRIFT + axis]
     if jamming >= 1.0:
         return False
-    growth = 1.0 + JAMMED_ACCURACY_GAIN * jamming
     latitude, longitude, height = geodetic(
         environment,
-        n + memory.memory[0] + memory.error[3] * growth + memory.memory[SPOOF_OFFSET],
-        e + memory.memory[1] + memory.error[4] * growth + memory.memory[SPOOF_OFFSET + 1],
-        d + memory.memory[2] + memory.error[5] * growth + memory.memory[SPOOF_OFFSET + 2],
+        n + worse * (memory.memory[0] + memory.error[3]) + memory.memory[SPOOF_OFFSET],
+        e + worse * (memory.memory[1] + memory.error[4]) + memory.memory[SPOOF_OFFSET + 1],
+        d + worse * (memory.memory[2] + memory.error[5]) + memory.memory[SPOOF_OFFSET + 2],
     )
     out[0] = latitude
     out[1] = longitude
     out[2] = height
-    out[3] = reading(sensor, memory, 0, vn) + memory.memory[SPOOF_DRIFT]
-    out[4] = reading(sensor, memory, 1, ve) + memory.memory[SPOOF_DRIFT + 1]
-    out[5] = reading(sensor, memory, 2, vd) + memory.memory[SPOOF_DRIFT + 2]
-    reported = growth * max(1.0 + memory.error[6], LEAST_ACCURACY)
-    out[6] = sensor.parameter[1] * reported
-    out[7] = sensor.parameter[2] * reported
+    more = worse - 1.0
+    out[3] = reading(sensor, memory, 0, vn) + more * memory.error[0] + memory.memory[SPOOF_DRIFT]
+    out[4] = reading(sensor, memory, 1, ve) + more * memory.error[1] + memory.memory[SPOOF_DRIFT + 1]
+    out[5] = reading(sensor, memory, 2, vd) + more * memory.error[2] + memory.memory[SPOOF_DRIFT + 2]
+    out[6] = sensor.parameter[1] * worse
+    out[7] = sensor.parameter[2] * worse
     visible = max(sensor.parameter[3] + math.floor(memory.error[7] + 0.5), 0.0)
     satellites = math.floor(visible * (1.0 - jamming))
     out[9] = satellites
