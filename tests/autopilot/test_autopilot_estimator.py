@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from support.estimator_bench import Bench, Path, fly_path, rotation
 
+from sitl_bridge.autopilot.estimation.correction import fuse, least_variance, set_term
+from sitl_bridge.autopilot.estimation.records import ESTIMATOR, STATES
+from sitl_bridge.autopilot.estimation.records import POSITION as PLACE
+from sitl_bridge.autopilot.estimation.records import VELOCITY as SPEED
 from sitl_bridge.autopilot.records import (
     ABOVE_GROUND,
     ATTITUDE,
@@ -461,3 +465,26 @@ def test_velocity_and_position_are_those_of_the_centre_of_gravity() -> None:
     )
     expected = force + rotation(truth[6:10]) @ there + [0.0, 0.0, GRAVITY]
     assert bench.estimates["acceleration"].mean(axis=0) == pytest.approx(expected, abs=0.15)
+
+
+def test_a_fix_from_before_a_blow_leaves_a_covariance() -> None:
+    """Of a fix at 0.12 s of age and a blow since, of which a barometer has taken a part away already."""
+    random = np.random.default_rng(2)
+    estimator = np.zeros(1, ESTIMATOR)[0]
+    mixed = random.standard_normal((STATES, STATES))
+    covariance = 1e-4 * mixed @ mixed.T
+    down, jump = 2, (4.7e-2, 2.7e-3, 1.6e-4)
+    v, p = SPEED + down, PLACE + down
+    covariance[np.ix_((v, p), (v, p))] += [jump[:2], jump[1:]]
+    barometer = covariance[p].copy()
+    covariance -= np.outer(barometer, barometer) / (covariance[p, p] + 1e-4)
+    estimator["covariance"] = covariance
+    estimator["gain"] = random.standard_normal(STATES)
+    wanted = 2.0 * estimator["gain"] @ np.linalg.solve(covariance, estimator["gain"])
+    assert least_variance(estimator) == pytest.approx(wanted)
+    estimator["past_age"], estimator["past_jump"][down] = 0.12, jump
+    for term in (v, p):
+        estimator["term_count"] = 0
+        set_term(estimator, term, 1.0)
+        fuse(estimator, 0.0, 1e-6, -1, 0.0)
+        assert np.linalg.eigvalsh(estimator["covariance"]).min() > 0.0

@@ -28,13 +28,15 @@ from sitl_bridge.autopilot.records import (
     ODOMETRY_VELOCITY,
     Estimate,
 )
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 
 REJECTION_TIMEOUT = 7.0
 """Time after which the state is reset to a source that is rejected throughout, s (PX4 EKF2,
 reset_timeout_max)."""
 TINY = 1e-30
 """Least variance that is divided by."""
+BLOW = 0.1
+"""Share of the velocity's variance from which on jumps of the force since a measurement count as a blow."""
 UNKNOWN_POSITION = 1e6
 """Variance of an unknown position, m^2."""
 REJECTED, ACCEPTED, RESET = 0, 1, 2
@@ -60,6 +62,8 @@ def predict_variance(estimator: Estimator) -> float:
     For a delayed measurement, P is reduced by the accelerometer's white noise accumulated since the
     measurement: q t in velocity, q t^2/2 in the cross terms and q t^3/3 in position; and by what jumps of the
     force added since.  Both are independent of the measurement and cancel when the state is carried back.
+    After a blow that may take more than what was fused since has left of it; ``fuse`` then keeps the
+    covariance one by ``least_variance``.
     """
     gain = estimator.gain
     index, value = estimator.term_index, estimator.term_value
@@ -71,6 +75,7 @@ def predict_variance(estimator: Estimator) -> float:
             for i in range(STATES):
                 gain[i] += value[k] * row[i]
     age = estimator.past_age
+    estimator.blow = 0
     if age > 0.0:
         force = estimator.force_noise
         since = (force[0] + force[1] + force[2]) / 3.0 * age
@@ -83,6 +88,8 @@ def predict_variance(estimator: Estimator) -> float:
                 v, p = VELOCITY + axis, POSITION + axis
                 left = min(added[0], estimator.covariance[v, v]) / max(added[0], TINY)
                 left = min(left, min(added[2], estimator.covariance[p, p]) / max(added[2], TINY))
+                if jump[0] > BLOW * estimator.covariance[v, v]:
+                    estimator.blow = 1
                 if index[k] < POSITION:
                     gain[v] -= value[k] * left * added[0]
                     gain[p] -= value[k] * left * added[1]
@@ -96,6 +103,35 @@ def predict_variance(estimator: Estimator) -> float:
         if index[k] < STATES:
             variance += value[k] * gain[index[k]]
     return max(variance, 0.0)
+
+
+@on_demand
+def least_variance(estimator: Estimator) -> float:
+    """Return 2 g^T P^-1 g of ``gain`` g and the covariance P.
+
+    The correction P - g g^T/S has no negative eigenvalue where S is at least g^T P^-1 g (Schur's complement);
+    at twice that, half of the variance stays in every direction.  By the Cholesky factor L of P, it is the
+    square of L^-1 g; errors without variance are left out.
+    """
+    p, lower = estimator.covariance, estimator.factor
+    total = 0.0
+    for i in range(STATES):
+        solved = estimator.gain[i]
+        for j in range(i + 1):
+            rest = p[i, j]
+            for k in range(j):
+                rest -= lower[i, k] * lower[j, k]
+            if j < i:
+                lower[i, j] = rest * lower[j, j]
+            else:
+                lower[i, i] = 1.0 / math.sqrt(rest) if rest > TINY else 0.0
+        # The last column, above the diagonal, holds the solution; diagonals are inverted.
+        for j in range(i):
+            solved -= lower[i, j] * lower[j, STATES - 1]
+        solved *= lower[i, i]
+        lower[i, STATES - 1] = solved
+        total += solved * solved
+    return 2.0 * total
 
 
 @compiled
@@ -150,6 +186,8 @@ def fuse(
     gain, correction = estimator.gain, estimator.correction
     if coupled >= 0:
         gain[coupled] += coupling
+    if estimator.blow != 0:
+        innovation_variance = max(innovation_variance, least_variance(estimator))
     for k in range(estimator.term_count):
         at = estimator.term_index[k]
         pending = estimator.odometry_correction[at - STATES] if at >= STATES else correction[at]

@@ -144,6 +144,8 @@ class Estimator(Record):
     term_index: Annotated[Ints, MAX_TERMS]
     term_value: Annotated[Floats, MAX_TERMS]
     gain: Annotated[Floats, STATES]
+    blow: int  # 1: a blow since the measurement, see predict_variance
+    factor: Annotated[Floats, STATES, STATES]  # scratch of least_variance
     correction: Annotated[Floats, STATES]
     residual: Annotated[Floats, 3]
     innovation_variance: Annotated[Floats, 3]
