@@ -13,15 +13,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+from numba import types
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels import compiled as module
-from sitl_bridge.base.kernels import kernel_cache
+from sitl_bridge.base.kernels import kernel_cache, record
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of, handles_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
@@ -577,3 +579,15 @@ def test_a_cache_that_cannot_be_made_costs_time_only(tmp_path: Path, place: str)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "4.0 6.0\n"
     assert re.fullmatch(rf"{place}/\S+: compiled code cannot be kept: .*\n", ran.stderr)
+
+
+def test_array_annotations_are_read_where_numpy_keeps_the_alias(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As numpy 2.5 does, on Python 3.12 and later."""
+    item = TypeVar("item", bound=np.generic)
+    kept: Any = TypeAliasType("kept", np.ndarray[Any, np.dtype[item]], type_params=(item,))  # type: ignore[arg-type]
+    monkeypatch.setattr(record, "NDArray", kept)
+    assert record.numba_type(kept[np.float64]) == types.Array(types.float64, 1, "C")
+    row: Any = type("Row", (Record,), {"__annotations__": {"force": Annotated[kept[np.float64], 3]}})
+    assert row.dtype == np.dtype([("force", "f8", (3,))])

@@ -167,7 +167,7 @@ def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, pos
     velocity = columns(position, "vx", "vy", "vz")[air][::every]
     truth = true_at(record, time)
     index = last_before(seconds(status), time)
-    mode = np.where(index >= 0, np.asarray(status["nav_state"])[index], -1)
+    mode = np.where(index >= 0, np.asarray(status["nav_state"], dtype=np.int64)[index], -1)
     errors: list[tuple[Floats, Floats]] = []
     parts: list[Floats] = []
 

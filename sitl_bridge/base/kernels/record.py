@@ -22,6 +22,7 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 
 import numpy as np
 from numba import from_dtype, types
+from numpy.typing import NDArray
 
 Packed = Any
 """A record as Python holds it: () or a row of an array, read as ``record["field"]``, passed to kernels."""
@@ -60,9 +61,17 @@ def _layout(hint: Any) -> tuple[Any, tuple[int, ...]]:
         return _SCALARS[kind], ()
     if isinstance(kind, type) and issubclass(kind, Record):
         return kind.dtype, tuple(details)
-    if get_origin(kind) is np.ndarray:
-        return np.dtype(get_args(get_args(kind)[1])[0]), tuple(details)
+    element = _element(kind)
+    if element is not None:
+        return np.dtype(element), tuple(details)
     raise TypeError(f"a record has no field of type {hint!r}")
+
+
+def _element(kind: Any) -> Any:
+    """T of ``NDArray[T]``, else None; from numpy 2.5 on (Python 3.12) NDArray itself is annotated."""
+    if get_origin(kind) is NDArray:
+        return get_args(kind)[0]
+    return get_args(get_args(kind)[1])[0] if get_origin(kind) is np.ndarray else None
 
 
 def numba_type(hint: Any) -> types.Type:
@@ -83,11 +92,12 @@ def numba_type(hint: Any) -> types.Type:
         return from_dtype(_SCALARS[kind])
     if get_origin(kind) is tuple:
         return types.Tuple([numba_type(each) for each in get_args(kind)])
-    if get_origin(kind) is np.ndarray:
+    element = _element(kind)
+    if element is not None:
         axes = next((detail for detail in details if isinstance(detail, int)), 1)
         dtype = next((detail for detail in details if isinstance(detail, np.dtype)), None)
         if dtype is None:
-            dtype = np.dtype(get_args(get_args(kind)[1])[0])
+            dtype = np.dtype(element)
         return types.Array(from_dtype(dtype), axes, "C")
     if isinstance(kind, type) and issubclass(kind, Record):
         return from_dtype(kind.dtype)
