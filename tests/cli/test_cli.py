@@ -84,7 +84,7 @@ def test_help_fills_its_lines() -> None:
 
 
 def test_the_version_is_shown() -> None:
-    assert start("--version").stdout.strip() == "0.1.0"
+    assert start("--version").stdout.strip() == metadata.version("sitl-bridge")
 
 
 def test_a_mistake_ends_the_program_with_a_message_and_a_code() -> None:

@@ -12,14 +12,23 @@ import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from support.paths import DOCS, ROOT
 
 from sitl_bridge.cli.main import COMMANDS
 
 SOURCES = ("sitl_bridge", "airframes", "missions", "pyproject.toml", "README.md", "LICENSE")
+WORKFLOWS = ROOT / ".github" / "workflows"
 BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+
+
+def project() -> dict[str, Any]:
+    """The table of the project in pyproject.toml."""
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return table
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +177,10 @@ print(*sorted(hidden))
 
 
 def test_every_command_is_imported_with_the_dependencies_alone() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     modules = sorted({module for module, _ in COMMANDS.values()})
     done = subprocess.run(
         [
-            sys.executable, "-c", ONLY_DEPENDENCIES, json.dumps(project["dependencies"]),
+            sys.executable, "-c", ONLY_DEPENDENCIES, json.dumps(project()["dependencies"]),
             *modules,
         ],
         capture_output=True, text=True, timeout=400, check=False,
@@ -203,8 +211,20 @@ def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tm
     assert install() == []
 
 
-def test_the_workflow_names_files_that_exist() -> None:
-    text = (ROOT / ".github" / "workflows" / "checks.yml").read_text(encoding="utf-8")
-    named = re.findall(r"(?:tests|docker|scripts)/[\w./-]+", text)
+@pytest.mark.parametrize("workflow", sorted(WORKFLOWS.glob("*.yml")), ids=lambda path: str(path.name))
+def test_a_workflow_names_files_and_extras_that_exist(workflow: Path) -> None:
+    text = workflow.read_text(encoding="utf-8")
+    named = re.findall(r"(?<!uses: )(?<![\w./-])(?:tests|docker|scripts)/[\w./-]+", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
-    assert named
+    extras = project()["optional-dependencies"]
+    asked = [extra for found in re.findall(r"'\.\[([\w,]+)\]'", text) for extra in found.split(",")]
+    assert [extra for extra in asked if extra not in extras] == []
+    jobs = yaml.safe_load(text)["jobs"]
+    assert {job["needs"] for job in jobs.values() if "needs" in job} <= set(jobs)
+
+
+def test_package_citation_and_changelog_state_one_version() -> None:
+    version = project()["version"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"] == version
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert version in headings[:2], "the newest release of CHANGELOG.md, below Unreleased if that has lines"
