@@ -149,7 +149,7 @@ def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
     time = seconds(setpoint)
     wanted = columns(setpoint, "position[0]", "position[1]", "position[2]") + vehicle.to_world
     index = last_before(seconds(status), time)
-    mode = np.where(index >= 0, np.asarray(status["nav_state"])[np.maximum(index, 0)], -1)
+    mode = np.where(index >= 0, np.asarray(status["nav_state"], dtype=np.int64)[np.maximum(index, 0)], -1)
     flown = (mode == OFFBOARD) & (time >= flight[0]) & (time <= flight[1])
     return constant_setpoints(time, np.where(flown[:, None], wanted, np.nan))
 
