@@ -173,7 +173,7 @@ def _show(result: VehicleReplay, title: str, console: Console) -> None:
     if not result.turning:
         console.print(
             "note: rotation is taken as measured, because motor commands or angular rates were logged too"
-            " seldom to simulate it; log them faster: set bit 4 (high rate) of SDLOG_PROFILE",
+            " seldom to simulate it; PX4 logs them fast enough with bit 4 (high rate) of SDLOG_PROFILE",
             highlight=False,
         )
     table = Table("", "unit", "measured", "RMS error", "largest", "mean", "correlation")

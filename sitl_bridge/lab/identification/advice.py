@@ -35,7 +35,7 @@ def advice_on(
     if not turning:
         yield (
             "motor commands or angular rates were logged too seldom to show moments of inertia and time"
-            " constants, which are held: set bit 4 (high rate) of SDLOG_PROFILE"
+            " constants, which are held: PX4 logs them fast enough with bit 4 (high rate) of SDLOG_PROFILE"
         )
     if not voltage:
         yield (
