@@ -15,6 +15,18 @@ from sitl_bridge.base.arrays import Columns
 from sitl_bridge.base.errors import UserError
 
 
+def make_directory(directory: Path) -> None:
+    """Make a directory for output, and those above it, where there is none.
+
+    Raises:
+        UserError: if it cannot be made.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+
+
 def write_whole(path: Path, content: bytes | str) -> Path:
     """Write a file whole or not at all; an existing file stays until then.
 

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import whole_file
+from sitl_bridge.base.output_file import make_directory, whole_file
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.record.truth_log import map_truth
 
@@ -101,10 +101,7 @@ def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> lis
 
     recorded = RecordedRun(run)
     directory = output or recorded.path / "tables"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    make_directory(directory)
     lines = []
     for name, table in recorded_tables(recorded, every).items():
         target = directory / f"{name}.{'parquet' if parquet else 'csv'}"

@@ -18,7 +18,7 @@ from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, r
 from sitl_bridge.analysis.export.seen_samples import seen_messages
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import EXPORT, missing
-from sitl_bridge.base.output_file import whole_file
+from sitl_bridge.base.output_file import make_directory, whole_file
 from sitl_bridge.record.run_reader import RecordedRun
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ def write_bag(
     Raises:
         UserError: if it cannot be written, or the package foxglove-sdk is missing.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    make_directory(directory)
     file = directory / f"{directory.resolve().name}_0.mcap"
     channels = _write(run, file, rate, notify, drawn=False)
     with whole_file(directory / "metadata.yaml") as place:

@@ -16,7 +16,7 @@ from pyulog import ULog
 
 from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.output_file import make_directory, write_whole
 from sitl_bridge.link.px4.find import Px4Build
 
 PARAMETERS, SCRIPT, OUTPUT = "replay_params.txt", "replay.sh", "replay.log"
@@ -60,10 +60,7 @@ def write_replay_files(file: Path, directory: Path, build: Px4Build | None = Non
     """
     log = read_ulog(file, [*NEEDED, "estimator_states", "estimator_status"])
     notes = _check(file, log)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    make_directory(directory)
     parameters = {k: v for k, v in sorted(log.initial_parameters.items()) if k.startswith("EKF2_")}
     lines = [f"{name} {value!r}\n" for name, value in parameters.items()]
     write_whole(directory / PARAMETERS, "".join(lines))

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from sitl_bridge.analysis.report.reported_run import Reported
 from sitl_bridge.analysis.report.time_lines import Plot, fleet_plots, spectrum_plot, thinned, vehicle_plots
-from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.output_file import make_directory, write_whole
 
 FORMATS = ("png", "svg", "pdf")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a7a00")
@@ -33,10 +32,7 @@ def write_figures(reported: Sequence[Reported], directory: Path) -> list[Path]:
     Raises:
         UserError: if they cannot be written.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made: {error.strerror}") from error
+    make_directory(directory)
     written = []
     for number, one in enumerate(reported):
         prefix = f"{number + 1}_" if len(reported) > 1 else ""
