@@ -2,7 +2,7 @@
 
     scripts/docs-check                        # with the built-in flight stack
     scripts/docs-check --px4 ~/PX4-Autopilot  # with PX4
-    scripts/docs-check --only fly.md          # lines of pages, or lines, that contain a text
+    scripts/docs-check --only fly.md view.md  # lines of pages, or lines, that contain one of the texts
 
 A flight without --speed is flown as fast as possible.  Names that stand for something of the reader's (RUN,
 flight.ulg, my_script.py) are made first, from a flight of the square.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -61,18 +62,25 @@ def main() -> None:
     parser.add_argument(
         "--px4", type=Path, help="PX4 checkout or build to fly with; default: the built-in stack"
     )
-    parser.add_argument("--only", default="", help="text of a page's name or of a line")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="TEXT", help="text of a page's name or of a line"
+    )
     options = parser.parse_args()
+    lines = [
+        (name, page, line)
+        for name, page in zip(NAMES, PAGES, strict=True)
+        for line in dict.fromkeys(command_lines(page))
+        if any(text in name or text in line for text in options.only)
+    ]
+    if not lines:
+        parser.error(f"no line and no page of a line contains {' or '.join(options.only)}")
     counts = {"ok": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="docs-check-") as place:
         base = Path(place) / "base"
         prepare(base, options.px4)
-        for name, page in zip(NAMES, PAGES, strict=True):
-            lines = [line for line in command_lines(page) if options.only in name or options.only in line]
-            if not lines:
-                continue
+        for (name, page), of_page in itertools.groupby(lines, key=lambda row: row[:2]):
             with page_directory(base, page) as directory:
-                for line in dict.fromkeys(lines):
+                for _, _, line in of_page:
                     outcome, words = run_line(line, directory, options.px4)
                     counts[outcome] += 1
                     print(f"{outcome:8}{name}: {line}{': ' + words if words else ''}", flush=True)
