@@ -43,6 +43,7 @@ SKIPPED = {
     "orbslam": "needs ORB-SLAM",
     "PX4-gazebo-models": "needs a checkout of PX4-gazebo-models",
     "--viewer": "needs a viewer that listens",
+    "--ros2-wait": "needs a ROS 2 node (tests/live/test_ros2.py)",
     "--host 0.0.0.0": "opens a port to the network",
     "serve --view 9000": "the same as `fly --view`, with a port of its own",
     "0.0.0.0:9000": "opens a port to the network",

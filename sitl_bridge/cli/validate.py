@@ -47,11 +47,13 @@ def validate(
     """
     if simulator is None or "crazyflow" in simulator:
         os.environ.setdefault("SCIPY_ARRAY_API", "1")  # crazyflow needs it before anything imports scipy
-    from sitl_bridge.base.output_file import write_whole
+    from sitl_bridge.base.output_file import make_directory, write_whole
     from sitl_bridge.lab.validation.benchmark import compare, lines, updated
     from sitl_bridge.lab.validation.windows import Windows
 
     terminal = Terminal(quiet=quiet, verbose=verbose)
+    if output is not None:
+        make_directory(output.parent)
     names = simulator or [*DEFAULT, *(peer for peer in PEERS if find_spec(peer))]
     predictors = [_predictor(name) for name in names]
     with terminal.step("reading flights"):

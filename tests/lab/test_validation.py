@@ -83,7 +83,8 @@ def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Pat
     for name, seed in (("fit", 1), ("test", 2)):
         (tmp_path / name).mkdir()
         write_crazyflie(tmp_path / name / "flight.csv", rows(seed))
-    page = tmp_path / "page.md"
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
     page.write_text(f"# Realism\n\n{BEGIN}\nold\n{END}\n\nAfter.\n")
     own = tmp_path / "mine.py"
     own.write_text("from sitl_bridge.lab.validation.simulators.constant import Simulator as Constant\n\n\n"
@@ -96,6 +97,10 @@ def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Pat
     assert text.startswith("# Realism\n")
     assert text.endswith("After.\n")
     assert "old" not in text
+    new = tmp_path / "no_such_yet" / "page.md"
+    result = CliRunner().invoke(build(["validate"]), [*arguments[:-1], str(new), *chosen])
+    assert result.exit_code == 0, result.output
+    assert "| mine |" in new.read_text()
     lines = [line for line in text.splitlines() if line.startswith("| mine |")]
     assert [line.replace("mine", "constant velocity and rates") in text for line in lines] == [True] * 4
 

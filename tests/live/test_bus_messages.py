@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import UserError
@@ -24,7 +25,7 @@ from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus import sampling
 from sitl_bridge.live.bus.address import PASSWORD, BusAddress
-from sitl_bridge.live.bus.command_queue import BATCH, BURST, RATE, CommandQueue
+from sitl_bridge.live.bus.command_queue import BATCH, BURST, RATE, CommandQueue, commands_for
 from sitl_bridge.live.bus.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, Reply
 from sitl_bridge.live.bus.run_source import FleetRun, RunSource
@@ -283,6 +284,14 @@ def test_a_pace_that_would_stop_or_overflow_time_is_refused(speed: float) -> Non
 def test_a_wind_that_never_blew_is_refused(steady: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="than or equal to"):
         RUN_COMMANDS["wind"].model_validate({"version": 1, "request_id": "a", "wind": {"steady": steady}})
+
+
+def test_no_vehicle_is_moved_with_a_speed_at_which_its_motion_diverges() -> None:
+    at = {"version": 1, "request_id": "a", "position": [0.0, 0.0, -5.0]}
+    teleport = commands_for("iris")["teleport"]
+    assert teleport.model_validate(at | {"velocity": [0.0, 1000.0, 0.0]})
+    with pytest.raises(ValidationError, match="1000"):
+        teleport.model_validate(at | {"velocity": [0.0, 1e9, 0.0]})
 
 
 def test_the_bounds_of_pace_and_wind_are_in_their_schemas() -> None:

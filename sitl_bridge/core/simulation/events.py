@@ -308,6 +308,7 @@ class WindEvent(ScheduledEvent):
 
 
 _Horizontal = Annotated[float, Field(ge=-100_000.0, le=100_000.0)]
+_Speed = Annotated[float, Field(ge=-1000.0, le=1000.0)]
 
 
 class TeleportEvent(VehicleEvent):
@@ -320,7 +321,7 @@ class TeleportEvent(VehicleEvent):
     position: tuple[_Horizontal, _Horizontal, Annotated[float, Field(ge=-20_000.0, le=0.0)]] = Field(
         description="m NED, lowest point of the vehicle"
     )
-    velocity: Vector = Field((0.0, 0.0, 0.0), description="m/s NED")
+    velocity: tuple[_Speed, _Speed, _Speed] = Field((0.0, 0.0, 0.0), description="m/s NED")
     yaw: float = Field(0.0, ge=-360.0, le=360.0, description="deg")
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
