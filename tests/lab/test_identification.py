@@ -78,8 +78,8 @@ def test_several_flights_give_delay_lag_and_each_rotors_thrust() -> None:
         (rotor,) = (p for p in PARAMETERS if p.path == f"rotors[{i}].model.thrust_c2")
         frame = rotor.applied(frame, factor * 5.84e-6)
     logs = []
-    for seed, moment in ((1, 0.02), (2, -0.015), (3, 0.0)):
-        log = fly_synthetic(frame, 16.0, seed=seed, moment=(moment, -moment, 0.0), emptying=0.05)
+    for seed, moment in ((1, 0.02), (2, -0.015)):
+        log = fly_synthetic(frame, 12.0, seed=seed, moment=(moment, -moment, 0.0), emptying=0.05)
         logs.append(replace(log, commands=Series(log.commands.time - 0.03, log.commands.values)))
     found = identify_airframe(logs, IRIS, fit=("inertia", "motors", "lag", "delay"), window=0.5)
     estimates = by_path(found)
@@ -94,7 +94,7 @@ def test_several_flights_give_delay_lag_and_each_rotors_thrust() -> None:
         # Steps of 4 ms, with one voltage a window, leave a thousandth beside the deviation.
         assert abs(estimates[path].value - value) < 4.0 * estimates[path].deviation + 1e-3 * value, path
         assert estimates[path].deviation < 0.01 * value
-    np.testing.assert_allclose(found.moment[:, 0], (0.02, -0.015, 0.0), atol=0.005)
+    np.testing.assert_allclose(found.moment[:, 0], (0.02, -0.015), atol=0.005)
 
 
 def test_measured_rotor_speeds_take_the_place_of_the_motors() -> None:
