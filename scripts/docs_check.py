@@ -1,4 +1,4 @@
-"""Runs every `sitl-bridge` line of README and docs/, page by page in a directory with the files of the page.
+"""Runs every `sitl-bridge` line and shipped program of README and docs/, each page with its files.
 
     scripts/docs-check                        # with the built-in flight stack
     scripts/docs-check --px4 ~/PX4-Autopilot  # with PX4
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from support.docs_pages import NAMES, PAGES, command_lines, write_files  # noqa: E402  (of the tests, not a package)
 
-PROGRAM = ROOT / ".venv" / "bin" / "sitl-bridge"
+PROGRAMS = ROOT / ".venv" / "bin"
 LIMIT = 1800.0
 """s of wall time for one command."""
 STARTED = 45.0
@@ -82,9 +82,11 @@ def main() -> None:
         for (name, page), of_page in itertools.groupby(lines, key=lambda row: row[:2]):
             with page_directory(base, page) as directory:
                 for _, _, line in of_page:
+                    began = time.monotonic()
                     outcome, words = run_line(line, directory, options.px4)
                     counts[outcome] += 1
-                    print(f"{outcome:8}{name}: {line}{': ' + words if words else ''}", flush=True)
+                    seconds = f"{time.monotonic() - began:4.0f} s  "
+                    print(f"{outcome:8}{seconds}{name}: {line}{': ' + words if words else ''}", flush=True)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     sys.exit(1 if counts["failed"] else 0)
 
@@ -92,14 +94,14 @@ def main() -> None:
 def environment(px4: Path | None) -> dict[str, str]:
     """Of the commands; without PX4, none is found."""
     given = {name: value for name, value in os.environ.items() if name != "PX4_DIR"}
-    given["PATH"] = f"{PROGRAM.parent}{os.pathsep}{given['PATH']}"
+    given["PATH"] = f"{PROGRAMS}{os.pathsep}{given['PATH']}"
     return given if px4 is None else given | {"PX4_DIR": str(px4.resolve())}
 
 
 def prepare(base: Path, px4: Path | None) -> None:
     """Make what the lines name: a flight, its log, copies of shipped files under the reader's names."""
     base.mkdir()
-    for shared in ("missions", "airframes", "tests/data"):
+    for shared in ("missions", "airframes", "tests/data", "docs/examples"):
         shutil.copytree(ROOT / shared, base / shared)
     for name in ("square.plan", "formation_cube.yaml"):
         shutil.copy(ROOT / "missions" / name, base / name)
@@ -110,7 +112,13 @@ def prepare(base: Path, px4: Path | None) -> None:
     shutil.copy(ROOT / "missions" / "fleet_hover.yaml", base / "fleet.yaml")
     shutil.copy(ROOT / "missions" / "fleet_hover.py", base / "fleet_hover.py")
     flight = [*stack("fly", px4), "missions/square.plan", "--speed", "max", "--headless"]
-    subprocess.run([PROGRAM, *flight], cwd=base, env=environment(px4), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [PROGRAMS / "sitl-bridge", *flight],
+        cwd=base,
+        env=environment(px4),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     run = (base / "runs" / "latest").resolve()
     for name in ("A", "B"):
         shutil.copytree(run, base / "runs" / name)
@@ -179,7 +187,7 @@ def run(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
     lasting = words[1] in LASTING or "--view" in words
     with output.open("w", encoding="utf-8") as written:
         process = subprocess.Popen(
-            [PROGRAM, *words[1:]],
+            [PROGRAMS / words[0], *words[1:]],
             cwd=directory,
             env=environment(px4),
             stdin=subprocess.DEVNULL,
@@ -204,7 +212,7 @@ def beside_a_server(words: list[str], directory: Path, px4: Path | None) -> tupl
     """Run `mission` with a flight stack that runs already."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     started = subprocess.Popen(
-        [PROGRAM, *stack("start", px4), "--speed", "5"],
+        [PROGRAMS / "sitl-bridge", *stack("start", px4), "--speed", "5"],
         cwd=directory, env=environment(px4), **quiet,  # type: ignore[call-overload]
     )  # fmt: skip
     try:

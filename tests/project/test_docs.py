@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import os
 import re
@@ -19,7 +20,16 @@ import numpy as np
 import pytest
 import typer
 from support.autopilot_bench import Bench, fly
-from support.docs_pages import NAMES, PAGES, blocks, run_commands, shown_commands, write_files
+from support.docs_pages import (
+    NAMES,
+    PAGES,
+    blocks,
+    command_lines,
+    paths,
+    run_commands,
+    shown_commands,
+    write_files,
+)
 from support.paths import DOCS, MISSIONS, ROOT
 from typer.testing import CliRunner
 
@@ -147,6 +157,29 @@ def test_commands_and_options_that_a_page_shows_exist(name: str, page: Path) -> 
         command: Any = typer.main.get_command(build(words[:1])).commands[words[0]]  # type: ignore[attr-defined]
         if not command.ignore_unknown_options:
             command.make_context(words[0], with_values(words[1:]))  # fails for an option that does not exist
+
+
+READERS = ("PX4 developer", "Researcher", "Test engineer", "Swarm developer", "Teacher")
+
+
+def test_docs_check_runs_every_line_of_the_five_paths() -> None:
+    found = paths()
+    assert tuple(found) == READERS
+    run = command_lines(DOCS / "index.md")
+    for reader, lines in found.items():
+        assert len(lines) > 2, reader
+        assert [line for line in lines if line not in run] == []
+        assert [line for line in lines for part in docs_check().SKIPPED if part in line] == []
+
+
+def docs_check() -> ModuleType:
+    """``scripts/docs_check.py``."""
+    specification = importlib.util.spec_from_file_location("docs_check", ROOT / "scripts" / "docs_check.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
 
 
 def test_the_controller_of_the_page_flies_to_its_setpoint(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((DOCS).rglob("*.md"))]
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(r"^ {4}((?:python missions/api/|pytest docs/examples/).*)$", re.MULTILINE)
 _INDENTED = re.compile(
     r"^ {4}(?:[A-Z_]+=\S+ )*(?:PYTHON=\S+ )?(?:\.venv/bin/)?sitl-bridge (.*)$", re.MULTILINE
 )
@@ -58,11 +59,25 @@ def run_commands(page: Path) -> list[list[str]]:
 
 
 def command_lines(page: Path) -> list[str]:
-    """Lines of commands that a page gives or shows, as written, without environment and comment."""
+    """Lines of commands and shipped programs that a page gives, without environment and comment."""
+    text = page.read_text(encoding="utf-8")
     console = "\n".join(b.text for b in blocks(page) if b.language == "console")
     given = [line for line in console.splitlines() if line.startswith("sitl-bridge ")]
-    shown = [f"sitl-bridge {line}" for line in _INDENTED.findall(page.read_text(encoding="utf-8"))]
-    return [re.sub(r"\s+#.*", "", line) for line in [*given, *shown]]
+    shown = [f"sitl-bridge {line}" for line in _INDENTED.findall(text)]
+    return [re.sub(r"\s+#.*", "", line) for line in [*given, *shown, *_PROGRAM.findall(text)]]
+
+
+def paths() -> dict[str, list[str]]:
+    """Lines of the console in each path of docs/index.md, by the name of its reader."""
+    _, _, section = (DOCS / "index.md").read_text(encoding="utf-8").partition("\n## Ten minutes for each\n")
+    found = {}
+    for part in section.split("\n### ")[1:]:
+        name, _, body = part.partition("\n")
+        body = _FENCE.sub("", body)
+        found[name] = [
+            re.sub(r"\s+#.*", "", line) for line in re.findall(r"^ {4}(\S.*)$", body, re.MULTILINE)
+        ]
+    return found
 
 
 def shown_commands(page: Path) -> list[list[str]]:
