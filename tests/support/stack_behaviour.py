@@ -179,11 +179,10 @@ class Row:
         return self.result, self.mode, self.armed
 
     def line(self) -> str:
-        """Its line of the table in docs/built-in-stack.md."""
-        start = "in Hold at 10 m" if self.in_air else "on the ground"
-        settings = ", ".join(f"{name} {value:g}" for name, value in self.parameters.items()) or "-"
-        real = f"{words(self.px4)}: {self.reason}" if self.px4 else "the same"
-        return f"| {self.name} | {start} | {settings} | {words(self.outcome)} | {real} |"
+        """Its line of the tables in docs/built-in-stack.md."""
+        settings = ", ".join(f"{name} {value:g}" for name, value in self.parameters.items())
+        real = f"{words(self.px4)}: {self.reason}" if self.px4 else ""
+        return f"| {self.name} | {settings} | {words(self.outcome)} | {real} |"
 
 
 def words(outcome: tuple[int | None, str, bool]) -> str:
