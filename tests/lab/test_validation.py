@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import flight_facts
 from sitl_bridge.cli.main import build
 from sitl_bridge.lab.identification.data_sets import read_table
+from sitl_bridge.lab.validation import disturbances
 from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, residuals, updated
 from sitl_bridge.lab.validation.simulators import constant, sitl_bridge, textbook
 from sitl_bridge.lab.validation.windows import HORIZONS, Windows, errors, flight_errors
@@ -77,6 +79,37 @@ def test_a_fitted_textbook_body_predicts_another_flight_better_than_constant_rat
     assert (fitted.mean[-1] < 0.7 * still.mean[-1]).all(), (fitted.mean, still.mean)
     assert (fitted.interval[0] <= fitted.mean).all()
     assert scores[1].windows < scores[0].windows
+
+
+def test_what_a_flight_lacked_is_foreseen_alike_whatever_is_scored(tmp_path: Path) -> None:
+    """The airframe's centre of gravity is 0.5 mm beside that of the vehicle that flew."""
+    wrong = sb.Airframe.load("crazyflie_published").changed(
+        rotors=[
+            rotor.model_copy(update={"position": (rotor.position[0] + 5e-4, *rotor.position[1:])})
+            for rotor in sb.Airframe.load("crazyflie_published").rotors
+        ]
+    )
+    plain, observed = (sitl_bridge.Simulator(wrong, observed=which) for which in (False, True))
+    fitting = windows(tmp_path, 1)
+    found = []
+    for every in (0.1, 0.5):
+        flown = Windows.of({"2": read_table(write_crazyflie(tmp_path / "2.csv", rows(2)))}, every)
+        for simulator in (plain, observed):
+            simulator.fit(fitting)
+            found.append(errors(simulator.predict(flown, np.ones((len(flown), 4))), flown))
+    without, dense, _, scored = found
+    assert (np.sqrt((dense**2).mean(axis=0)) < 0.7 * np.sqrt((without**2).mean(axis=0)))[-1].all()
+    np.testing.assert_allclose(scored, dense[::5], rtol=1e-6, atol=1e-9)
+
+
+def test_a_measured_start_is_trusted_as_a_steady_kalman_filter_would(tmp_path: Path) -> None:
+    """A random walk of variance 1 behind white noise of variance 2 has the gain 1/2: P^2 = P + 2, P = 2."""
+    random, count = np.random.default_rng(0), 20_000
+    begins = HORIZONS[0] * np.arange(count, dtype=np.float64)
+    flown = replace(windows(tmp_path), flight=np.zeros(count, np.int64), begins=begins)
+    noise = np.sqrt(2.0) * random.normal(size=(count + 1, 6))
+    lacking = random.normal(size=(count, 6)) + noise[1:] - noise[:-1]
+    assert disturbances.trust_of_starts(lacking, flown) == pytest.approx(0.5, abs=0.05)
 
 
 def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Path) -> None:

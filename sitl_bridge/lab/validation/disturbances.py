@@ -5,22 +5,26 @@ on; slow moments come and go.  Both are estimated while a flight goes on, from w
 lacked: a constant of the flight plus a first-order Gauss-Markov process, behind the noise of measured states,
 in each axis by a Kalman filter (Gelb, Applied Optimal Estimation, 1974, chapter 4).  Only what was measured
 before a prediction's start is used.
+
+The measured velocity and rates at a start are noisy, too: what one prediction lacks, the next has too much.
+The correlation of neighbours shows how much (Muth, Journal of the American Statistical Association 55, 1960),
+and a start is the measured one mixed with the prediction from the start before.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.lab.validation.windows import HORIZONS, Motion, Windows
 
 SMOOTHING = 0.07
 """s by which a measured state, a derivative over as much to either side, comes late."""
-CONSTANTS, SLOW, TIMES = (1.0, 3.0), (0.1, 0.3, 1.0), (0.3, 0.6, 1.2, 2.4)
+CONSTANTS, SLOW, TIMES = (0.3, 1.0, 3.0), (0.1, 0.3, 1.0), (0.3, 0.6, 1.2, 2.4)
 """Deviations of the constant and of the process, over that of the noise; s of the process: what is tried."""
 
 
@@ -31,11 +35,13 @@ class Observer:
     Attributes:
         constant, slow: (6,) deviations over that of the noise.
         time: (6,) s, of the process.
+        trust: (6,) of a measured start's velocity and rates, beside the prediction from the start before.
     """
 
     constant: Floats
     slow: Floats
     time: Floats
+    trust: Floats
 
     @classmethod
     def fitted(cls, predicted: Motion, windows: Windows) -> Observer:
@@ -43,9 +49,22 @@ class Observer:
         lacking = missing(predicted, windows)
         tried, found = np.array(list(itertools.product(CONSTANTS, SLOW, TIMES))), []
         for figures in tried:
-            error = lacking - cls(*np.repeat(figures[:, None], 6, axis=1)).estimates(lacking, windows)
-            found.append((error**2).mean(axis=0))
-        return cls(*tried[np.argmin(found, axis=0)].T)
+            constant, slow, time = np.repeat(figures[:, None], 6, axis=1)
+            filters = cls(constant, slow, time, np.ones(6))
+            found.append(((lacking - filters.estimates(lacking, windows)) ** 2).mean(axis=0))
+        constant, slow, time = tried[np.argmin(found, axis=0)].T
+        best = cls(constant, slow, time, np.ones(6))
+        return replace(best, trust=trust_of_starts(lacking - best.estimates(lacking, windows), windows))
+
+    def starts(self, windows: Windows, ends: Motion) -> Motion:
+        """Measured starts mixed with the ends, after the first horizon, of the predictions before."""
+        follows = np.flatnonzero(_follows(windows)) + 1
+        start, body = windows.start, matrix_from_quaternion(windows.start.attitude[follows, 0])
+        velocity, rates = start.velocity.copy(), start.rates.copy()
+        off = np.einsum("wji,wj->wi", body, ends.velocity[follows - 1, 0] - velocity[follows, 0])
+        velocity[follows, 0] += np.einsum("wij,wj->wi", body, (1.0 - self.trust[:3]) * off)
+        rates[follows, 0] += (1.0 - self.trust[3:]) * (ends.rates[follows - 1, 0] - rates[follows, 0])
+        return Motion(start.position, velocity, start.attitude, rates)
 
     def estimates(self, lacking: Floats, windows: Windows) -> Floats:
         """(w, 6) what each prediction will lack, from those of its flight that had ended before its start."""
@@ -73,6 +92,28 @@ class Observer:
         later = spread * keep[:, :, None] * keep[:, None, :]
         later[:, 1, 1] += self.slow**2 * (1.0 - keep[:, 1] ** 2)
         return state * keep, later
+
+
+def _follows(windows: Windows) -> Mask:
+    """(w - 1,) whether the next window begins where a window's first horizon is."""
+    one_flight, next_horizon = (
+        np.diff(windows.flight) == 0,
+        np.abs(np.diff(windows.begins) - HORIZONS[0]) < 1e-6,
+    )
+    return np.asarray(one_flight & next_horizon)
+
+
+def trust_of_starts(errors: Floats, windows: Windows) -> Floats:
+    """(6,) gains of steady Kalman filters of a random walk Q behind white noise R, from errors (w, 6).
+
+    The errors from measured starts, w + n' - n, have the variance Q + 2 R and, of neighbours, the covariance
+    -R.  Then P = (Q + sqrt(Q^2 + 4 Q R))/2 before a measurement, and the gain P/(P + R).
+    """
+    follows = _follows(windows)
+    noise = np.maximum(-(errors[:-1][follows] * errors[1:][follows]).mean(axis=0), 0.0)
+    walk = np.maximum((errors**2).mean(axis=0) - 2.0 * noise, 1e-12)
+    before = 0.5 * (walk + np.sqrt(walk**2 + 4.0 * walk * noise))
+    return np.asarray(before / (before + noise))
 
 
 def missing(predicted: Motion, windows: Windows) -> Floats:

@@ -51,6 +51,8 @@ class Windows:
         voltage: (w, k) V, likewise; nan where it was not logged.
         truth: the measured motion at HORIZONS.
         altitude: m above mean sea level.
+        all: the windows from every EVERY s of the flights' times in the air; None if it is these.
+        row: (w,) of each window in them.
     """
 
     flights: tuple[str, ...]
@@ -62,6 +64,8 @@ class Windows:
     voltage: Floats
     truth: Motion
     altitude: float
+    all: Windows | None
+    row: Ints
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -77,15 +81,16 @@ class Windows:
             commands=self.commands[where],
             voltage=self.voltage[where],
             truth=_part(self.truth, where),
+            row=self.row[where],
         )
 
     @classmethod
     def of(cls, flights: Mapping[str, VehicleLog], every: float = EVERY) -> Windows:
-        """Windows from every ``every`` s of the flights' times in the air."""
+        """Windows from every ``every`` s, a multiple of EVERY, of the flights' times in the air."""
         rows: list[tuple[Floats, ...]] = []
         for i, log in enumerate(flights.values()):
             for first, last in log.airborne:
-                begins = np.arange(max(first, log.commands.time[0] + LEAD), last - HORIZONS[-1], every)
+                begins = np.arange(max(first, log.commands.time[0] + LEAD), last - HORIZONS[-1], EVERY)
                 if not len(begins):
                     continue
                 grid = begins[:, None] + GRID * np.arange(-round(LEAD / GRID), round(HORIZONS[-1] / GRID))
@@ -95,6 +100,7 @@ class Windows:
                 rows.append(
                     (
                         np.full(len(begins), i),
+                        np.arange(len(begins), dtype=np.float64),
                         begins,
                         begins - first,
                         held(log.commands, grid),
@@ -103,14 +109,15 @@ class Windows:
                         *_motion(log, begins[:, None] + HORIZONS),
                     )
                 )
-        flight, begins, airborne, commands, voltage, *motion = (
+        flight, number, begins, airborne, commands, voltage, *motion = (
             np.concatenate(c) for c in zip(*rows, strict=True)
         )
         altitude = next(iter(flights.values())).origin[2]
-        return cls(
+        made = cls(
             tuple(flights), flight.astype(np.int64), begins, airborne, Motion(*motion[:4]), commands, voltage,
-            Motion(*motion[4:]), altitude,
+            Motion(*motion[4:]), altitude, None, np.arange(len(begins)),
         )  # fmt: skip
+        return replace(made.part(number % max(round(every / EVERY), 1) == 0), all=made)
 
 
 def _part(motion: Motion, where: Mask) -> Motion:

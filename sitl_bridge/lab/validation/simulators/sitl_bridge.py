@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.lab.validation.disturbances import Observer, missing
 from sitl_bridge.lab.validation.simulators import trim_of
 from sitl_bridge.lab.validation.windows import (
+    FIELDS,
     GRID,
     HORIZONS,
     LEAD,
@@ -31,6 +33,8 @@ STEP = 0.0025
 """s"""
 DELAYS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06)
 """s, delays that are tried."""
+PASSES = 3
+"""In which the starts of predictions settle; each brings in the start of one prediction earlier."""
 HIGH = 200.0
 """m above the ground at which flights are simulated, in the air of their true height."""
 
@@ -61,8 +65,9 @@ class Simulator(Predictor):
             costs.append(np.mean(np.sqrt(1.0 + error**2)))
         self.delay = DELAYS[int(np.argmin(costs))]
         if self._observed:
-            mean = np.tile(trim.mean(axis=0), (len(windows), 1))
-            self._observer = Observer.fitted(self.predict(windows, mean), windows)
+            whole = windows.all or windows
+            mean = np.tile(trim.mean(axis=0), (len(whole), 1))
+            self._observer = Observer.fitted(self._to_first(whole, mean, whole.start), whole)
 
     def _speeds(self, windows: Windows) -> tuple[Floats, Floats]:
         """(w, k, m) steady rotor speeds in rad/s, and (w, k, 1) their change with a command."""
@@ -93,22 +98,45 @@ class Simulator(Predictor):
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
         """The motion at HORIZONS."""
-        made = self._predicted(windows, trim, np.zeros((len(windows), 2, 3)))
-        if self._observer is None:
-            return made
-        body = self._observer.estimates(missing(made, windows), windows)
-        force = np.einsum("wij,wj->wi", matrix_from_quaternion(windows.start.attitude[:, 0]), body[:, :3])
-        return self._predicted(windows, trim, np.stack([force, body[:, 3:]], axis=1))
+        observer = self._observer
+        if observer is None:
+            return self._predicted(windows, trim, windows.start, np.zeros((len(windows), 6)), HORIZONS)
+        whole = windows.all or windows
+        trims = np.ones((len(whole), trim.shape[1]))
+        for i, first in zip(*np.unique(windows.flight, return_index=True), strict=True):
+            trims[whole.flight == i] = trim[first]
+        start = whole.start
+        lacking = observer.estimates(missing(self._to_first(whole, trims, start), whole), whole)
+        for _ in range(PASSES):
+            start = observer.starts(whole, self._to_first(whole, trims, start, lacking))
+        chosen = Motion(*(getattr(start, name)[windows.row] for name in FIELDS))
+        return self._predicted(windows, trim, chosen, lacking[windows.row], HORIZONS)
 
-    def _predicted(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
-        """The motion with what force over mass (NED, m/s^2) and moment over inertia (rad/s^2) lack."""
+    def _to_first(
+        self, windows: Windows, trim: Floats, start: Motion, lacking: Floats | None = None
+    ) -> Motion:
+        """The motion at the first horizon."""
+        added = np.zeros((len(windows), 6)) if lacking is None else lacking
+        return self._predicted(windows, trim, start, added, HORIZONS[:1])
+
+    def _predicted(
+        self, windows: Windows, trim: Floats, start: Motion, lacking: Floats, horizons: Sequence[float]
+    ) -> Motion:
+        """The motion with what force over mass and moment over inertia lack.
+
+        Args:
+            windows: of which commands and voltages are read.
+            trim: (w, m) factors of rotor speeds.
+            start: the motion at the starts.
+            lacking: (w, 6) force over mass (m/s^2) and moment over inertia (rad/s^2), body, that act, too.
+            horizons: s, of HORIZONS.
+        """
         simulation = self._simulation(len(windows), windows.altitude)
         speeds, slope = self._speeds(windows)
         commands = np.where(
             windows.commands > 0.0, windows.commands + (trim[:, None] - 1.0) * speeds / slope, 0.0
         )
         voltage = np.nan_to_num(windows.voltage, nan=self.airframe.battery.nominal_voltage)
-        start = windows.start
         simulation.set_state(
             position=start.position[:, 0] - (0.0, 0.0, HIGH),
             velocity=start.velocity[:, 0],
@@ -116,10 +144,11 @@ class Simulator(Predictor):
             angular_velocity=start.rates[:, 0],
             rotor_speed=trim * speeds[:, 0],
         )
-        simulation.push(self.airframe.mass * lacking[:, 0], lacking[:, 1] @ self.airframe.inertia.matrix())
+        force = np.einsum("wij,wj->wi", matrix_from_quaternion(start.attitude[:, 0]), lacking[:, :3])
+        simulation.push(self.airframe.mass * force, lacking[:, 3:] @ self.airframe.inertia.matrix())
         kept = []
         late, cell = round(self.delay / STEP), round(GRID / STEP)
-        steps, lead = round((LEAD + HORIZONS[-1]) / STEP), round(LEAD / STEP)
+        steps, lead = round((LEAD + horizons[-1]) / STEP), round(LEAD / STEP)
         # Commands and voltages change at multiples of GRID, the former later.
         marks = sorted({*range(0, steps + 1, cell), *range(late % cell, steps, cell)})
         for first, last in pairwise(marks):
@@ -127,7 +156,7 @@ class Simulator(Predictor):
                 simulation.supply(voltage[:, first // cell])
             row = max((first - late) // cell, 0)
             simulation.step(commands[:, row], last - first, hold=last <= lead)
-            if round((last - lead) * STEP, 6) in HORIZONS:
+            if round((last - lead) * STEP, 6) in horizons:
                 kept.append(
                     (
                         simulation.position + np.array([0.0, 0.0, HIGH]),
