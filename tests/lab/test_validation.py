@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import replace
 from functools import cache
@@ -54,6 +55,32 @@ def test_a_table_becomes_the_record_of_a_flight_in_body_axes_frd_and_motors_in_p
     slope = np.gradient(2.0 * log.attitude.at(later)[:, 1], later)
     middle = slice(50, -50)
     assert np.corrcoef(slope[middle], log.rates.at(later)[middle, 0])[0, 1] > 0.95
+
+
+def test_a_flight_before_fans_is_seen_from_the_air_that_they_move(tmp_path: Path) -> None:
+    """Nose down by 0.2 rad, gaining 1 m/s^2 in a wind of 8.5 m/s from ahead; its front motors turn slower."""
+    header = "t,p,v,q,R,T_sp,hover_throttle,pwm"
+    lines = [f",{header}"]
+    for k in range(100):
+        t, turn = 0.02 * k, [0.0, math.sin(0.1), 0.0, math.cos(0.1)]
+        place, speed = [0.5 * t * t, 0.1, 1.5], [t, 0.0, 0.0]
+        cells = [place, speed, turn, [[1, 0], [0, 1]], [0.5], [0.4], [900.0, 1100.0, 900.0, 1100.0]]
+        lines.append(",".join([str(k), str(t), *(f'"{cell}"' for cell in cells)]))
+    table = tmp_path / "custom_figure8_baseline_70wind.csv"
+    table.write_text("\n".join(lines))
+    log = read_table(table)
+    np.testing.assert_allclose(log.velocity.at(np.array([1.0])), [[9.5, 0.0, 0.0]], atol=1e-3)
+    np.testing.assert_allclose(log.position.at(np.array([1.0])), [[9.0, -0.1, -1.5]], atol=1e-3)
+    pitch = 2.0 * np.arcsin(log.attitude.values[0, 2])
+    assert pitch == pytest.approx(-0.2)
+    felt = [np.cos(0.2) - 9.80665 * np.sin(0.2), 0.0, -np.sin(0.2) - 9.80665 * np.cos(0.2)]
+    np.testing.assert_allclose(log.acceleration.at(np.array([1.0])), [felt], atol=0.02)
+    lift = (2.0 * log.commands.values[50]) ** 2
+    np.testing.assert_allclose(lift, 1.25 * np.array([0.9, 1.1, 0.9, 1.1]))
+    gusty = table.with_name("custom_figure8_baseline_70p20sint.csv")
+    gusty.write_text(table.read_text())
+    with pytest.raises(UserError, match="its wind is none of nowind, 10wind"):
+        read_table(gusty)
 
 
 def test_the_airframe_that_flew_predicts_its_flight_and_constant_rates_do_not(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.rotations import quaternion_product
+from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
 
 GRID = 0.01
 """s between the rows to which motion capture is brought before it is differentiated."""
@@ -32,34 +33,41 @@ class DataSet:
     Attributes:
         name: of the data set.
         columns: by which a table of it is recognised.
-        read: a table of columns as a flight.
+        read: a table of columns, and its file's name, as a flight.
     """
 
     name: str
     columns: frozenset[str]
-    read: Callable[[Table], VehicleLog]
+    read: Callable[[Table, str], VehicleLog]
 
 
 def read_table(path: Path) -> VehicleLog:
     """Read a flight from a table with a line of names (.csv).
 
+    A column whose cells are lists, ``"[1, 2]"``, becomes one for each number: ``p[0]``, ``p[1]``.
+
     Raises:
         UserError: if it is of no known data set, or its figures cannot be a flight's.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            names = [name.strip().strip('"').lstrip("#").strip() for name in file.readline().split(",")]
-            rows = np.genfromtxt(file, delimiter=",", dtype=np.float64, ndmin=2)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        with path.open(encoding="utf-8", newline="") as file:
+            header, *lines = csv.reader(file)
+        cells = [[cell.replace("[", "").replace("]", "").split(",") for cell in line] for line in lines]
+        names = []
+        for title, first in zip(header, cells[0], strict=True):
+            name = title.strip().lstrip("#").strip()
+            names += [name] if len(first) == 1 else [f"{name}[{i}]" for i in range(len(first))]
+        rows = np.array([[float(v or "nan") for cell in line for v in cell] for line in cells])
+    except (OSError, UnicodeDecodeError, ValueError, IndexError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read as a table: {error}") from error
     found = next((data for data in DATA_SETS if data.columns <= set(names)), None)
     if found is None:
         known = "; ".join(f"{d.name}: {', '.join(sorted(d.columns)[:4])} ..." for d in DATA_SETS)
         raise UserError(f"{path}: has the columns of no known data set ({known})")
-    if rows.shape[1] != len(names) or len(rows) < 2 * SMOOTHED:
+    if len(rows) < 2 * SMOOTHED:
         raise UserError(f"{path}: {len(rows)} rows of {len(names)} columns are no flight")
     try:
-        return found.read({name: rows[:, i] for i, name in enumerate(names)})
+        return found.read({name: rows[:, i] for i, name in enumerate(names)}, path.stem)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
@@ -106,8 +114,9 @@ ABOVE_GROUND = 0.3
 """m above its resting height from which a Crazyflie has left the ground effect: six of its diameters."""
 
 
-def _nanobench(table: Table) -> VehicleLog:
+def _nanobench(table: Table, name: str) -> VehicleLog:
     """NanoBench (Ullah and Baca, arXiv 2603.09908): Crazyflie 2.1, Vicon, PWM, 100 Hz; angles in rad."""
+    del name
     table = _ascending(table, "t")
     time = table["t"] - table["t"][0]
     pwm = columns(table, [f"motor_motor_m{i + 1}" for i in CRAZYFLIE_MOTORS])
@@ -134,4 +143,55 @@ def _nanobench(table: Table) -> VehicleLog:
     )
 
 
-DATA_SETS = (DataSet("NanoBench", frozenset({"t", "px", "qw", "motor_motor_m1", "pwr_pm_vbat"}), _nanobench),)
+FANS = {
+    "nowind": 0.0, "10wind": 1.3, "20wind": 2.5, "30wind": 3.7, "35wind": 4.2, "40wind": 4.9, "50wind": 6.1,
+    "70wind": 8.5, "100wind": 12.1,
+}  # fmt: skip
+"""m/s of Neural-Fly's steady winds, from +x, by the end of a file's name (its README.md)."""
+HOVER_COMMAND = 0.5
+"""Of Neural-Fly's motors as they are given here: signals are in proportion to the rotors' speeds."""
+
+
+def _neural_fly(table: Table, name: str) -> VehicleLog:
+    """Neural-Fly (O'Connell et al., Science Robotics 7, 2022): a quadrotor before a wall of fans, 50 Hz.
+
+    Its thrust over its weight is T_sp over hover_throttle, which follows the battery; the motors share it by
+    their PWM.  Motion is seen from the air, in which a steady wind is calm: the ground moves along.
+    """
+    table = _ascending(table, "t")
+    time, wind = table["t"] - table["t"][0], FANS.get(name.rpartition("_")[2])
+    if wind is None:
+        raise UserError(f"its wind is none of {', '.join(FANS)}, the steady ones")
+    drift = np.array([wind, 0.0, 0.0])
+    velocity = columns(table, [f"v[{i}]" for i in range(3)]) + drift
+    position = columns(table, [f"p[{i}]" for i in range(3)]) + drift * time[:, None]
+    attitude = columns(table, [f"q[{i}]" for i in (3, 0, 1, 2)])
+    pwm = columns(table, [f"pwm[{i}]" for i in range(4)])
+    lift = (table["T_sp"] / table["hover_throttle"])[:, None] * pwm / pwm.mean(axis=1, keepdims=True)
+    grid = np.arange(time[0], time[-1], GRID)
+    slope = savgol_filter(Series(time, velocity).at(grid), SMOOTHED, 3, deriv=1, delta=GRID, axis=0)
+    against = Series(grid, slope).at(time) + np.array([0.0, 0.0, STANDARD_GRAVITY])
+    felt = np.einsum("kji,kj->ki", matrix_from_quaternion(attitude), against)
+    attitude = attitude * np.append(1.0, TO_FRD)
+    return VehicleLog(
+        source="Neural-Fly, thrust set-points over hover throttle",
+        commands=Series(time, HOVER_COMMAND * np.sqrt(np.maximum(lift, 0.0))),
+        attitude=Series(time, attitude),
+        rates=rates_of(time, attitude),
+        acceleration=Series(time, TO_FRD * felt),
+        position=Series(time, TO_FRD * position),
+        velocity=Series(time, TO_FRD * velocity),
+        wind=None,
+        voltage=None,
+        current=None,
+        speeds=None,
+        airborne=((float(time[0]), float(time[-1])),),
+        origin=(34.14, -118.13, 250.0),  # Pasadena
+        damaged=False,
+    )
+
+
+DATA_SETS = (
+    DataSet("NanoBench", frozenset({"t", "px", "qw", "motor_motor_m1", "pwr_pm_vbat"}), _nanobench),
+    DataSet("Neural-Fly", frozenset({"t", "q[3]", "T_sp", "hover_throttle", "pwm[3]"}), _neural_fly),
+)
