@@ -162,7 +162,7 @@ def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Pat
     assert result.exit_code == 0, result.output
     assert "| mine |" in new.read_text()
     lines = [line for line in text.splitlines() if line.startswith("| mine |")]
-    assert [line.replace("mine", "constant velocity and rates") in text for line in lines] == [True] * 4
+    assert [line.replace("mine", "constant velocity and rates") in text for line in lines] == [True] * 2
 
 
 def test_check_sets_the_commands_of_a_flight_beside_an_airframe(tmp_path: Path) -> None:

@@ -100,32 +100,22 @@ def residuals(predicted: Motion, windows: Windows) -> Floats:
 def lines(scores: Sequence[Score]) -> Iterator[str]:
     """The tables in Markdown."""
     horizons = " / ".join(f"{h:g}" for h in HORIZONS)
+    names = [*(name for name, _ in QUANTITIES), "force lacks, m/s²", "moment lacks, rad/s²"]
     for own, title in PROTOCOLS.items():
         rows = [score for score in scores if score.own_trim == own]
         yield f"**{title}** ({rows[0].windows} windows, {rows[0].flights} flights; errors after {horizons} s)"
         yield ""
-        yield "| | " + " | ".join(name for name, _ in QUANTITIES) + " |"
-        yield "|---" * (1 + len(QUANTITIES)) + "|"
+        yield "| | " + " | ".join(names) + " |"
+        yield "|---" * (1 + len(names)) + "|"
         for score in rows:
             cells = [
                 " / ".join(f"{value:.{digits}f}" for value in score.mean[:, q])
-                for q, (_, digits) in enumerate(QUANTITIES)
-            ]
-            yield f"| {score.name} | {' | '.join(cells)} |"
-        yield ""
-        yield "95 % interval over flights at 0.5 s, and what force and moment lack in x, y, z of the body:"
-        yield ""
-        names = [name for name, _ in QUANTITIES]
-        yield f"| | {' | '.join(names)} | force over mass, m/s² | moment over inertia, rad/s² |"
-        yield "|---" * (3 + len(QUANTITIES)) + "|"
-        for score in rows:
-            spans = [
-                f"{score.interval[0, -1, q]:.{digits}f} to {score.interval[1, -1, q]:.{digits}f}"
+                + " ({:.{d}f} to {:.{d}f})".format(*score.interval[:, -1, q], d=digits)
                 for q, (_, digits) in enumerate(QUANTITIES)
             ]
             force, moment = score.residual
-            lacking = [", ".join(f"{v:.2f}" for v in force), ", ".join(f"{v:.1f}" for v in moment)]
-            yield f"| {score.name} | {' | '.join([*spans, *lacking])} |"
+            cells += [", ".join(f"{v:.2f}" for v in force), ", ".join(f"{v:.1f}" for v in moment)]
+            yield f"| {score.name} | {' | '.join(cells)} |"
         yield ""
 
 
