@@ -72,6 +72,12 @@ def test_samples_are_those_of_the_sensors(
     assert rows.min() == 100
     assert rows.max() == 199
     np.testing.assert_array_equal(sent["time_usec"], run.rows["time"][rows])
+    whole = (tmp_path / "frames.bin").read_bytes()
+    at = int(run.offsets[700])
+    for inserted in (b"\x00" * 40, b"\xfd" * 3):
+        (tmp_path / "frames.bin").write_bytes(whole[:at] + inserted + whole[at:])
+        with pytest.raises(UserError, match=r"sent at 2\.8\d\d s is not whole frames"):
+            samples_of(RecordedRun(tmp_path))
 
 
 def block(first: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

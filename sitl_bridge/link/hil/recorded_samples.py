@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.base.arrays import AnyArray, Bytes, Ints, Records
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
@@ -24,6 +25,7 @@ from sitl_bridge.link.hil.message_layout import (
     HIL_OPTICAL_FLOW,
     HIL_SENSOR,
     HIL_STATE_QUATERNION,
+    MAGIC,
     PAYLOADS,
 )
 from sitl_bridge.record.run_reader import RecordedSteps
@@ -87,13 +89,17 @@ def _walk(data: Bytes, starts: Ints, ends: Ints, found: Ints) -> int:
         found: (m, 4) written: row, message ID, where the payload begins, its length.
 
     Returns:
-        how many.
+        how many; negative if the bytes of a row are not whole frames, -1 for the first row.
     """
     count = 0
     for row in range(starts.shape[0]):
         at = starts[row]
-        while at + HEADER + CHECKSUM <= ends[row]:
+        while at < ends[row]:
+            if at + HEADER + CHECKSUM > ends[row] or data[at] != MAGIC:
+                return -1 - row
             length = np.int64(data[at + 1])
+            if at + HEADER + length + CHECKSUM > ends[row]:
+                return -1 - row
             found[count, 0] = row
             found[count, 1] = np.int64(data[at + 7]) + 256 * np.int64(data[at + 8])
             found[count, 2] = at + HEADER
@@ -110,6 +116,9 @@ def payloads_of(
 
     Returns:
         row of each payload, and the payloads as records, in the order in which they were sent.
+
+    Raises:
+        UserError: if the bytes that a row counts are not whole frames.
     """
     rows = run.rows[first:last]
     begin = run.offsets[first:last] + rows["message_bytes"]
@@ -119,6 +128,9 @@ def payloads_of(
     most = int((end - begin).sum()) // (HEADER + CHECKSUM) + 1
     found = np.zeros((most, 4), np.int64)
     count = _walk(np.asarray(run.frames), begin, end, found)
+    if count < 0:
+        seconds = (rows["time"][-1 - count] - run.rows["time"][0]) * 1e-6
+        raise UserError(f"frames.bin: is damaged: what was sent at {seconds:.3f} s is not whole frames")
     found = found[:count]
     made: dict[str, tuple[Ints, Records]] = {}
     for message, name in PAYLOAD_NAMES.items():
