@@ -73,8 +73,7 @@ def test_importing_the_package_loads_neither_numpy_nor_numba() -> None:
 
 def test_the_public_names_are_those_of_the_documentation() -> None:
     page = (DOCS / "python-api.md").read_text(encoding="utf-8")
-    documented = re.findall(r"^\| `sb\.(\w+)", page, re.MULTILINE)
-    assert sorted(documented) == sorted(sb.__all__)
+    assert set(re.findall(r"\bsb\.(\w+)", page)) == set(sb.__all__)
     assert len(sb.__all__) <= 25
     for module in (sb.faults, sb.learning, sb.planning, sb.scene):
         assert all(getattr(module, name).__doc__ for name in module.__all__)
