@@ -26,7 +26,6 @@ from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.odometry.samples import CameraModel, StereoImages, StereoRig
 from sitl_bridge.core.odometry.stereo import StereoOdometry
 from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 WORLD = Path(__file__).resolve().parents[2] / "worlds" / "warehouse.yaml"
 PAIR = StereoCameraSpecification(kind="stereo_camera", rate=10.0, color=False, position=(0.1, 0.0, 0.03))
@@ -76,8 +75,8 @@ def setpoint(at: float) -> tuple[NDArray[np.float64], float]:
 
 def fly(seed: int, legs: int) -> Run:
     """Fly the course through the warehouse, with odometry while flying."""
-    base = load_airframe("iris_rtk")
-    airframe = base.model_copy(update={"sensors": [*base.sensors, PAIR]})
+    base = sb.Airframe.load("iris_rtk")
+    airframe = base.model_copy(update={"sensors": (*base.sensors, PAIR)})
     fx, fy, cx, cy = PAIR.intrinsics
     camera = CameraModel(np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]]), np.zeros(4), False)
     size = (PAIR.width, PAIR.height)
