@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from typing import Annotated, Any
@@ -17,8 +18,8 @@ DEFAULTS = ("--wind", "4@270,turbulence=light", "--speed", "10", "--report")
 
 NEXT = """Next:
   xdg-open runs/latest/report.html          the flight as one page in the browser
-  {program} fly square.plan --view --speed 1   the flight live in the browser
-  {program} start                           a vehicle for QGroundControl and your scripts"""
+  {program} fly square.plan --view --speed 1{px4}   the flight live in the browser
+  {program} start{px4}                           a vehicle for QGroundControl and your scripts"""
 WITHOUT_PX4 = """PX4 was not found.  To fly it: make px4_sitl in a checkout of PX4-Autopilot, then
   {program} demo --px4 DIR"""
 
@@ -39,12 +40,15 @@ def demo(
         command.main([MISSION, *DEFAULTS, *(options or ())], prog_name="sitl-bridge demo")
     except SystemExit as ended:
         if not ended.code and "--help" not in (options or ()):
-            _say_what_is_next()
+            _say_what_is_next(options or [])
         raise
 
 
-def _say_what_is_next() -> None:
+def _say_what_is_next(options: list[str]) -> None:
+    """Commands that fly the same flight stack as the demo with its options."""
     program = "sitl-bridge" if shutil.which("sitl-bridge") else sys.argv[0]
-    typer.echo(NEXT.format(program=program))
-    if choose_autopilot().px4 is None:
+    of_px4 = [k for k, option in enumerate(options) if option.partition("=")[0] == "--px4"]
+    px4 = "".join(f" {shlex.join(options[k : k + 1 + ('=' not in options[k])])}" for k in of_px4[-1:])
+    typer.echo(NEXT.format(program=program, px4=px4))
+    if not px4 and choose_autopilot().px4 is None:
         typer.echo(WITHOUT_PX4.format(program=program))

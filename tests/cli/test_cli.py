@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -335,7 +336,7 @@ def test_the_demonstration_passes_options_on_to_fly() -> None:
 def test_the_demonstration_says_what_is_next_and_how_to_fly_px4_where_it_is_not_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def flown(status: int) -> str:
+    def flown(status: int, *options: str) -> str:
         class Command:
             def main(self, words: list[str], **_name: str) -> None:
                 assert words[0] == "square.plan"
@@ -344,7 +345,7 @@ def test_the_demonstration_says_what_is_next_and_how_to_fly_px4_where_it_is_not_
 
         monkeypatch.setattr("typer.main.get_command", lambda _app: Command())
         with pytest.raises(SystemExit):
-            demo.demo([])
+            demo.demo([*options])
         return capsys.readouterr().out
 
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -355,6 +356,11 @@ def test_the_demonstration_says_what_is_next_and_how_to_fly_px4_where_it_is_not_
     assert "runs/latest/report.html" in said
     assert " start " in said
     assert ("demo --px4 DIR" in said) == (choose_autopilot().px4 is None)
+    for options in (("--px4", "a b", "--seed", "2"), ("--seed", "2", "--px4=a b")):
+        said = flown(0, *options)
+        assert "not found" not in said
+        named = f"--speed 1 {shlex.join(word for word in options if 'a b' in word or word == '--px4')} "
+        assert named in said
 
 
 def test_check_lists_the_effects_of_moving_air_and_no_top_speed_without_them(tmp_path: Path) -> None:

@@ -162,6 +162,12 @@ def test_gains_limits_and_thrust_follow_from_the_file_not_from_parameters_of_the
     }  # fmt: skip
 
 
+def test_a_description_follows_from_the_base(tmp_path: Path) -> None:
+    file = tmp_path / "light.yaml"
+    file.write_text("base: x500\nname: light\nmass: 1.8\n", encoding="utf-8")
+    assert load_airframe(file).description == "x500, changed"
+
+
 def test_it_is_known_what_is_still_the_bases(tmp_path: Path) -> None:
     taken = inheritance(based(tmp_path, "mass: 1.2\nrotor_model: {radius: 0.12}\n" + FOUR_FIFTY, "x500"))
     assert taken is not None

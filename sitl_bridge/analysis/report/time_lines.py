@@ -211,7 +211,7 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
 def _deviation_plot(record: FlightRecord) -> Plot:
     error = record.error.copy()
     error[np.concatenate([[0.0], np.diff(record.error_time)]) > 1.0] = np.nan
-    note = "distance from the leg, the held point or the offboard setpoint that was flown"
+    note = "estimated distance from the leg, the held point or the offboard setpoint that was flown"
     line = Line("deviation", error)
     return Plot("deviation", "Deviation from the reference", "m", record.error_time, (line,), note=note)
 

@@ -101,7 +101,7 @@ def _with_suite(document: Document, path: Path) -> Document:
 
 
 _OWN = ("name", "description")
-"""Fields that are not inherited from the base."""
+"""Fields that are not inherited from the base; a description is made from its name."""
 _PARTS = ("mass", "inertia", "payload", "rotor_model", "rotors", "motor", "esc", "battery", "drag")
 """Sections from which PX4's allocation, gains and limits follow."""
 _FOLLOWING = re.compile(
@@ -201,6 +201,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     validate(Airframe, base)
     inherited, _ = _without_following(base.data, own)
     taken = {key: value for key, value in inherited.items() if key not in _OWN}
+    taken["description"] = f"{document.data['base']}, changed"
     if replaced:
         taken["sources"] = {key: text for key, text in taken["sources"].items() if not covers("sensors", key)}
     taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]
