@@ -28,21 +28,13 @@ from sitl_bridge.swarm.quick_simulation import FormationResult
 
 @dataclass(frozen=True)
 class Flown:
-    """Result of a formation flight.
+    """Result of a formation flight."""
 
-    Attributes:
-        result: by the vehicles' estimates.
-        true_error: (k, n) m, true distances from the slots at the result's rows.
-        separation: m, smallest true distance of any two vehicles.
-        contacts: between vehicles.
-        errors: of tables that could no longer be written.
-    """
-
-    result: FormationResult
-    true_error: Floats
-    separation: float
-    contacts: int
-    errors: tuple[str, ...] = ()
+    result: FormationResult  # by the vehicles' estimates
+    true_error: Floats  # (k, n) m, true distances from the slots at the result's rows
+    separation: float  # m, smallest true distance of any two vehicles
+    contacts: int  # between vehicles
+    errors: tuple[str, ...] = ()  # of tables that could no longer be written
 
     @property
     def worst_steady_error(self) -> float:

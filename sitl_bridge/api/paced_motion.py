@@ -16,23 +16,14 @@ SHORTEST = 0.2
 
 @dataclass(frozen=True)
 class PacedMotion:
-    """A trajectory that is flown at a share of its speed, which changes linearly to a new share.
+    """A trajectory that is flown at a share of its speed, which changes linearly to a new share."""
 
-    Attributes:
-        trajectory: of the full speed.
-        begun: s, time at which the change begins.
-        along: s along the trajectory at that time.
-        rate: share of the full speed at that time.
-        target: share after the change.
-        change_time: s that the change takes.
-    """
-
-    trajectory: Trajectory
-    begun: float
-    along: float = 0.0
-    rate: float = 1.0
-    target: float = 1.0
-    change_time: float = SHORTEST
+    trajectory: Trajectory  # of the full speed
+    begun: float  # s, time at which the change begins
+    along: float = 0.0  # s along the trajectory at that time
+    rate: float = 1.0  # share of the full speed at that time
+    target: float = 1.0  # share after the change
+    change_time: float = SHORTEST  # s that the change takes
 
     def clock(self, time: float) -> tuple[float, float, float]:
         """Return s along the trajectory at a time in s, the pace, and the pace's change in 1/s."""

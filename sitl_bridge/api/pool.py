@@ -26,19 +26,12 @@ LOOK = 0.05
 
 @dataclass
 class _Waiting:
-    """A session of the pool.
+    """A session of the pool."""
 
-    Attributes:
-        key: by which it is taken.
-        session: begun.
-        settled: set when it is ready, or has failed.
-        fault: why it is not to be used; empty while it is.
-    """
-
-    key: str
-    session: ReadySession
-    settled: threading.Event = field(default_factory=threading.Event)
-    fault: str = ""
+    key: str  # by which it is taken
+    session: ReadySession  # begun
+    settled: threading.Event = field(default_factory=threading.Event)  # set when it is ready, or has failed
+    fault: str = ""  # why it is not to be used; empty while it is
 
 
 class WarmPool:

@@ -23,30 +23,22 @@ from sitl_bridge.session.stacks import FlightStacks
 
 @dataclass
 class Flown:
-    """A flight that has ended.
+    """A flight that has ended."""
 
-    Attributes:
-        run: as read back.
-        verdict: on the flight.
-        files: what is where.
-    """
-
-    run: RunRecord
-    verdict: Verdict
-    files: list[tuple[str, Path]] = field(default_factory=list)
+    run: RunRecord  # as read back
+    verdict: Verdict  # on the flight
+    files: list[tuple[str, Path]] = field(default_factory=list)  # what is where
 
 
 class Stacks(FlightStacks):
     """Simulated vehicles and their flight stacks, ready to arm; simulated time stands still between calls.
 
     Attributes:
-        settings: of the flight.
-        ready_at: us of simulated time at which the vehicles were ready.
         ended: whether the flight is over, after which no time passes and nothing is commanded.
     """
 
-    settings: FlightSettings
-    ready_at: int
+    settings: FlightSettings  # of the flight
+    ready_at: int  # us of simulated time at which the vehicles were ready
     ended = False
 
     def __init__(self, settings: FlightSettings) -> None:

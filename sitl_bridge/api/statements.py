@@ -42,12 +42,9 @@ class Statements:
     """Statements about the motion so far; positions are NED in m from the world's origin.
 
     With several vehicles a statement holds when it does for each.
-
-    Attributes:
-        names: of the vehicles.
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the vehicles
 
     @property
     def _track(self) -> TruthTable:

@@ -22,35 +22,21 @@ from sitl_bridge.perception.sensor_runner import SensorRunner
 
 
 class VehicleContact(NamedTuple):
-    """A vehicle's contact with an object of the scene.
+    """A vehicle's contact with an object of the scene."""
 
-    Attributes:
-        time: s, by the vehicles' ``time``.
-        vehicle: its name.
-        object: name of the object.
-        part: of the vehicle: ``"body"``, ``"rotor 2"``, ``"contact point 1"``.
-        speed: m/s, greatest closing speed.
-        position: m NED.
-    """
-
-    time: float
-    vehicle: str
-    object: str
-    part: str
-    speed: float
-    position: tuple[float, float, float]
+    time: float  # s, by the vehicles' ``time``
+    vehicle: str  # its name
+    object: str  # name of the object
+    part: str  # of the vehicle: ``"body"``, ``"rotor 2"``, ``"contact point 1"``
+    speed: float  # m/s, greatest closing speed
+    position: tuple[float, float, float]  # m NED
 
 
 class VehicleArrays:
-    """n vehicles of a simulation.  Arrays have the vehicle as first axis and are copies.
+    """n vehicles of a simulation.  Arrays have the vehicle as first axis and are copies."""
 
-    Attributes:
-        airframes: of the vehicles.
-        names: of the vehicles.
-    """
-
-    airframes: tuple[Airframe, ...]
-    names: tuple[str, ...]
+    airframes: tuple[Airframe, ...]  # of the vehicles
+    names: tuple[str, ...]  # of the vehicles
     _numbers: list[int]
     """Of the vehicles in their simulation."""
 

@@ -36,23 +36,14 @@ class SystemStatus(IntEnum):
 
 @dataclass(frozen=True)
 class VehicleFacts:
-    """Properties of the vehicle that the commander uses.
+    """Properties of the vehicle that the commander uses."""
 
-    Attributes:
-        name: of the airframe.
-        hover_thrust: share of full thrust that hovers, 0..1.
-        mass: kg.
-        thrust_to_weight: full thrust over weight.
-        motors: number of motors.
-        has_gps: whether the sensor is fitted; likewise the others.
-    """
-
-    name: str = "vehicle"
-    hover_thrust: float = 0.5
-    mass: float = 1.5
-    thrust_to_weight: float = 2.0
-    motors: int = 4
-    has_gps: bool = True
+    name: str = "vehicle"  # of the airframe
+    hover_thrust: float = 0.5  # share of full thrust that hovers, 0..1
+    mass: float = 1.5  # kg
+    thrust_to_weight: float = 2.0  # full thrust over weight
+    motors: int = 4  # number of motors
+    has_gps: bool = True  # whether the sensor is fitted; likewise the others
     has_magnetometer: bool = True
     has_barometer: bool = True
     has_range_finder: bool = False
@@ -65,47 +56,30 @@ class OffboardTarget:
     """A setpoint of an offboard program; nan is not controlled.
 
     ``attitude`` and ``angular_velocity`` go with ``thrust``; they come alone, without the first three.
-
-    Attributes:
-        position: m NED from the origin of the vehicle's own estimate, where it was switched on.
-        velocity: m/s NED, or of the body's heading frame (x forward, y right, z down) with ``body_frame``.
-        acceleration: m/s^2 NED, or as ``velocity``.
-        yaw: rad.
-        yaw_rate: rad/s.
-        attitude: quaternion (w, x, y, z) body to NED.
-        angular_velocity: rad/s body.
-        thrust: 0..1.
-        body_frame: whether velocity and acceleration turn with the vehicle's heading.
     """
 
+    # m NED from the origin of the vehicle's own estimate, where it was switched on
     position: tuple[float, float, float] = NAN3
+    # m/s NED, or of the body's heading frame (x forward, y right, z down) with ``body_frame``
     velocity: tuple[float, float, float] = NAN3
-    acceleration: tuple[float, float, float] = NAN3
-    yaw: float = math.nan
-    yaw_rate: float = math.nan
-    attitude: tuple[float, float, float, float] | None = None
-    angular_velocity: tuple[float, float, float] | None = None
-    thrust: float = math.nan
-    body_frame: bool = False
+    acceleration: tuple[float, float, float] = NAN3  # m/s^2 NED, or as ``velocity``
+    yaw: float = math.nan  # rad
+    yaw_rate: float = math.nan  # rad/s
+    attitude: tuple[float, float, float, float] | None = None  # quaternion (w, x, y, z) body to NED
+    angular_velocity: tuple[float, float, float] | None = None  # rad/s body
+    thrust: float = math.nan  # 0..1
+    body_frame: bool = False  # whether velocity and acceleration turn with the vehicle's heading
 
 
 @dataclass(slots=True)
 class BatteryState:
-    """The latest battery sample.
+    """The latest battery sample."""
 
-    Attributes:
-        voltage: V.
-        current: A.
-        remaining: 0..1.
-        time: us of the sample; -1 before the first.
-        warning: PX4's level: 0 none, 1 low, 2 critical, 3 emergency.
-    """
-
-    voltage: float = math.nan
-    current: float = math.nan
-    remaining: float = math.nan
-    time: int = -1
-    warning: int = 0
+    voltage: float = math.nan  # V
+    current: float = math.nan  # A
+    remaining: float = math.nan  # 0..1
+    time: int = -1  # us of the sample; -1 before the first
+    warning: int = 0  # PX4's level: 0 none, 1 low, 2 critical, 3 emergency
 
 
 @dataclass(slots=True)

@@ -82,27 +82,16 @@ ANSWER_PAYLOAD = AnswerPayload.dtype
 
 
 class ClientArrays(NamedTuple):
-    """The memory of one connection to a simulator.
+    """The memory of one connection to a simulator."""
 
-    Attributes:
-        peer: (1,) PEER.
-        controls: (16,) float64, the answer's commands.
-        buffer: (BUFFER,) uint8, received bytes.
-        answer: (1,) ANSWER_PAYLOAD.
-        answer_bytes: the same memory as uint8.
-        out: (ANSWER,) uint8 scratch.
-        poll: (1 + PARTNERS,) POLL, of the simulator and of partners' sockets.
-        clock: (2,) int64 scratch.
-    """
-
-    peer: Records
-    controls: Floats
-    buffer: Bytes
-    answer: Records
-    answer_bytes: Bytes
-    out: Bytes
-    poll: Records
-    clock: Ints
+    peer: Records  # (1,) PEER
+    controls: Floats  # (16,) float64, the answer's commands
+    buffer: Bytes  # (BUFFER,) uint8, received bytes
+    answer: Records  # (1,) ANSWER_PAYLOAD
+    answer_bytes: Bytes  # the same memory as uint8
+    out: Bytes  # (ANSWER,) uint8 scratch
+    poll: Records  # (1 + PARTNERS,) POLL, of the simulator and of partners' sockets
+    clock: Ints  # (2,) int64 scratch
 
     @classmethod
     def of(cls, controls: Floats) -> ClientArrays:

@@ -27,23 +27,14 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
-    """What is known about a parameter.
+    """What is known about a parameter."""
 
-    Attributes:
-        name: at most 16 characters.
-        default: an int makes an int32 parameter, a float a float one.
-        minimum: smallest value allowed.
-        maximum: greatest value allowed.
-        unit: as PX4 writes it; empty for numbers without one.
-        text: what it does, in a line.
-    """
-
-    name: str
-    default: int | float
-    minimum: float
-    maximum: float
-    unit: str
-    text: str
+    name: str  # at most 16 characters
+    default: int | float  # an int makes an int32 parameter, a float a float one
+    minimum: float  # smallest value allowed
+    maximum: float  # greatest value allowed
+    unit: str  # as PX4 writes it; empty for numbers without one
+    text: str  # what it does, in a line
 
     @property
     def is_integer(self) -> bool:

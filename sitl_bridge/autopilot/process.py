@@ -24,27 +24,18 @@ LOG_ENDED = "log ended: "
 
 
 class Configuration(BaseModel):
-    """What a flight stack process flies, in a JSON file.
-
-    Attributes:
-        airframe: the vehicle.
-        world: where it flies; of it the stack knows the magnetic field and gravity, as PX4 does.
-        instance: decides the ports and the system id, as PX4's ``-i``.
-        simulator: address of the simulator.
-        step: us between inertial samples.
-        controller: choice, None for the airframe's.
-        parameters: changed from their defaults.
-    """
+    """What a flight stack process flies, in a JSON file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    airframe: Airframe
+    airframe: Airframe  # the vehicle
+    # where it flies; of it the stack knows the magnetic field and gravity, as PX4 does
     world: WorldSpecification = Field(default_factory=WorldSpecification)
-    instance: int = Field(0, ge=0, le=254)
-    simulator: str = "127.0.0.1"
-    step: int = Field(4000, gt=0)
-    controller: str | None = None
-    parameters: dict[str, int | float] = Field(default_factory=dict)
+    instance: int = Field(0, ge=0, le=254)  # decides the ports and the system id, as PX4's ``-i``
+    simulator: str = "127.0.0.1"  # address of the simulator
+    step: int = Field(4000, gt=0)  # us between inertial samples
+    controller: str | None = None  # choice, None for the airframe's
+    parameters: dict[str, int | float] = Field(default_factory=dict)  # changed from their defaults
 
     @field_validator("world")
     @classmethod

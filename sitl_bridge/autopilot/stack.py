@@ -64,27 +64,16 @@ def _move_on(setpoint: Setpoint, seconds: float) -> None:
 
 
 class StackArrays(NamedTuple):
-    """The memory of n vehicles' flight stacks, as compiled functions take it.
+    """The memory of n vehicles' flight stacks, as compiled functions take it."""
 
-    Attributes:
-        readers: (n,) READER.
-        reader_bytes: the same memory as (n, bytes) uint8.
-        estimators: (n,) ESTIMATOR.
-        estimates: (n,) ESTIMATE.
-        setpoints: (n,) SETPOINT.
-        controllers: (n,) CONTROLLER.
-        allocations: (n,) ALLOCATION.
-        wrenches: (n,) WRENCH.
-    """
-
-    readers: Annotated[Records, READER]
-    reader_bytes: Annotated[Bytes, 2]
-    estimators: Annotated[Records, ESTIMATOR]
-    estimates: Annotated[Records, ESTIMATE]
-    setpoints: Annotated[Records, SETPOINT]
-    controllers: Annotated[Records, CONTROLLER]
-    allocations: Annotated[Records, ALLOCATION]
-    wrenches: Annotated[Records, WRENCH]
+    readers: Annotated[Records, READER]  # (n,) READER
+    reader_bytes: Annotated[Bytes, 2]  # the same memory as (n, bytes) uint8
+    estimators: Annotated[Records, ESTIMATOR]  # (n,) ESTIMATOR
+    estimates: Annotated[Records, ESTIMATE]  # (n,) ESTIMATE
+    setpoints: Annotated[Records, SETPOINT]  # (n,) SETPOINT
+    controllers: Annotated[Records, CONTROLLER]  # (n,) CONTROLLER
+    allocations: Annotated[Records, ALLOCATION]  # (n,) ALLOCATION
+    wrenches: Annotated[Records, WRENCH]  # (n,) WRENCH
 
     @staticmethod
     def of(

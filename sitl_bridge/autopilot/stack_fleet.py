@@ -44,26 +44,18 @@ class StackVehicle:
     """A vehicle of a fleet in this process: its airframe, its place and its built-in flight stack's settings.
 
     It is always one vehicle with a loaded airframe; a ``vehicle.VehicleSpecification`` is a line of a file.
-
-    Attributes:
-        airframe: what it is.
-        name: names its random streams.
-        position: m NED of the point on the ground it stands on.
-        yaw: rad.
-        controller: choice, None for the airframe's.
-        parameters: of the stack, changed from their defaults.
-        log: file of its log, or the memory that keeps some topics in its place; None for none.
-        tables: directory for a table of samples (CSV) of each custom sensor, and for recordings; None keeps
-            none.
     """
 
-    airframe: Airframe
-    name: str = "0"
-    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    yaw: float = 0.0
-    controller: ControllerChoice = None
+    airframe: Airframe  # what it is
+    name: str = "0"  # names its random streams
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)  # m NED of the point on the ground it stands on
+    yaw: float = 0.0  # rad
+    controller: ControllerChoice = None  # choice, None for the airframe's
+    # of the stack, changed from their defaults
     parameters: dict[str, int | float] = field(default_factory=dict)
+    # file of its log, or the memory that keeps some topics in its place; None for none
     log: Path | TopicMemory | None = None
+    # directory for a table of samples (CSV) of each custom sensor, and for recordings; None keeps none
     tables: Path | None = None
 
 

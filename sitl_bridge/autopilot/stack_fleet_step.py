@@ -19,23 +19,14 @@ from sitl_bridge.record.truth_row import write_rows
 
 
 class FrameArrays(NamedTuple):
-    """The memory in which the frames of n vehicles are written.
+    """The memory in which the frames of n vehicles are written."""
 
-    Attributes:
-        links: (n,) LINK.
-        slots: (n, 3, 4) of ``sensor_slots``.
-        payloads: (n, 1) PAYLOADS.
-        payload_bytes: the same memory as (n, bytes) uint8.
-        out: (MAX_STEP_BYTES,) uint8.
-        kept: uint8, the frames of all vehicles in one call where they are recorded; else empty.
-    """
-
-    links: Annotated[Records, LINK]
-    slots: Annotated[Ints, 3]
-    payloads: Annotated[Records, PAYLOADS, 2]
-    payload_bytes: Annotated[Bytes, 2]
-    out: Bytes
-    kept: Bytes
+    links: Annotated[Records, LINK]  # (n,) LINK
+    slots: Annotated[Ints, 3]  # (n, 3, 4) of ``sensor_slots``
+    payloads: Annotated[Records, PAYLOADS, 2]  # (n, 1) PAYLOADS
+    payload_bytes: Annotated[Bytes, 2]  # the same memory as (n, bytes) uint8
+    out: Bytes  # (MAX_STEP_BYTES,) uint8
+    kept: Bytes  # uint8, the frames of all vehicles in one call where they are recorded; else empty
 
     @classmethod
     def of(cls, simulation: Simulation, truth_interval: int) -> FrameArrays:

@@ -43,29 +43,17 @@ def _report(line: str) -> None:
 
 @dataclass(frozen=True)
 class LogSources:
-    """The stack's records from which the log's values come; the log only reads them.
+    """The stack's records from which the log's values come; the log only reads them."""
 
-    Attributes:
-        commander: of the vehicle.
-        estimate: () ESTIMATE.
-        setpoint: () SETPOINT.
-        reader: () READER.
-        controller: () CONTROLLER.
-        wrench: () WRENCH.
-        controls: (16,) motor commands.
-        full_thrust: N, all rotors at full command.
-        full_moment: (3,) N m, the greatest about each body axis.
-    """
-
-    commander: Commander
-    estimate: Packed
-    setpoint: Packed
-    reader: Packed
-    controller: Packed
-    wrench: Packed
-    controls: Floats
-    full_thrust: float
-    full_moment: tuple[float, float, float]
+    commander: Commander  # of the vehicle
+    estimate: Packed  # () ESTIMATE
+    setpoint: Packed  # () SETPOINT
+    reader: Packed  # () READER
+    controller: Packed  # () CONTROLLER
+    wrench: Packed  # () WRENCH
+    controls: Floats  # (16,) motor commands
+    full_thrust: float  # N, all rotors at full command
+    full_moment: tuple[float, float, float]  # (3,) N m, the greatest about each body axis
 
 
 class _Row:

@@ -21,23 +21,14 @@ MAX_DEPTH = 100
 
 @dataclass(slots=True)
 class XmlNode:
-    """An element.
+    """An element."""
 
-    Attributes:
-        tag: its name.
-        source: its file.
-        line: its first line.
-        attributes: by name.
-        children: its elements, in order.
-        text: its own text, stripped.
-    """
-
-    tag: str
-    source: Path
-    line: int
-    attributes: dict[str, str] = field(default_factory=dict)
-    children: list[XmlNode] = field(default_factory=list)
-    text: str = ""
+    tag: str  # its name
+    source: Path  # its file
+    line: int  # its first line
+    attributes: dict[str, str] = field(default_factory=dict)  # by name
+    children: list[XmlNode] = field(default_factory=list)  # its elements, in order
+    text: str = ""  # its own text, stripped
 
     def find(self, *path: str) -> XmlNode | None:
         """The first element along a path of names; None if there is none."""

@@ -89,18 +89,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML file as plain data.
+    """A YAML file as plain data."""
 
-    Attributes:
-        source: the file, as given by the user.
-        data: its mapping, with None in place of every invalid value.
-        lines: line of every path.
-        faults: of single values: tags, numbers that are not finite, duplicate keys.
-    """
-
-    source: str
-    data: JsonObject
-    lines: dict[FieldPath, int]
+    source: str  # the file, as given by the user
+    data: JsonObject  # its mapping, with None in place of every invalid value
+    lines: dict[FieldPath, int]  # line of every path
+    # of single values: tags, numbers that are not finite, duplicate keys
     faults: tuple[Fault, ...] = field(default=())
 
     def line(self, path: FieldPath) -> int:

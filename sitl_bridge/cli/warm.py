@@ -23,19 +23,12 @@ from sitl_bridge.cli.terminal import QuietOption, Terminal
 
 @dataclass(frozen=True)
 class Part:
-    """Compiled code that is used together.
+    """Compiled code that is used together."""
 
-    Attributes:
-        name: what it is.
-        module: that defines the largest of its kernels.
-        kernel: name of that one, which is compiled last.
-        run: function of this module that runs all of it once.
-    """
-
-    name: str
-    module: str
-    kernel: str
-    run: Callable[[], None]
+    name: str  # what it is
+    module: str  # that defines the largest of its kernels
+    kernel: str  # name of that one, which is compiled last
+    run: Callable[[], None]  # function of this module that runs all of it once
 
     @property
     def cached(self) -> bool:

@@ -47,21 +47,14 @@ OLD_REQUESTS = {
 
 @dataclass(frozen=True)
 class TakenPhoto:
-    """What CAMERA_IMAGE_CAPTURED reports of a photo.
+    """What CAMERA_IMAGE_CAPTURED reports of a photo."""
 
-    Attributes:
-        time: us of simulated time.
-        place: deg, deg, m above mean sea level, estimated; None where no estimate came.
-        height: m above home, estimated.
-        attitude: w, x, y, z of the camera, estimated.
-        file: name of the file; empty where it could not be written.
-    """
-
-    time: int
+    time: int  # us of simulated time
+    # deg, deg, m above mean sea level, estimated; None where no estimate came
     place: tuple[float, float, float] | None
-    height: float
-    attitude: tuple[float, float, float, float]
-    file: str
+    height: float  # m above home, estimated
+    attitude: tuple[float, float, float, float]  # w, x, y, z of the camera, estimated
+    file: str  # name of the file; empty where it could not be written
 
 
 class CameraComponent(MavlinkComponent):

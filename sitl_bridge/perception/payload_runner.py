@@ -51,21 +51,14 @@ MEMORY = 2.0
 
 @dataclass
 class _Exposure:
-    """A photo under way.
+    """A photo under way."""
 
-    Attributes:
-        due: us at which it is written.
-        view: what it shows.
-        pose: of the camera.
-        future: the image and its JPEG file.
-    """
-
-    due: int
-    view: View
-    pose: CameraPose
+    due: int  # us at which it is written
+    view: View  # what it shows
+    pose: CameraPose  # of the camera
     estimated: EstimatedPose | None
     attitude: tuple[float, float, float, float]
-    future: Future[tuple[Arrays, bytes]]
+    future: Future[tuple[Arrays, bytes]]  # the image and its JPEG file
 
 
 class PayloadRunner(SensorRunner):

@@ -33,17 +33,11 @@ MAKER, PROGRAM, GPS = 0x010F, 0x0131, 0x8825
 
 @dataclass(frozen=True)
 class CameraPose:
-    """The pose of a camera.
+    """The pose of a camera."""
 
-    Attributes:
-        position: m NED.
-        rotation: (3, 3) camera's axes to NED.
-        place: deg, deg, m above mean sea level.
-    """
-
-    position: Floats
-    rotation: Floats
-    place: tuple[float, float, float]
+    position: Floats  # m NED
+    rotation: Floats  # (3, 3) camera's axes to NED
+    place: tuple[float, float, float]  # deg, deg, m above mean sea level
 
 
 def _angle(value: float) -> tuple[Fraction, Fraction, Fraction]:

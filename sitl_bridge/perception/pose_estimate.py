@@ -20,21 +20,13 @@ OLDEST = 1_000_000
 
 @dataclass(frozen=True)
 class EstimatedPose:
-    """A pose.
+    """A pose."""
 
-    Attributes:
-        latitude: deg.
-        longitude: deg.
-        altitude: m above mean sea level.
-        height: m above home.
-        attitude: w, x, y, z, body to NED.
-    """
-
-    latitude: float
-    longitude: float
-    altitude: float
-    height: float
-    attitude: tuple[float, float, float, float]
+    latitude: float  # deg
+    longitude: float  # deg
+    altitude: float  # m above mean sea level
+    height: float  # m above home
+    attitude: tuple[float, float, float, float]  # w, x, y, z, body to NED
 
     @property
     def place(self) -> tuple[float, float, float]:

@@ -30,15 +30,10 @@ from sitl_bridge.perception.scene_caster import SceneCaster
 
 @dataclass(frozen=True)
 class SeenSample:
-    """What a sensor delivered.
+    """What a sensor delivered."""
 
-    Attributes:
-        time: us of simulated time at which the exposure ended.
-        arrays: by name.
-    """
-
-    time: int
-    arrays: Arrays
+    time: int  # us of simulated time at which the exposure ended
+    arrays: Arrays  # by name
 
 
 class Mapper(Protocol):

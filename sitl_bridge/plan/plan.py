@@ -39,24 +39,16 @@ Point: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True)
 class Item:
-    """One mission item in the form of MAVLink's MISSION_ITEM_INT, and its place in the file.
+    """One mission item in the form of MAVLink's MISSION_ITEM_INT, and its place in the file."""
 
-    Attributes:
-        where: its place, for messages: ``item 3`` or ``item 4 (survey), part 2``.
-        command: MAV_CMD.
-        frame: MAV_FRAME.
-        params: seven; nan stands for the file's null. Params 5 to 7 are deg latitude, deg longitude and m
-            altitude in a frame with a position.
-        auto_continue: whether the mission continues by itself.
-        jump_id: the file's number for jumps; 0 for none.
-    """
-
-    where: str
-    command: int
-    frame: int
+    where: str  # its place, for messages: ``item 3`` or ``item 4 (survey), part 2``
+    command: int  # MAV_CMD
+    frame: int  # MAV_FRAME
+    # seven; nan stands for the file's null. Params 5 to 7 are deg latitude, deg longitude and m altitude in a
+    # frame with a position.
     params: tuple[float, float, float, float, float, float, float]
-    auto_continue: bool = True
-    jump_id: int = 0
+    auto_continue: bool = True  # whether the mission continues by itself
+    jump_id: int = 0  # the file's number for jumps; 0 for none
 
     @property
     def has_position(self) -> bool:
@@ -105,24 +97,17 @@ class Polygon:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked plan.
+    """A checked plan."""
 
-    Attributes:
-        source: the file.
-        home: planned, deg latitude, deg longitude, m AMSL; the altitude is nan if it is open.
-        items: of the mission, complex items expanded.
-        circles, polygons: the geofence.
-        rally_points: deg latitude, deg longitude, m over home.
-        notes: parts of the file that are ignored, with the reason.
-    """
-
-    source: str
+    source: str  # the file
+    # planned, deg latitude, deg longitude, m AMSL; the altitude is nan if it is open
     home: tuple[float, float, float]
-    items: tuple[Item, ...]
+    items: tuple[Item, ...]  # of the mission, complex items expanded
+    # circles, polygons: the geofence
     circles: tuple[FenceCircle, ...] = ()
     polygons: tuple[Polygon, ...] = ()
-    rally_points: tuple[tuple[float, float, float], ...] = ()
-    notes: tuple[str, ...] = ()
+    rally_points: tuple[tuple[float, float, float], ...] = ()  # deg latitude, deg longitude, m over home
+    notes: tuple[str, ...] = ()  # parts of the file that are ignored, with the reason
 
     @cached_property
     def lands(self) -> bool:

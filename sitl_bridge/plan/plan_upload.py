@@ -51,34 +51,21 @@ several periods of the 1 Hz messages that carry mode and progress."""
 
 @dataclass(frozen=True, slots=True)
 class MissionItem:
-    """An item of a mission, fence or rally points: MISSION_ITEM_INT with its position in degrees.
+    """An item of a mission, fence or rally points: MISSION_ITEM_INT with its position in degrees."""
 
-    Attributes:
-        seq: sequence number, from 0.
-        frame: MAV_FRAME.
-        command: MAV_CMD.
-        current: whether it is the first item to fly.
-        autocontinue: whether the mission continues automatically.
-        param1: of the command; also 2 to 4; nan if not set.
-        x: deg latitude in a frame with a position, else param5.
-        y: deg longitude, else param6.
-        z: m altitude in the frame, else param7.
-        mission_type: MAV_MISSION_TYPE.
-    """
-
-    seq: int
-    frame: int
-    command: int
-    current: bool = False
-    autocontinue: bool = True
-    param1: float = 0.0
+    seq: int  # sequence number, from 0
+    frame: int  # MAV_FRAME
+    command: int  # MAV_CMD
+    current: bool = False  # whether it is the first item to fly
+    autocontinue: bool = True  # whether the mission continues automatically
+    param1: float = 0.0  # of the command; also 2 to 4; nan if not set
     param2: float = 0.0
     param3: float = 0.0
     param4: float = math.nan
-    x: float = 0.0
-    y: float = 0.0
-    z: float = 0.0
-    mission_type: int = MISSION
+    x: float = 0.0  # deg latitude in a frame with a position, else param5
+    y: float = 0.0  # deg longitude, else param6
+    z: float = 0.0  # m altitude in the frame, else param7
+    mission_type: int = MISSION  # MAV_MISSION_TYPE
 
     @property
     def is_destination(self) -> bool:

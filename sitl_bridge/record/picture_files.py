@@ -9,17 +9,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class PictureFile:
-    """A recorded picture.
+    """A recorded picture."""
 
-    Attributes:
-        time: ns of simulated time.
-        kind: cam0, cam1, rgb or depth.
-        file: PNG.
-    """
-
-    time: int
-    kind: str
-    file: Path
+    time: int  # ns of simulated time
+    kind: str  # cam0, cam1, rgb or depth
+    file: Path  # PNG
 
 
 def sensor_folders(run: Path, vehicle: str, sensor: str) -> tuple[Path, Path]:

@@ -22,22 +22,15 @@ _FIELDS_WITHOUT_EFFECT = {"base", "name", "description", "sources", "sensors"}
 
 
 class Identified(BaseModel):
-    """An attitude model and its origin.
-
-    Attributes:
-        airframe: the identified airframe.
-        stack: the flight stack and its version.
-        flight: the recorded flight.
-        model: gains, time constants and drag.
-        fit_roll, fit_pitch: 1 is perfect.
-    """
+    """An attitude model and its origin."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    airframe: str
-    stack: str
-    flight: str = ""
-    model: AttitudeModel
+    airframe: str  # the identified airframe
+    stack: str  # the flight stack and its version
+    flight: str = ""  # the recorded flight
+    model: AttitudeModel  # gains, time constants and drag
+    # fit_roll, fit_pitch: 1 is perfect
     fit_roll: float
     fit_pitch: float
 

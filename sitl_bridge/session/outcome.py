@@ -25,30 +25,20 @@ from sitl_bridge.session.vehicle_run import VehicleRun
 
 @dataclass(frozen=True)
 class FlightOutcome:
-    """Outcome of a flight.
+    """Outcome of a flight."""
 
-    Attributes:
-        name: of the scenario.
-        names: of the vehicles.
-        run: as read back.
-        verdict: on the flight.
-        vehicles: outcome of each vehicle, with the figures of its log if there is one.
-        collisions: (k,) COLLISION between vehicles.
-        collision_count: their total number.
-        closest: the closest pair in the air; None if two vehicles were never in the air together.
-        logs: files by their content.
-        formation: true errors of a formation in m; see ``add_truth``.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    run: RunRecord
-    verdict: Verdict
+    name: str  # of the scenario
+    names: tuple[str, ...]  # of the vehicles
+    run: RunRecord  # as read back
+    verdict: Verdict  # on the flight
+    # outcome of each vehicle, with the figures of its log if there is one
     vehicles: tuple[tuple[Outcome, FlightRecord | None], ...]
-    collisions: Any
-    collision_count: int
+    collisions: Any  # (k,) COLLISION between vehicles
+    collision_count: int  # their total number
+    # the closest pair in the air; None if two vehicles were never in the air together
     closest: ClosestPair | None
-    logs: Mapping[str, Path]
+    logs: Mapping[str, Path]  # files by their content
+    # true errors of a formation in m; see ``add_truth``
     formation: Mapping[str, float] = field(default_factory=dict)
 
     @property

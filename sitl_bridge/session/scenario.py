@@ -181,52 +181,31 @@ def _formation_event_faults(events: Any) -> Iterator[tuple[FieldPath, str]]:
 
 @dataclass(frozen=True)
 class ScenarioVehicle:
-    """One vehicle of a scenario.
+    """One vehicle of a scenario."""
 
-    Attributes:
-        specification: of its group.
-        group: number of the group in the file.
-        name: unique in the scenario.
-        airframe: loaded.
-        airframe_name: its name or file.
-        position: m NED.
-        yaw: rad.
-    """
-
-    specification: VehicleSpecification
-    group: int
-    name: str
-    airframe: Airframe
-    airframe_name: str
-    position: tuple[float, float, float]
-    yaw: float
+    specification: VehicleSpecification  # of its group
+    group: int  # number of the group in the file
+    name: str  # unique in the scenario
+    airframe: Airframe  # loaded
+    airframe_name: str  # its name or file
+    position: tuple[float, float, float]  # m NED
+    yaw: float  # rad
 
 
 @dataclass(frozen=True)
 class LoadedScenario:
-    """A scenario file, read and checked.
+    """A scenario file, read and checked."""
 
-    Attributes:
-        document: the file as data, for messages.
-        specification: its content.
-        name: of the scenario.
-        world: with paths and contents of its files.
-        seed: of the run.
-        vehicles: all of them, in order.
-        events: of vehicles, flight stacks and the world, with the paths of their files.
-        formation: planned and checked, with its events; None for none.
-        avoidance: checked; None for none.
-    """
-
-    document: Document
-    specification: Scenario
-    name: str
-    world: WorldSpecification
-    seed: int
-    vehicles: tuple[ScenarioVehicle, ...]
+    document: Document  # the file as data, for messages
+    specification: Scenario  # its content
+    name: str  # of the scenario
+    world: WorldSpecification  # with paths and contents of its files
+    seed: int  # of the run
+    vehicles: tuple[ScenarioVehicle, ...]  # all of them, in order
+    # of vehicles, flight stacks and the world, with the paths of their files
     events: tuple[EventSpecification, ...]
-    formation: FormationPlan | None
-    avoidance: AvoidanceSpecification | None
+    formation: FormationPlan | None  # planned and checked, with its events; None for none
+    avoidance: AvoidanceSpecification | None  # checked; None for none
 
     @property
     def proximity(self) -> Proximity:

@@ -48,17 +48,11 @@ SPACING = 3.0
 
 @dataclass(frozen=True)
 class AutopilotChoice:
-    """The flight stack of a vehicle, and the reason for the choice.
+    """The flight stack of a vehicle, and the reason for the choice."""
 
-    Attributes:
-        kind: of the flight stack; the user starts an external one.
-        px4: the PX4 build; None for other kinds.
-        reason: of the choice, for the user.
-    """
-
-    kind: Literal["px4", "builtin", "external"]
-    px4: Px4Build | None = None
-    reason: str = ""
+    kind: Literal["px4", "builtin", "external"]  # of the flight stack; the user starts an external one
+    px4: Px4Build | None = None  # the PX4 build; None for other kinds
+    reason: str = ""  # of the choice, for the user
 
     @property
     def name(self) -> str:
@@ -107,17 +101,11 @@ def choose_autopilot(choice: Choice = "auto", px4: Path | None = None) -> Autopi
 
 @dataclass(frozen=True)
 class ExternalStacks:
-    """Flight stacks that the user starts.
+    """Flight stacks that the user starts."""
 
-    Attributes:
-        host: address on which the simulator links listen.
-        battery: whether PX4 on this host gets the simulated battery, and is monitored.
-        startup: directory for PX4's start-up files; None for none.
-    """
-
-    host: str = "127.0.0.1"
-    battery: bool = False
-    startup: Path | None = None
+    host: str = "127.0.0.1"  # address on which the simulator links listen
+    battery: bool = False  # whether PX4 on this host gets the simulated battery, and is monitored
+    startup: Path | None = None  # directory for PX4's start-up files; None for none
 
 
 # --------------------------------------------------------------------------- options of a user
@@ -125,21 +113,14 @@ class ExternalStacks:
 
 @dataclass(frozen=True)
 class OutletSettings:
-    """What shows a run, and takes commands to it; None for none.
+    """What shows a run, and takes commands to it; None for none."""
 
-    Attributes:
-        bus: broker to publish the run on.
-        view: TCP port of the live page.
-        viewer: host to which the states are sent as by PX4's SIH, and the UDP port of instance 0.
-        stream: address and TCP port on which Foxglove connects.
-        ros2: how the run is shown to ROS 2.
-    """
-
-    bus: BusAddress | None = None
-    view: int | None = None
+    bus: BusAddress | None = None  # broker to publish the run on
+    view: int | None = None  # TCP port of the live page
+    # host to which the states are sent as by PX4's SIH, and the UDP port of instance 0
     viewer: tuple[str, int] | None = None
-    stream: tuple[str, int] | None = None
-    ros2: Ros2Settings | None = None
+    stream: tuple[str, int] | None = None  # address and TCP port on which Foxglove connects
+    ros2: Ros2Settings | None = None  # how the run is shown to ROS 2
 
     def faults(self) -> list[str]:
         """What keeps them from starting: missing packages and ports in use."""
@@ -178,40 +159,26 @@ class OutletSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class FlightOptions:
-    """Options of a flight as a user gives them; None means the value of the scenario file, or the default.
+    """Options of a flight as a user gives them; None means the value of the scenario file, or the default."""
 
-    Attributes:
-        airframe: of a vehicle that no scenario describes; the iris by default.
-        controller: of the built-in stack of such a vehicle; the airframe's by default.
-        seed: of all random streams; 0 by default.
-        world: of all vehicles; calm air by default.
-        time_limit: s of simulated time after which the flight fails; none by default.
-        autopilot: of all vehicles; ``auto`` means that of the scenario file, else PX4 if it is found.
-        instance: of the first vehicle's flight stack; sets all ports.  The other vehicles' instances follow.
-        speed: simulated over wall time; inf for as fast as possible.
-        px4: PX4 to fly with; None searches for it.
-        runs: parent of the run directories.
-        arguments: of the script, after those in the scenario file.
-        outlets: what shows the flight.
-        expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
-        python: interpreter of all scripts.
-        limits: of measures of the flight, by name, on top of those in a scenario's file; None removes one.
-    """
-
-    airframe: Airframe | None = None
-    controller: str | None = None
-    seed: int | None = None
-    world: WorldSpecification | None = None
-    time_limit: float | None = None
+    airframe: Airframe | None = None  # of a vehicle that no scenario describes; the iris by default
+    controller: str | None = None  # of the built-in stack of such a vehicle; the airframe's by default
+    seed: int | None = None  # of all random streams; 0 by default
+    world: WorldSpecification | None = None  # of all vehicles; calm air by default
+    time_limit: float | None = None  # s of simulated time after which the flight fails; none by default
+    # of all vehicles; ``auto`` means that of the scenario file, else PX4 if it is found
     autopilot: Choice = "auto"
+    # of the first vehicle's flight stack; sets all ports.  The other vehicles' instances follow.
     instance: int = 0
-    speed: float = 1.0
-    px4: Path | None = None
-    runs: Path = Path("runs")
-    arguments: tuple[str, ...] = ()
-    outlets: OutletSettings = field(default_factory=OutletSettings)
+    speed: float = 1.0  # simulated over wall time; inf for as fast as possible
+    px4: Path | None = None  # PX4 to fly with; None searches for it
+    runs: Path = Path("runs")  # parent of the run directories
+    arguments: tuple[str, ...] = ()  # of the script, after those in the scenario file
+    outlets: OutletSettings = field(default_factory=OutletSettings)  # what shows the flight
+    # whether other machines may reach the MAVLink ports of PX4, and through them its files
     expose: bool = False
-    python: Path | None = None
+    python: Path | None = None  # interpreter of all scripts
+    # of measures of the flight, by name, on top of those in a scenario's file; None removes one
     limits: Mapping[str, float | None] = field(default_factory=dict)
 
 
@@ -223,32 +190,20 @@ class VehicleSettings:
     """One vehicle of a run: loaded airframe, position, flight stack, instance and mission.
 
     A ``vehicle.VehicleSpecification`` is an entry of a scenario file, which may describe several of them.
-
-    Attributes:
-        airframe: loaded.
-        name: of the vehicle; it also seeds its random streams.
-        position: m NED of its starting point on the ground.
-        yaw: rad.
-        instance: of the flight stack; sets all ports.
-        autopilot: choice of the flight stack.
-        controller: of the built-in stack; None for the airframe's.
-        parameters: of the flight stack; they override those computed from the airframe.
-        mission: a plan or a script for this vehicle; None if one program flies all vehicles.
-        arguments: of the script.
-        python: interpreter of the script; None for this program's.
     """
 
-    airframe: Airframe
-    name: str = "0"
-    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    yaw: float = 0.0
-    instance: int = 0
-    autopilot: Choice = "auto"
-    controller: str | None = None
+    airframe: Airframe  # loaded
+    name: str = "0"  # of the vehicle; it also seeds its random streams
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)  # m NED of its starting point on the ground
+    yaw: float = 0.0  # rad
+    instance: int = 0  # of the flight stack; sets all ports
+    autopilot: Choice = "auto"  # choice of the flight stack
+    controller: str | None = None  # of the built-in stack; None for the airframe's
+    # of the flight stack; they override those computed from the airframe
     parameters: Mapping[str, int | float] = field(default_factory=dict)
-    mission: Path | None = None
-    arguments: tuple[str, ...] = ()
-    python: Path | None = None
+    mission: Path | None = None  # a plan or a script for this vehicle; None if one program flies all vehicles
+    arguments: tuple[str, ...] = ()  # of the script
+    python: Path | None = None  # interpreter of the script; None for this program's
 
     @property
     def offboard_port(self) -> int:
@@ -306,49 +261,31 @@ def controller_faults(law: str, airframe: Airframe) -> list[str]:
 
 @dataclass(frozen=True)
 class FlightSettings:
-    """Vehicles, world, missions and outlets of a run.
+    """Vehicles, world, missions and outlets of a run."""
 
-    Attributes:
-        vehicles: at least one.
-        name: of the scenario or mission; also of the run directory.
-        world: of all vehicles.
-        seed: of all random streams.
-        speed: simulated over wall time; inf for as fast as possible.
-        px4: PX4 to fly with; None searches for it.
-        external: flight stacks that the user starts; None for those of this program.
-        runs: parent of the run directories.
-        mission: arguments of the interpreter for a program that flies all vehicles, in addition to their own
-            missions; None for none.  The file that $SITL_BRIDGE_FLEET names describes the vehicles.
-        python: interpreter of that command; None for this program's.
-        formation: that this program flies with all vehicles; None for none.
-        avoidance: likewise.
-        time_limit: s of simulated time after which the flight fails; inf for none.
-        on_stall: reaction of the link to a flight stack that stops answering.
-        proximity: collisions and downwash between vehicles.
-        events: scheduled faults and changes.
-        outlets: what shows the run.
-        expose: whether other machines may reach the MAVLink ports of PX4, and through them its files.
-        limits: of measures by name, with which the flight succeeds; None for no limit.
-    """
-
-    vehicles: tuple[VehicleSettings, ...]
-    name: str
-    world: WorldSpecification = field(default_factory=WorldSpecification)
-    seed: int = 0
-    speed: float = 1.0
-    px4: Path | None = None
+    vehicles: tuple[VehicleSettings, ...]  # at least one
+    name: str  # of the scenario or mission; also of the run directory
+    world: WorldSpecification = field(default_factory=WorldSpecification)  # of all vehicles
+    seed: int = 0  # of all random streams
+    speed: float = 1.0  # simulated over wall time; inf for as fast as possible
+    px4: Path | None = None  # PX4 to fly with; None searches for it
+    # flight stacks that the user starts; None for those of this program
     external: ExternalStacks | None = None
-    runs: Path = Path("runs")
+    runs: Path = Path("runs")  # parent of the run directories
+    # arguments of the interpreter for a program that flies all vehicles, in addition to their own missions;
+    # None for none.  The file that $SITL_BRIDGE_FLEET names describes the vehicles.
     mission: tuple[str, ...] | None = None
-    python: Path | None = None
-    formation: FormationPlan | None = None
-    avoidance: AvoidanceSpecification | None = None
-    time_limit: float = math.inf
-    on_stall: OnStall = "leave"
-    proximity: Proximity | None = None
-    events: tuple[EventSpecification, ...] = ()
-    outlets: OutletSettings = field(default_factory=OutletSettings)
+    python: Path | None = None  # interpreter of that command; None for this program's
+    formation: FormationPlan | None = None  # that this program flies with all vehicles; None for none
+    avoidance: AvoidanceSpecification | None = None  # likewise
+    time_limit: float = math.inf  # s of simulated time after which the flight fails; inf for none
+    on_stall: OnStall = "leave"  # reaction of the link to a flight stack that stops answering
+    proximity: Proximity | None = None  # collisions and downwash between vehicles
+    events: tuple[EventSpecification, ...] = ()  # scheduled faults and changes
+    outlets: OutletSettings = field(default_factory=OutletSettings)  # what shows the run
+    # whether other machines may reach the MAVLink ports of PX4, and through them its files
     expose: bool = False
+    # of measures by name, with which the flight succeeds; None for no limit
     limits: Mapping[str, float | None] = field(default_factory=dict)
 
     @classmethod

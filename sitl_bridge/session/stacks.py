@@ -59,41 +59,26 @@ class Target:
     """What a vehicle is to follow; None is not controlled.
 
     A set-point has a position, velocity or acceleration, or an attitude or rates with a thrust.
-
-    Attributes:
-        position: m NED from the world's origin.
-        velocity: m/s NED, or forward, right, down with ``body``.
-        acceleration: m/s^2 NED.
-        yaw: rad from north; nan keeps the heading.
-        yaw_rate: rad/s clockwise, in place of ``yaw``, of flight stacks behind links; nan for none.
-        attitude: quaternion w, x, y, z, body FRD to NED.
-        rates: rad/s, body FRD.
-        thrust: 0..1 of full thrust.
-        body: whether the velocity turns with the heading.
     """
 
-    position: tuple[float, float, float] | None = None
-    velocity: tuple[float, float, float] | None = None
-    acceleration: tuple[float, float, float] | None = None
-    yaw: float = np.nan
+    position: tuple[float, float, float] | None = None  # m NED from the world's origin
+    velocity: tuple[float, float, float] | None = None  # m/s NED, or forward, right, down with ``body``
+    acceleration: tuple[float, float, float] | None = None  # m/s^2 NED
+    yaw: float = np.nan  # rad from north; nan keeps the heading
+    # rad/s clockwise, in place of ``yaw``, of flight stacks behind links; nan for none
     yaw_rate: float = np.nan
-    attitude: tuple[float, float, float, float] | None = None
-    rates: tuple[float, float, float] | None = None
-    thrust: float = 0.0
-    body: bool = False
+    attitude: tuple[float, float, float, float] | None = None  # quaternion w, x, y, z, body FRD to NED
+    rates: tuple[float, float, float] | None = None  # rad/s, body FRD
+    thrust: float = 0.0  # 0..1 of full thrust
+    body: bool = False  # whether the velocity turns with the heading
 
 
 @dataclass(frozen=True)
 class MissionProgress:
-    """How far a vehicle is in its mission.
+    """How far a vehicle is in its mission."""
 
-    Attributes:
-        item: number of the present one, from 0; -1 before the first is known.
-        finished: whether the last one is completed.
-    """
-
-    item: int = -1
-    finished: bool = False
+    item: int = -1  # number of the present one, from 0; -1 before the first is known
+    finished: bool = False  # whether the last one is completed
 
 
 def not_ready(reasons: Mapping[str, Sequence[str]], limit: float) -> UserError:

@@ -21,40 +21,24 @@ relative error of up to two metres, so that one vehicle could land on another.""
 
 @dataclass(frozen=True)
 class States:
-    """Estimated states of the vehicles at one time.
+    """Estimated states of the vehicles at one time."""
 
-    Attributes:
-        time: us of the fleet's time.
-        position: (n, 3) m NED from the common origin.
-        velocity: (n, 3) m/s NED.
-        yaw: (n,) rad from north.
-        alive: (n,) False for a vehicle that is gone, stalled, or silent.
-        tilt: (n, 2) rad roll and pitch; None if the fleet does not report them.
-    """
-
-    time: int
-    position: Floats
-    velocity: Floats
-    yaw: Floats
-    alive: Mask
-    tilt: Floats | None = None
+    time: int  # us of the fleet's time
+    position: Floats  # (n, 3) m NED from the common origin
+    velocity: Floats  # (n, 3) m/s NED
+    yaw: Floats  # (n,) rad from north
+    alive: Mask  # (n,) False for a vehicle that is gone, stalled, or silent
+    tilt: Floats | None = None  # (n, 2) rad roll and pitch; None if the fleet does not report them
 
 
 @dataclass
 class Setpoints:
-    """Setpoints of the vehicles; nan for uncontrolled values.
+    """Setpoints of the vehicles; nan for uncontrolled values."""
 
-    Attributes:
-        position: (n, 3) m NED from the common origin.
-        velocity: (n, 3) m/s NED; with a position it is fed forward.
-        acceleration: (n, 3) m/s^2 NED, fed forward.
-        yaw: (n,) rad from north.
-    """
-
-    position: Floats
-    velocity: Floats
-    acceleration: Floats
-    yaw: Floats
+    position: Floats  # (n, 3) m NED from the common origin
+    velocity: Floats  # (n, 3) m/s NED; with a position it is fed forward
+    acceleration: Floats  # (n, 3) m/s^2 NED, fed forward
+    yaw: Floats  # (n,) rad from north
 
     @classmethod
     def none(cls, count: int) -> Setpoints:

@@ -20,21 +20,16 @@ MAX_LINKS = 200_000
 
 @dataclass(frozen=True)
 class Topology:
-    """A rule for the links between vehicles; absent vehicles are skipped, and the others are linked directly.
+    """A rule for the links between vehicles; absent vehicles are skipped, and the others are linked directly."""
 
-    Attributes:
-        kind: ``star``: every vehicle with the leader; ``complete``: all pairs; ``ring``, ``chain``:
-            neighbours by number; ``nearest``: each vehicle both ways with its ``neighbours`` nearest;
-            ``inwards``: each receives from the ``neighbours`` nearest of the vehicles closer to the leader's
-            slot than itself, so that messages travel outwards without cycles, as in XTDrone's
-            get_communication_topology; ``links``: as listed.
-        neighbours: for nearest and inwards.
-        links: (from, to) pairs of vehicles, one-way, for links.
-    """
-
+    # ``star``: every vehicle with the leader; ``complete``: all pairs; ``ring``, ``chain``: neighbours by
+    # number; ``nearest``: each vehicle both ways with its ``neighbours`` nearest; ``inwards``: each receives
+    # from the ``neighbours`` nearest of the vehicles closer to the leader's slot than itself, so that
+    # messages travel outwards without cycles, as in XTDrone's get_communication_topology; ``links``: as
+    # listed
     kind: Kind = "star"
-    neighbours: int = 4
-    links: tuple[tuple[int, int], ...] = ()
+    neighbours: int = 4  # for nearest and inwards
+    links: tuple[tuple[int, int], ...] = ()  # (from, to) pairs of vehicles, one-way, for links
 
     def edges(self, offsets: Floats, members: Mask, leaders: Sequence[int]) -> Ints:
         """Return the directed links, sorted by receiver and then by sender.

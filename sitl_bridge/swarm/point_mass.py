@@ -19,24 +19,16 @@ from sitl_bridge.swarm.interface import Setpoints, States
 
 @dataclass(frozen=True)
 class PointMass:
-    """Response of a point mass to position, velocity and acceleration setpoints, as PX4's position control.
+    """Response of a point mass to position, velocity and acceleration setpoints, as PX4's position control."""
 
-    Attributes:
-        position_gain: 1/s; PX4's MPC_XY_P, 0.95.
-        velocity_lag: s of the first-order velocity loop; the inverse of PX4's MPC_XY_VEL_P_ACC, 1.8 1/s.  0
-            follows velocities at once (a kinematic point), as proofs of first-order laws assume.
-        max_speed: m/s; PX4's MPC_XY_VEL_MAX, 12.
-        max_acceleration: m/s^2; PX4's MPC_ACC_HOR_MAX, 5.
-        max_turn_rate: rad/s; PX4's MPC_YAWRAUTO_MAX, 45 deg/s.
-        step: us of an integration step.
-    """
-
-    position_gain: float = 0.95
+    position_gain: float = 0.95  # 1/s; PX4's MPC_XY_P, 0.95
+    # s of the first-order velocity loop; the inverse of PX4's MPC_XY_VEL_P_ACC, 1.8 1/s.  0 follows
+    # velocities at once (a kinematic point), as proofs of first-order laws assume.
     velocity_lag: float = 1.0 / 1.8
-    max_speed: float = 12.0
-    max_acceleration: float = 5.0
-    max_turn_rate: float = math.radians(45.0)
-    step: int = 10_000
+    max_speed: float = 12.0  # m/s; PX4's MPC_XY_VEL_MAX, 12
+    max_acceleration: float = 5.0  # m/s^2; PX4's MPC_ACC_HOR_MAX, 5
+    max_turn_rate: float = math.radians(45.0)  # rad/s; PX4's MPC_YAWRAUTO_MAX, 45 deg/s
+    step: int = 10_000  # us of an integration step
 
     def parameters(self) -> Floats:
         """(5,) for the compiled loop."""

@@ -81,31 +81,19 @@ class FormationRecording:
 
 @dataclass(frozen=True)
 class FormationResult:
-    """FormationResult of a formation flight.
+    """FormationResult of a formation flight."""
 
-    Attributes:
-        plan: the plan.
-        time: (k,) s since the start.
-        position: (k, n, 3) m NED.
-        error: (k, n) m from the slot, relative to the leader's position; nan outside the formation.
-        separation: (k,) m between the closest pair.
-        nearest: the closest pair of the flight.
-        start: us of the fleet's clock.
-        events: events of the formation.
-        slot: (k, n, 3) m NED, slots relative to the leader's position.
-        leader: (k,) leading vehicle, -1 for none.
-    """
-
-    plan: FormationPlan
-    time: Floats
-    position: Floats
-    error: Floats
-    separation: Floats
-    nearest: tuple[int, int]
-    start: int
-    events: tuple[FormationLogEntry, ...] = field(default=())
+    plan: FormationPlan  # the plan
+    time: Floats  # (k,) s since the start
+    position: Floats  # (k, n, 3) m NED
+    error: Floats  # (k, n) m from the slot, relative to the leader's position; nan outside the formation
+    separation: Floats  # (k,) m between the closest pair
+    nearest: tuple[int, int]  # the closest pair of the flight
+    start: int  # us of the fleet's clock
+    events: tuple[FormationLogEntry, ...] = field(default=())  # events of the formation
+    # (k, n, 3) m NED, slots relative to the leader's position
     slot: Floats = field(default_factory=lambda: np.zeros((0, 0, 3)))
-    leader: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    leader: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (k,) leading vehicle, -1 for none
 
     @property
     def settled(self) -> Mask:

@@ -24,17 +24,11 @@ LAST_MESSAGES = 12
 
 @dataclass(frozen=True)
 class ChosenFlight:
-    """What a test flies.
+    """What a test flies."""
 
-    Attributes:
-        settings: of the flight.
-        faults: scheduled, at s from when the test takes the flight over.
-        alone: whether it is one vehicle, without a vehicle axis.
-    """
-
-    settings: FlightSettings
-    faults: tuple[EventSpecification, ...]
-    alone: bool
+    settings: FlightSettings  # of the flight
+    faults: tuple[EventSpecification, ...]  # scheduled, at s from when the test takes the flight over
+    alone: bool  # whether it is one vehicle, without a vehicle axis
 
     @property
     def needs_processes(self) -> bool:

@@ -111,70 +111,51 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Estimator:
-    """Results of the estimator checks of one instance.
+    """Results of the estimator checks of one instance."""
 
-    Attributes:
-        instance: of the estimator.
-        rejected: percentage of the flight with rejections, by kind of measurement; only those with
-            rejections.
-        ratios: largest test ratio by kind.
-        failures, warnings: texts of the checks that failed or warned.
-    """
-
-    instance: int
+    instance: int  # of the estimator
+    # percentage of the flight with rejections, by kind of measurement; only those with rejections
     rejected: dict[str, float]
-    ratios: dict[str, float]
+    ratios: dict[str, float]  # largest test ratio by kind
+    # failures, warnings: texts of the checks that failed or warned
     failures: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 @dataclass
 class FlightRecord:
-    """Results of a flight; times in s on PX4's clock, positions in m of PX4's local frame.
+    """Results of a flight; times in s on PX4's clock, positions in m of PX4's local frame."""
 
-    Attributes:
-        path: of the ULog.
-        take_off, landing: first and last time in the air; nan without a flight.
-        air_time: s in the air.
-        distance: length of the flown path, m.
-        max_speed, max_height: m/s, m above the take-off point.
-        modes: (mode, s) in flight order.
-        deviations: from the reference, by PX4's own estimate: ``offboard position``, ``offboard velocity``,
-            ``mission legs``, ``hold``.
-        true_deviations: the same by ground truth.
-        estimate_error: PX4's position against ground truth in flight.
-        estimators: check results of all instances.
-        failsafes: texts of the causes of failsafes in flight.
-        vibration: largest accel_vibration_metric in m/s^2.
-        damaged: whether parts of the ULog cannot be read; the figures are of the others.
-        messages: (s, level, text) logged by PX4, level 0 emergency ... 7 debug.
-        time, estimate: (k,), (k, 3) estimated positions.
-        true_time, truth: (j,), (j, 3) true positions in the same frame; empty without ground truth.
-        reference: (m, 3) reference points, nan rows between separate parts.
-        error_time, error: deviation over time, by estimate.
-    """
-
-    path: Path
+    path: Path  # of the ULog
+    # take_off, landing: first and last time in the air; nan without a flight
     take_off: float = math.nan
     landing: float = math.nan
-    air_time: float = 0.0
-    distance: float = 0.0
+    air_time: float = 0.0  # s in the air
+    distance: float = 0.0  # length of the flown path, m
+    # max_speed, max_height: m/s, m above the take-off point
     max_speed: float = 0.0
     max_height: float = 0.0
-    modes: list[tuple[str, float]] = field(default_factory=list)
+    modes: list[tuple[str, float]] = field(default_factory=list)  # (mode, s) in flight order
+    # from the reference, by PX4's own estimate: ``offboard position``, ``offboard velocity``, ``mission
+    # legs``, ``hold``
     deviations: dict[str, Deviation] = field(default_factory=dict)
-    true_deviations: dict[str, Deviation] = field(default_factory=dict)
-    estimate_error: Deviation | None = None
-    estimators: list[Estimator] = field(default_factory=list)
-    failsafes: list[str] = field(default_factory=list)
-    vibration: float = math.nan
-    damaged: bool = False
+    true_deviations: dict[str, Deviation] = field(default_factory=dict)  # the same by ground truth
+    estimate_error: Deviation | None = None  # PX4's position against ground truth in flight
+    estimators: list[Estimator] = field(default_factory=list)  # check results of all instances
+    failsafes: list[str] = field(default_factory=list)  # texts of the causes of failsafes in flight
+    vibration: float = math.nan  # largest accel_vibration_metric in m/s^2
+    damaged: bool = False  # whether parts of the ULog cannot be read; the figures are of the others
+    # (s, level, text) logged by PX4, level 0 emergency ... 7 debug.
     messages: list[tuple[float, int, str]] = field(default_factory=list)
+    # time, estimate: (k,), (k, 3) estimated positions
     time: Floats = field(default_factory=lambda: np.zeros(0))
     estimate: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    # true_time, truth: (j,), (j, 3) true positions in the same frame; empty without ground truth
     true_time: Floats = field(default_factory=lambda: np.zeros(0))
     truth: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    # (m, 3) reference points, nan rows between separate parts
     reference: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    # error_time, error: deviation over time, by estimate
     error_time: Floats = field(default_factory=lambda: np.zeros(0))
     error: Floats = field(default_factory=lambda: np.zeros(0))
 

@@ -18,23 +18,14 @@ from sitl_bridge.base.yaml_file import load
 
 @dataclass(frozen=True)
 class MeasureKind:
-    """What is measured.
+    """What is measured."""
 
-    Attributes:
-        name: by which a limit is set.
-        title: for the reader.
-        unit: of value and limit; empty for a count.
-        limit: the default; None for none.
-        at_least: whether the limit is a lower bound.
-        source: of the default limit.
-    """
-
-    name: str
-    title: str
-    unit: str = ""
-    limit: float | None = None
-    at_least: bool = False
-    source: str = ""
+    name: str  # by which a limit is set
+    title: str  # for the reader
+    unit: str = ""  # of value and limit; empty for a count
+    limit: float | None = None  # the default; None for none
+    at_least: bool = False  # whether the limit is a lower bound
+    source: str = ""  # of the default limit
 
 
 def _kinds() -> dict[str, MeasureKind]:
@@ -65,21 +56,13 @@ Limits = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Measure:
-    """A value and its limit.
+    """A value and its limit."""
 
-    Attributes:
-        kind: what is measured.
-        value: infinite for a time that did not end.
-        vehicle: its name; empty for the run.
-        limit: None for none.
-        set_by_user: whether the user set the limit.
-    """
-
-    kind: MeasureKind
-    value: float
-    vehicle: str = ""
-    limit: float | None = None
-    set_by_user: bool = False
+    kind: MeasureKind  # what is measured
+    value: float  # infinite for a time that did not end
+    vehicle: str = ""  # its name; empty for the run
+    limit: float | None = None  # None for none
+    set_by_user: bool = False  # whether the user set the limit
 
     @property
     def passed(self) -> bool | None:

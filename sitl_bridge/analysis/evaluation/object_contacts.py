@@ -14,21 +14,13 @@ REPORTED = 5
 
 
 class ObjectContact(NamedTuple):
-    """A vehicle's contact with an object, other than standing on it.
+    """A vehicle's contact with an object, other than standing on it."""
 
-    Attributes:
-        time: s of simulated time.
-        name: of the object.
-        part: of the vehicle.
-        speed: m/s, closing speed.
-        position: m NED.
-    """
-
-    time: float
-    name: str
-    part: str
-    speed: float
-    position: tuple[float, float, float]
+    time: float  # s of simulated time
+    name: str  # of the object
+    part: str  # of the vehicle
+    speed: float  # m/s, closing speed
+    position: tuple[float, float, float]  # m NED
 
 
 def object_contacts(rows: Records, vehicle: int, names: Sequence[str]) -> tuple[ObjectContact, ...]:

@@ -27,17 +27,11 @@ MATCH_TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class PoseTrajectory:
-    """Poses over time.
+    """Poses over time."""
 
-    Attributes:
-        time: (n,) s, increasing.
-        position: (n, 3) m.
-        rotation: (n, 3, 3) of body axes to the world's axes.
-    """
-
-    time: Floats
-    position: Floats
-    rotation: Floats
+    time: Floats  # (n,) s, increasing
+    position: Floats  # (n, 3) m
+    rotation: Floats  # (n, 3, 3) of body axes to the world's axes
 
     def __len__(self) -> int:
         return len(self.time)
@@ -87,17 +81,11 @@ class Statistics:
 
 @dataclass(frozen=True)
 class PoseErrors:
-    """Errors of poses or of motions between pairs of poses.
+    """Errors of poses or of motions between pairs of poses."""
 
-    Attributes:
-        translation: (n,) m.
-        angle: (n,) deg.
-        full: (n,) Frobenius norm of the error's 4x4 matrix minus the identity.
-    """
-
-    translation: Floats
-    angle: Floats
-    full: Floats
+    translation: Floats  # (n,) m
+    angle: Floats  # (n,) deg
+    full: Floats  # (n,) Frobenius norm of the error's 4x4 matrix minus the identity
 
     def statistics(self) -> Mapping[str, Statistics]:
         """Return the figures of each part, by its name."""
@@ -290,21 +278,13 @@ _AXES: Mapping[DeltaUnit, Callable[[PoseTrajectory], Floats]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Pose errors of an estimate.
+    """Pose errors of an estimate."""
 
-    Attributes:
-        matched: number of matched poses.
-        length: m, path of the truth over the matched poses.
-        alignment: applied to the estimate.
-        absolute: APE.
-        relative: RPE.
-    """
-
-    matched: int
-    length: float
-    alignment: Similarity
-    absolute: PoseErrors
-    relative: PoseErrors
+    matched: int  # number of matched poses
+    length: float  # m, path of the truth over the matched poses
+    alignment: Similarity  # applied to the estimate
+    absolute: PoseErrors  # APE
+    relative: PoseErrors  # RPE
 
 
 def compare(

@@ -27,66 +27,44 @@ HELD = 3.0
 
 @dataclass(frozen=True)
 class ConstantSetpoint:
-    """A constant position setpoint.
+    """A constant position setpoint."""
 
-    Attributes:
-        begin, end: s.
-        position: (3,) m.
-    """
-
+    # begin, end: s
     begin: float
     end: float
-    position: Floats
+    position: Floats  # (3,) m
 
 
 @dataclass(frozen=True)
 class HoverResult:
-    """RMS errors over ``RMS_TIME``.
+    """RMS errors over ``RMS_TIME``."""
 
-    Attributes:
-        begin, end: s, evaluated time.
-        position: m, of the distance from the setpoint.
-        rates: rad/s, of the angular velocity's norm.
-        mean: (3,) m, mean deviation from the setpoint along each axis.
-    """
-
+    # begin, end: s, evaluated time
     begin: float
     end: float
-    position: float
-    rates: float
-    mean: Floats
+    position: float  # m, of the distance from the setpoint
+    rates: float  # rad/s, of the angular velocity's norm
+    mean: Floats  # (3,) m, mean deviation from the setpoint along each axis
 
 
 @dataclass(frozen=True)
 class WaypointResult:
-    """A flight to a waypoint.
+    """A flight to a waypoint."""
 
-    Attributes:
-        waypoint: that was flown to.
-        settling: s from the waypoint until the vehicle entered the ball to stay for ``HELD``; None if never.
-        hover: RMS errors from then on; None if it did not settle.
-    """
-
-    waypoint: ConstantSetpoint
+    waypoint: ConstantSetpoint  # that was flown to
+    # s from the waypoint until the vehicle entered the ball to stay for ``HELD``; None if never
     settling: float | None
-    hover: HoverResult | None
+    hover: HoverResult | None  # RMS errors from then on; None if it did not settle
 
 
 @dataclass(frozen=True)
 class DisturbanceResult:
-    """Reaction to a disturbance.
+    """Reaction to a disturbance."""
 
-    Attributes:
-        begin: s.
-        deviation: m, largest distance from the setpoint until it settled, or until the setpoint changed.
-        settling: s from the disturbance until the vehicle is in the ball to stay; None if never.
-        hover: RMS errors from then on; None if it did not settle.
-    """
-
-    begin: float
-    deviation: float
-    settling: float | None
-    hover: HoverResult | None
+    begin: float  # s
+    deviation: float  # m, largest distance from the setpoint until it settled, or until the setpoint changed
+    settling: float | None  # s from the disturbance until the vehicle is in the ball to stay; None if never
+    hover: HoverResult | None  # RMS errors from then on; None if it did not settle
 
 
 def hovering(

@@ -32,21 +32,15 @@ BUILT_IN_FAILURE = "Failure injection: "
 
 @dataclass
 class Change:
-    """A fault or change of the simulation.
+    """A fault or change of the simulation."""
 
-    Attributes:
-        begin, end: s; the same for one without an end.
-        text: for the reader.
-        vehicles: names; empty for all.
-        fault: whether something was broken on purpose.
-        silences: for how many s a flight stack may then stop to answer if there is no end; 0 for never.
-    """
-
+    # begin, end: s; the same for one without an end
     begin: float
     end: float
-    text: str
-    vehicles: tuple[str, ...] = ()
-    fault: bool = False
+    text: str  # for the reader
+    vehicles: tuple[str, ...] = ()  # names; empty for all
+    fault: bool = False  # whether something was broken on purpose
+    # for how many s a flight stack may then stop to answer if there is no end; 0 for never
     silences: float = 0.0
 
     def concerns(self, vehicle: str) -> bool:
@@ -56,18 +50,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Stall:
-    """A flight stack that did not answer, although it was in lockstep before.
+    """A flight stack that did not answer, although it was in lockstep before."""
 
-    Attributes:
-        vehicle: its name.
-        begin, end: s of simulated time; the same if simulated time waited.
-        cause: the injected fault that explains it; empty if none does.
-    """
-
-    vehicle: str
+    vehicle: str  # its name
+    # begin, end: s of simulated time; the same if simulated time waited
     begin: float
     end: float
-    cause: str = ""
+    cause: str = ""  # the injected fault that explains it; empty if none does
 
     @property
     def harmless(self) -> bool:

@@ -41,39 +41,27 @@ GROUND_MARGIN = 2.0
 
 @dataclass
 class VehicleEvaluation:
-    """Results of one vehicle.
+    """Results of one vehicle."""
 
-    Attributes:
-        name: of the vehicle.
-        measures: in the order of ``KINDS``.
-        hover: the longest hover under a constant setpoint; None without.
-        waypoints, disturbances, steps: results by RotorS and hector.
-        rates: spectrum of the true angular velocity in flight, rad/s; of the measured one without a truth.
-    """
-
-    name: str
-    measures: list[Measure] = field(default_factory=list)
-    hover: HoverResult | None = None
+    name: str  # of the vehicle
+    measures: list[Measure] = field(default_factory=list)  # in the order of ``KINDS``
+    hover: HoverResult | None = None  # the longest hover under a constant setpoint; None without
+    # waypoints, disturbances, steps: results by RotorS and hector
     waypoints: list[WaypointResult] = field(default_factory=list)
     disturbances: list[DisturbanceResult] = field(default_factory=list)
     steps: list[StepResponse] = field(default_factory=list)
+    # spectrum of the true angular velocity in flight, rad/s; of the measured one without a truth
     rates: Spectrum | None = None
 
 
 @dataclass
 class Evaluation:
-    """Results of a run.
+    """Results of a run."""
 
-    Attributes:
-        vehicles: one each.
-        measures: all measures, those of the run last.
-        unmeasured: names of limits that the user set and that the run has no value for.
-        closest: the closest pair in the air, by the truth; None if no two were in the air together.
-    """
-
-    vehicles: list[VehicleEvaluation]
-    measures: list[Measure]
-    unmeasured: list[str]
+    vehicles: list[VehicleEvaluation]  # one each
+    measures: list[Measure]  # all measures, those of the run last
+    unmeasured: list[str]  # names of limits that the user set and that the run has no value for
+    # the closest pair in the air, by the truth; None if no two were in the air together
     closest: ClosestPair | None = None
 
     @property

@@ -44,25 +44,17 @@ TRACKS = ("tracks.npz", "formation/tracks.npz")
 
 @dataclass
 class RecordedVehicle:
-    """One vehicle of a run.
+    """One vehicle of a run."""
 
-    Attributes:
-        name: as in the scenario.
-        airframe: its name.
-        mission: as given by the user; empty for a vehicle of a fleet's mission.
-        rotors: their number.
-        rows: (k,) of the truth log, one scalar column per component; None without.
-        log, record: its flight log and the results from it; None without.
-        to_world: (3,) m, from the estimator's local frame to the world frame.
-    """
-
-    name: str
-    airframe: str = ""
-    mission: str = ""
-    rotors: int = 4
-    rows: Records | None = None
+    name: str  # as in the scenario
+    airframe: str = ""  # its name
+    mission: str = ""  # as given by the user; empty for a vehicle of a fleet's mission
+    rotors: int = 4  # their number
+    rows: Records | None = None  # (k,) of the truth log, one scalar column per component; None without
+    # log, record: its flight log and the results from it; None without
     log: FlightLog | None = None
     record: FlightRecord | None = None
+    # (3,) m, from the estimator's local frame to the world frame
     to_world: Floats = field(default_factory=lambda: np.zeros(3))
 
     @property
@@ -92,32 +84,20 @@ class RecordedVehicle:
 
 @dataclass
 class RunRecord:
-    """A run.
+    """A run."""
 
-    Attributes:
-        path: its directory, or the flight log that it was read from.
-        name: of what was flown.
-        run, summary: contents of run.json and summary.json; empty where missing.
-        events: entries of events.jsonl; None where missing.
-        vehicles: in order.
-        tracks: of a formation or of avoidance, by name; None without.
-        formation: the summary of a formation; empty without.
-        plan: that was flown; None without.
-        notes: what is missing or damaged, for the user.
-        partial: why the run is incomplete; empty for a complete run.
-    """
-
-    path: Path
-    name: str
+    path: Path  # its directory, or the flight log that it was read from
+    name: str  # of what was flown
+    # run, summary: contents of run.json and summary.json; empty where missing
     run: JsonObject = field(default_factory=dict)
     summary: JsonObject = field(default_factory=dict)
-    events: tuple[JsonObject, ...] | None = None
-    vehicles: list[RecordedVehicle] = field(default_factory=list)
-    tracks: Columns | None = None
-    formation: JsonObject = field(default_factory=dict)
-    plan: Plan | None = None
-    notes: list[str] = field(default_factory=list)
-    partial: str = ""
+    events: tuple[JsonObject, ...] | None = None  # entries of events.jsonl; None where missing
+    vehicles: list[RecordedVehicle] = field(default_factory=list)  # in order
+    tracks: Columns | None = None  # of a formation or of avoidance, by name; None without
+    formation: JsonObject = field(default_factory=dict)  # the summary of a formation; empty without
+    plan: Plan | None = None  # that was flown; None without
+    notes: list[str] = field(default_factory=list)  # what is missing or damaged, for the user
+    partial: str = ""  # why the run is incomplete; empty for a complete run
 
     @property
     def stack(self) -> str:

@@ -31,15 +31,10 @@ SMOOTH = 0.25
 
 @dataclass(frozen=True)
 class Spectrum:
-    """One-sided power spectral density.
+    """One-sided power spectral density."""
 
-    Attributes:
-        frequency: (f,) Hz, above zero.
-        density: (f, c) of each column, in the signal's unit squared per Hz.
-    """
-
-    frequency: Floats
-    density: Floats
+    frequency: Floats  # (f,) Hz, above zero
+    density: Floats  # (f, c) of each column, in the signal's unit squared per Hz
 
     def peak(self) -> float:
         """The frequency in Hz of the largest density above ``LOWEST_PEAK``, over all columns; nan without."""
@@ -51,23 +46,14 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class StepResponse:
-    """Response to a step of a setpoint.
+    """Response to a step of a setpoint."""
 
-    Attributes:
-        begin: s.
-        size: of the step, signed.
-        axis: of the signal.
-        rise: s from 10 to 90 % of the step; nan if it does not get there.
-        overshoot: % of the step.
-        settling: s until the response stays within ``SETTLED_BAND``; nan if it does not.
-    """
-
-    begin: float
-    size: float
-    axis: int
-    rise: float
-    overshoot: float
-    settling: float
+    begin: float  # s
+    size: float  # of the step, signed
+    axis: int  # of the signal
+    rise: float  # s from 10 to 90 % of the step; nan if it does not get there
+    overshoot: float  # % of the step
+    settling: float  # s until the response stays within ``SETTLED_BAND``; nan if it does not
 
 
 def even(time: Floats, values: Floats) -> tuple[float, Floats]:

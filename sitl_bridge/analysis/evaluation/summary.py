@@ -35,41 +35,26 @@ WAITING = "Preflight Fail"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a vehicle's flight as known to the simulation.
+    """Result of a vehicle's flight as known to the simulation."""
 
-    Attributes:
-        mission: name of the mission as given by the user.
-        airframe: its name.
-        succeeded: whether the mission succeeded; of a single vehicle that was judged, whether the flight did.
-        reason: of a failure; empty on success.
-        flight_stack: the flight stack.
-        seed: of the run.
-        simulated_seconds, wall_seconds: duration.
-        impact_speed: largest closing speed of a new ground contact, m/s; nan if unknown.
-        vortex_ring_seconds: time with a rotor in its vortex ring state, s.
-        battery_used: share of the charge, nan if unknown.
-        logs: paths by name of the log.
-        link_faults: faulty messages of the flight stack on the simulator link, counts by kind
-            (hil/link_errors).
-        contacts: contacts with objects of the scene.
-        partial: whether the recording ended before the flight did.
-    """
-
-    mission: str
-    airframe: str
+    mission: str  # name of the mission as given by the user
+    airframe: str  # its name
+    # whether the mission succeeded; of a single vehicle that was judged, whether the flight did
     succeeded: bool
-    reason: str = ""
-    flight_stack: str = "PX4"
-    seed: int = 0
+    reason: str = ""  # of a failure; empty on success
+    flight_stack: str = "PX4"  # the flight stack
+    seed: int = 0  # of the run
+    # simulated_seconds, wall_seconds: duration
     simulated_seconds: float = math.nan
     wall_seconds: float = math.nan
-    impact_speed: float = math.nan
-    vortex_ring_seconds: float = 0.0
-    battery_used: float = math.nan
-    logs: dict[str, Path] = field(default_factory=dict)
+    impact_speed: float = math.nan  # largest closing speed of a new ground contact, m/s; nan if unknown
+    vortex_ring_seconds: float = 0.0  # time with a rotor in its vortex ring state, s
+    battery_used: float = math.nan  # share of the charge, nan if unknown
+    logs: dict[str, Path] = field(default_factory=dict)  # paths by name of the log
+    # faulty messages of the flight stack on the simulator link, counts by kind (hil/link_errors)
     link_faults: dict[str, int] = field(default_factory=dict)
-    contacts: tuple[ObjectContact, ...] = ()
-    partial: bool = False
+    contacts: tuple[ObjectContact, ...] = ()  # contacts with objects of the scene
+    partial: bool = False  # whether the recording ended before the flight did
 
 
 def warnings_of(

@@ -46,23 +46,15 @@ Fields = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class UlogColumns:
-    """Some columns of a ULog.
+    """Some columns of a ULog."""
 
-    Attributes:
-        topics: columns by topic and instance, then by field.
-        messages: (us, level, text) in order; the level is its digit's character code.
-        info: of the writer, by name.
-        version: of the writer, such as v1.16.0; its commit where it is no release; empty if unknown.
-        parameters: by name, at the start of the log.
-        damaged: whether parts cannot be read.
-    """
-
-    topics: dict[tuple[str, int], Columns]
+    topics: dict[tuple[str, int], Columns]  # columns by topic and instance, then by field
+    # (us, level, text) in order; the level is its digit's character code
     messages: list[tuple[int, int, str]]
-    info: JsonObject
-    version: str
-    parameters: dict[str, float]
-    damaged: bool
+    info: JsonObject  # of the writer, by name
+    version: str  # of the writer, such as v1.16.0; its commit where it is no release; empty if unknown
+    parameters: dict[str, float]  # by name, at the start of the log
+    damaged: bool  # whether parts cannot be read
 
 
 def read_columns(path: Path, fields: Fields) -> UlogColumns:

@@ -26,17 +26,11 @@ def closest_distance(position: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ClosestPair:
-    """The closest pair of a flight.
+    """The closest pair of a flight."""
 
-    Attributes:
-        distance: m.
-        time: s.
-        vehicles: row indices.
-    """
-
-    distance: float
-    time: float
-    vehicles: tuple[int, int]
+    distance: float  # m
+    time: float  # s
+    vehicles: tuple[int, int]  # row indices
 
 
 def closest_pair(time: Floats, position: Floats) -> ClosestPair | None:

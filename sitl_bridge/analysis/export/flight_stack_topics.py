@@ -35,14 +35,10 @@ BATTERY, CONTROLLERS = "battery", "esc"
 
 @dataclass(frozen=True)
 class FlightStackTopics:
-    """All messages of one vehicle's log.
+    """All messages of one vehicle's log."""
 
-    Attributes:
-        topics: each in the order of its times.
-        facts: for the file's metadata: where the log was, whether it is damaged, the motor commands in it.
-    """
-
-    topics: tuple[RosMessages, ...]
+    topics: tuple[RosMessages, ...]  # each in the order of its times
+    # for the file's metadata: where the log was, whether it is damaged, the motor commands in it
     facts: dict[str, str]
 
     def between(self, begin: int, end: int) -> Iterator[RosMessages]:

@@ -31,19 +31,12 @@ SLOT_INTERVAL = 0.5
 
 @dataclass(frozen=True)
 class PlannedLine:
-    """A line to be drawn.
+    """A line to be drawn."""
 
-    Attributes:
-        name: of what it belongs to; several lines may have one.
-        points: (k, 3) m NED.
-        color: red, green, blue and opacity, 0 to 1.
-        closed: whether the last point is joined to the first.
-    """
-
-    name: str
-    points: Floats
-    color: tuple[float, float, float, float]
-    closed: bool = False
+    name: str  # of what it belongs to; several lines may have one
+    points: Floats  # (k, 3) m NED
+    color: tuple[float, float, float, float]  # red, green, blue and opacity, 0 to 1
+    closed: bool = False  # whether the last point is joined to the first
 
 
 def planned_lines(run: RecordedRun) -> Iterator[PlannedLine]:

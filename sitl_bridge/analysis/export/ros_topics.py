@@ -29,19 +29,12 @@ GPS_FIX = 3
 
 @dataclass(frozen=True)
 class RosMessages:
-    """Messages of one topic.
+    """Messages of one topic."""
 
-    Attributes:
-        topic: its name.
-        name: ``package/Type``.
-        time: (k,) ns of simulated time.
-        data: (k, size) CDR.
-    """
-
-    topic: str
-    name: str
-    time: Ints
-    data: Bytes
+    topic: str  # its name
+    name: str  # ``package/Type``
+    time: Ints  # (k,) ns of simulated time
+    data: Bytes  # (k, size) CDR
 
 
 def ros_name(name: str) -> str:

@@ -24,17 +24,11 @@ ENCODINGS = {1: "mono8", 2: "16UC1", 4: "32FC1"}
 
 @dataclass(frozen=True)
 class SeenFile:
-    """A sample in a file.
+    """A sample in a file."""
 
-    Attributes:
-        time: ns of simulated time.
-        file: that holds it.
-        read: turns it into a message.
-    """
-
-    time: int
-    file: Path
-    read: Callable[[], RosMessages]
+    time: int  # ns of simulated time
+    file: Path  # that holds it
+    read: Callable[[], RosMessages]  # turns it into a message
 
 
 class SeenMessages:

@@ -30,16 +30,11 @@ TIME_LIMIT = 1800.0
 
 @dataclass(frozen=True)
 class EstimatorReplay:
-    """Result of a run.
+    """Result of a run."""
 
-    Attributes:
-        log: the replayed ULog.
-        samples: of the position that were compared.
-        largest, rms: m, difference of the replayed position from the logged one.
-    """
-
-    log: Path
-    samples: int
+    log: Path  # the replayed ULog
+    samples: int  # of the position that were compared
+    # largest, rms: m, difference of the replayed position from the logged one
     largest: float
     rms: float
 

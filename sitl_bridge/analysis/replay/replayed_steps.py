@@ -29,25 +29,15 @@ SAME, TRUTH_DIFFERS, FRAMES_DIFFER, DIVERGED = 0, 1, 2, 3
 
 
 class ReplayArrays(NamedTuple):
-    """The memory in which steps are repeated.
+    """The memory in which steps are repeated."""
 
-    Attributes:
-        links: (n,) LINK; their states do not matter, only what the frames take from them.
-        slots: (n, 3, 4) of ``sensor_slots``.
-        payloads: (n, 1) PAYLOADS.
-        payload_bytes: the same memory as (n, bytes) uint8.
-        out: (MAX_STEP_BYTES,) uint8, the frames of one vehicle.
-        row: (1,) ROW.
-        row_bytes: the same memory as (bytes,) uint8.
-    """
-
-    links: Records
-    slots: Ints
-    payloads: Records
-    payload_bytes: Bytes
-    out: Bytes
-    row: Records
-    row_bytes: Bytes
+    links: Records  # (n,) LINK; their states do not matter, only what the frames take from them
+    slots: Ints  # (n, 3, 4) of ``sensor_slots``
+    payloads: Records  # (n, 1) PAYLOADS
+    payload_bytes: Bytes  # the same memory as (n, bytes) uint8
+    out: Bytes  # (MAX_STEP_BYTES,) uint8, the frames of one vehicle
+    row: Records  # (1,) ROW
+    row_bytes: Bytes  # the same memory as (bytes,) uint8
 
     @classmethod
     def of(cls, simulation: Simulation) -> ReplayArrays:

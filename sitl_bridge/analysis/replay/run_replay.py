@@ -38,39 +38,25 @@ from sitl_bridge.record.run_recorder import EVENTS
 
 @dataclass(frozen=True)
 class Difference:
-    """The first value that a repetition does not reproduce.
+    """The first value that a repetition does not reproduce."""
 
-    Attributes:
-        step: number of the step, from 1.
-        time: s of simulated time since the start, at the end of the step.
-        vehicle: its name.
-        field: column of the truth, or field of a message.
-        recorded, replayed: its values.
-    """
-
-    step: int
-    time: float
-    vehicle: str
-    field: str
+    step: int  # number of the step, from 1
+    time: float  # s of simulated time since the start, at the end of the step
+    vehicle: str  # its name
+    field: str  # column of the truth, or field of a message
+    # recorded, replayed: its values
     recorded: str
     replayed: str
 
 
 @dataclass(frozen=True)
 class RunReplay:
-    """Result of a repetition.
+    """Result of a repetition."""
 
-    Attributes:
-        steps: that are the same to the bit.
-        frame_bytes: of frames compared in them.
-        message_bytes: of messages of custom sensors and of those that see, which were not compared.
-        difference: the first; None if there is none.
-    """
-
-    steps: int
-    frame_bytes: int
-    message_bytes: int
-    difference: Difference | None
+    steps: int  # that are the same to the bit
+    frame_bytes: int  # of frames compared in them
+    message_bytes: int  # of messages of custom sensors and of those that see, which were not compared
+    difference: Difference | None  # the first; None if there is none
 
 
 def replay_run(run: RecordedRun) -> RunReplay:

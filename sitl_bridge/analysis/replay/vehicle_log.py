@@ -67,38 +67,24 @@ class Series:
 
 @dataclass(frozen=True)
 class VehicleLog:
-    """What a ULog tells of a multirotor's flight.
+    """What a ULog tells of a multirotor's flight."""
 
-    Attributes:
-        source: of the motor commands: topic and how they were scaled.
-        commands: (k, m) signals 0..1 of the motors in PX4's order.
-        attitude: (k, 4) w, x, y, z.
-        rates: (k, 3) rad/s body.
-        acceleration: (k, 3) m/s^2 body, specific force.
-        position, velocity: (k, 3) m, m/s NED.
-        wind: (k, 2) m/s north, east as PX4 estimated it; None without.
-        voltage: (k, 1) V of the battery; None without.
-        current: (k, 1) A from the battery, at the times of its voltage; None without.
-        speeds: (k, m) rad/s of the rotors as the speed controllers reported them; None without.
-        airborne: (begin, end) in s of the flights.
-        origin: deg, deg and m AMSL of the local frame; that of PX4's simulators without.
-        damaged: whether the file was damaged, and only read as far as it goes.
-    """
-
-    source: str
-    commands: Series
-    attitude: Series
-    rates: Series
-    acceleration: Series
+    source: str  # of the motor commands: topic and how they were scaled
+    commands: Series  # (k, m) signals 0..1 of the motors in PX4's order
+    attitude: Series  # (k, 4) w, x, y, z
+    rates: Series  # (k, 3) rad/s body
+    acceleration: Series  # (k, 3) m/s^2 body, specific force
+    # position, velocity: (k, 3) m, m/s NED
     position: Series
     velocity: Series
-    wind: Series | None
-    voltage: Series | None
-    current: Series | None
-    speeds: Series | None
-    airborne: tuple[tuple[float, float], ...]
+    wind: Series | None  # (k, 2) m/s north, east as PX4 estimated it; None without
+    voltage: Series | None  # (k, 1) V of the battery; None without
+    current: Series | None  # (k, 1) A from the battery, at the times of its voltage; None without
+    speeds: Series | None  # (k, m) rad/s of the rotors as the speed controllers reported them; None without
+    airborne: tuple[tuple[float, float], ...]  # (begin, end) in s of the flights
+    # deg, deg and m AMSL of the local frame; that of PX4's simulators without
     origin: tuple[float, float, float]
-    damaged: bool
+    damaged: bool  # whether the file was damaged, and only read as far as it goes
 
 
 def read_vehicle_log(path: Path, motors: int, *, whole: bool = False) -> VehicleLog:

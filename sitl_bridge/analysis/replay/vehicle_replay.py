@@ -42,53 +42,32 @@ LOW_RATE = 50.0
 
 @dataclass(frozen=True)
 class Error:
-    """Simulated against measured values of one quantity, over all windows.
+    """Simulated against measured values of one quantity, over all windows."""
 
-    Attributes:
-        name: of the quantity.
-        unit: of all figures but the correlation.
-        measured: RMS of what was measured, about its mean.
-        rms, largest: of the error.
-        bias: mean error.
-        correlation: of simulated and measured values.
-    """
-
-    name: str
-    unit: str
-    measured: float
+    name: str  # of the quantity
+    unit: str  # of all figures but the correlation
+    measured: float  # RMS of what was measured, about its mean
+    # rms, largest: of the error
     rms: float
     largest: float
-    bias: float
-    correlation: float
+    bias: float  # mean error
+    correlation: float  # of simulated and measured values
 
 
 @dataclass(frozen=True)
 class VehicleReplay:
-    """Result of a replay.
+    """Result of a replay."""
 
-    Attributes:
-        source: of the motor commands.
-        rate: Hz of the motor commands.
-        turning: whether rotation was simulated; else it is that measured, and its errors are left out.
-        windows: how many were simulated.
-        length: s of each.
-        wind: m/s north and east, mean over the flight.
-        wind_source: where it comes from.
-        wind_error: m/s, standard errors of a fitted wind; nan for others.
-        errors: of each quantity.
-        table: (k,) time in s on the log's clock, measured and simulated values of every step.
-    """
-
-    source: str
-    rate: float
-    turning: bool
-    windows: int
-    length: float
-    wind: tuple[float, float]
-    wind_source: str
-    wind_error: tuple[float, float]
-    errors: tuple[Error, ...]
-    table: Records
+    source: str  # of the motor commands
+    rate: float  # Hz of the motor commands
+    turning: bool  # whether rotation was simulated; else it is that measured, and its errors are left out
+    windows: int  # how many were simulated
+    length: float  # s of each
+    wind: tuple[float, float]  # m/s north and east, mean over the flight
+    wind_source: str  # where it comes from
+    wind_error: tuple[float, float]  # m/s, standard errors of a fitted wind; nan for others
+    errors: tuple[Error, ...]  # of each quantity
+    table: Records  # (k,) time in s on the log's clock, measured and simulated values of every step
 
 
 _QUANTITIES = (

@@ -22,17 +22,11 @@ QUALITY = 75
 
 @dataclass(frozen=True)
 class FlightPicture:
-    """A picture of a report.
+    """A picture of a report."""
 
-    Attributes:
-        camera: vehicle, sensor and kind, for the reader.
-        time: s of simulated time.
-        data: JPEG, base 64.
-    """
-
-    camera: str
-    time: float
-    data: str
+    camera: str  # vehicle, sensor and kind, for the reader
+    time: float  # s of simulated time
+    data: str  # JPEG, base 64
 
 
 def flight_pictures(run: RunRecord) -> list[FlightPicture]:

@@ -60,19 +60,12 @@ def write_report(reported: Sequence[Reported], path: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What is drawn of a run, with as many points as the page may have.
+    """What is drawn of a run, with as many points as the page may have."""
 
-    Attributes:
-        scene: outlines of the objects.
-        tracks: of the vehicles.
-        fleet: plots of the fleet.
-        vehicles: plots of each vehicle that has some, by its name.
-    """
-
-    scene: list[JsonObject]
-    tracks: list[JsonObject]
-    fleet: list[Plot]
-    vehicles: list[tuple[str, list[Plot]]]
+    scene: list[JsonObject]  # outlines of the objects
+    tracks: list[JsonObject]  # of the vehicles
+    fleet: list[Plot]  # plots of the fleet
+    vehicles: list[tuple[str, list[Plot]]]  # plots of each vehicle that has some, by its name
 
 
 def page(reported: Sequence[Reported]) -> str:

@@ -34,23 +34,14 @@ MOST_MESSAGES = 400
 
 @dataclass(frozen=True)
 class TimelineEntry:
-    """Something that happened.
+    """Something that happened."""
 
-    Attributes:
-        lane: of ``LANES``.
-        begin: s.
-        end: s; the same as ``begin`` for a moment.
-        text: for the reader.
-        level: info, warning or error.
-        vehicle: its name; empty for all.
-    """
-
-    lane: str
-    begin: float
-    end: float
-    text: str
-    level: str = "info"
-    vehicle: str = ""
+    lane: str  # of ``LANES``
+    begin: float  # s
+    end: float  # s; the same as ``begin`` for a moment
+    text: str  # for the reader
+    level: str = "info"  # info, warning or error
+    vehicle: str = ""  # its name; empty for all
 
 
 def timeline(run: RunRecord) -> list[TimelineEntry]:

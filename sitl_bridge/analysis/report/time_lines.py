@@ -39,29 +39,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Curves over a common axis.
+    """Curves over a common axis."""
 
-    Attributes:
-        key: the same for the same quantity in each vehicle and run.
-        title: what is shown.
-        unit: of the curves.
-        x: (k,) increasing.
-        lines: the curves, first the one that is compared between runs.
-        levels: values that are marked, with their names.
-        x_title: of the axis.
-        logarithmic: both axes.
-        note: below the title.
-    """
-
-    key: str
-    title: str
-    unit: str
-    x: Floats
-    lines: tuple[Line, ...]
-    levels: tuple[tuple[float, str], ...] = ()
-    x_title: str = TIME
-    logarithmic: bool = False
-    note: str = field(default="")
+    key: str  # the same for the same quantity in each vehicle and run
+    title: str  # what is shown
+    unit: str  # of the curves
+    x: Floats  # (k,) increasing
+    lines: tuple[Line, ...]  # the curves, first the one that is compared between runs
+    levels: tuple[tuple[float, str], ...] = ()  # values that are marked, with their names
+    x_title: str = TIME  # of the axis
+    logarithmic: bool = False  # both axes
+    note: str = field(default="")  # below the title
 
 
 def thin(x: Floats, values: Sequence[Floats], points: int) -> tuple[Floats, list[Floats]]:

@@ -55,31 +55,18 @@ RATE_LIMIT = math.radians(220.0)
 
 @dataclass(frozen=True)
 class Design:
-    """Control loops of an airframe, by axis.
+    """Control loops of an airframe, by axis."""
 
-    Attributes:
-        motor_lag: rotor lag, s.
-        lag: rotor lag after the derivative, plus half a time step, s.
-        derivative: gain of the rate derivative, dimensionless.
-        derivative_filter: s.
-        yaw_lead: ratio of a rotor's acceleration moment to its drag moment, s.
-        angular_acceleration: (3,) rad/s^2, largest that the rotors give in hover: roll, pitch, yaw.
-        rate: (3,) 1/s.
-        attitude: (3,) 1/s.
-        velocity: (3,) 1/s, NED.
-        position: (3,) 1/s.
-    """
-
-    motor_lag: float
-    lag: float
-    derivative: float
-    derivative_filter: float
-    yaw_lead: float
-    angular_acceleration: Floats
-    rate: Floats
-    attitude: Floats
-    velocity: Floats
-    position: Floats
+    motor_lag: float  # rotor lag, s
+    lag: float  # rotor lag after the derivative, plus half a time step, s
+    derivative: float  # gain of the rate derivative, dimensionless
+    derivative_filter: float  # s
+    yaw_lead: float  # ratio of a rotor's acceleration moment to its drag moment, s
+    angular_acceleration: Floats  # (3,) rad/s^2, largest that the rotors give in hover: roll, pitch, yaw
+    rate: Floats  # (3,) 1/s
+    attitude: Floats  # (3,) 1/s
+    velocity: Floats  # (3,) 1/s, NED
+    position: Floats  # (3,) 1/s
 
 
 def design(airframe: Airframe, world: World) -> Design:

@@ -46,19 +46,12 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class PortPair:
-    """One of PX4's simulation links.
+    """One of PX4's simulation links."""
 
-    Attributes:
-        name: purpose of the link.
-        local: port it is bound to.
-        remote: port it sends to by default.
-        rates: Hz by message id.
-    """
-
-    name: str
-    local: int
-    remote: int
-    rates: dict[int, float]
+    name: str  # purpose of the link
+    local: int  # port it is bound to
+    remote: int  # port it sends to by default
+    rates: dict[int, float]  # Hz by message id
 
 
 def port_pairs(instance: int) -> tuple[PortPair, ...]:

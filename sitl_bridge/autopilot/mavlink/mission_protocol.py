@@ -48,24 +48,18 @@ class Upload:
     """An upload in progress.
 
     Attributes:
-        owner: protocol object of the link it uses.
-        peer: the sender.
-        kind: MAV_MISSION_TYPE.
-        count: number of expected items.
-        items: received items.
-        integer: whether items are requested with MISSION_REQUEST_INT.
         asked: wall time of the last request, us.
         heard: wall time of the peer's last message, us.
     """
 
-    owner: MissionProtocol
-    peer: Peer
-    kind: int
-    count: int
+    owner: MissionProtocol  # protocol object of the link it uses
+    peer: Peer  # the sender
+    kind: int  # MAV_MISSION_TYPE
+    count: int  # number of expected items
     requested_at: int
     received_at: int
-    integer: bool = True
-    items: list[MissionItem] = field(default_factory=list)
+    integer: bool = True  # whether items are requested with MISSION_REQUEST_INT
+    items: list[MissionItem] = field(default_factory=list)  # received items
 
 
 class MissionStore:

@@ -32,30 +32,18 @@ NAN = math.nan
 
 @dataclass
 class TelemetrySource:
-    """Data source of the telemetry.  The records are views that the stack writes and telemetry only reads.
+    """Data source of the telemetry.  The records are views that the stack writes and telemetry only reads."""
 
-    Attributes:
-        system_id: MAVLink system id.
-        version: version of this program: major, minor, patch.
-        rotor_count: number of rotors of the airframe.
-        commander: mode, arming, mission, home, battery (``commander.Commander``).
-        estimate: () ESTIMATE.
-        setpoint: () SETPOINT.
-        measurement: () MEASUREMENT.
-        controls: (16,) motor commands 0..1.
-        unix_time: us since 1970 at simulated time 0; 0 if unknown.
-        log: the file being logged to; the logs in its directory are served.  None without a log.
-    """
-
-    system_id: int
-    version: tuple[int, int, int]
-    rotor_count: int
-    commander: Commander
-    estimate: Packed
-    setpoint: Packed
-    measurement: Packed
-    controls: Floats
-    unix_time: int = 0
+    system_id: int  # MAVLink system id
+    version: tuple[int, int, int]  # version of this program: major, minor, patch
+    rotor_count: int  # number of rotors of the airframe
+    commander: Commander  # mode, arming, mission, home, battery (``commander.Commander``)
+    estimate: Packed  # () ESTIMATE
+    setpoint: Packed  # () SETPOINT
+    measurement: Packed  # () MEASUREMENT
+    controls: Floats  # (16,) motor commands 0..1
+    unix_time: int = 0  # us since 1970 at simulated time 0; 0 if unknown
+    # the file being logged to; the logs in its directory are served.  None without a log.
     log: Path | None = None
 
 

@@ -33,23 +33,14 @@ FLAG_ARMED = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mode:
-    """A flight mode; there is one object for each, compare with ``is``.
+    """A flight mode; there is one object for each, compare with ``is``."""
 
-    Attributes:
-        name: PX4's name.
-        nav_state: PX4's internal number (vehicle_status.nav_state).
-        main: PX4's main mode.
-        sub: PX4's sub mode.
-        needs: requirement bits, see above.
-        base: MAV_MODE_FLAG bits of HEARTBEAT.base_mode without ``FLAG_ARMED``.
-    """
-
-    name: str
-    nav_state: int
-    main: int
-    sub: int
-    needs: int
-    base: int
+    name: str  # PX4's name
+    nav_state: int  # PX4's internal number (vehicle_status.nav_state)
+    main: int  # PX4's main mode
+    sub: int  # PX4's sub mode
+    needs: int  # requirement bits, see above
+    base: int  # MAV_MODE_FLAG bits of HEARTBEAT.base_mode without ``FLAG_ARMED``
 
     @property
     def custom_mode(self) -> int:

@@ -56,17 +56,11 @@ ROI_NONE, ROI_NEXT, ROI_INDEX, ROI_LOCATION = 0, 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class MissionFault:
-    """Reason for rejecting items.
+    """Reason for rejecting items."""
 
-    Attributes:
-        seq: sequence number of the faulty item.
-        result: MAV_MISSION_RESULT.
-        reason: text.
-    """
-
-    seq: int
-    result: int
-    reason: str
+    seq: int  # sequence number of the faulty item
+    result: int  # MAV_MISSION_RESULT
+    reason: str  # text
 
 
 def check_transfer(items: Sequence[MissionItem], kind: int) -> MissionFault | None:

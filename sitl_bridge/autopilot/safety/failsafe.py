@@ -61,29 +61,17 @@ MODE_REQUIREMENTS = ~(flight_modes.MANUAL_CONTROL | flight_modes.NO_ARMING)
 
 @dataclass(slots=True)
 class FailsafeConditions:
-    """Failsafe conditions.
+    """Failsafe conditions."""
 
-    Attributes:
-        missing: mode requirements (bits of flight_modes.py) that are not met.
-        manual_lost: no stick input for COM_RC_LOSS_T.
-        station_lost: no ground station for COM_DL_LOSS_T.
-        fence: violation of the geofence; None if there is none.
-        battery: PX4's warning level.
-        attitude: whether the failure detector reports an attitude failure.
-        motor: whether a motor is known to have failed.
-        flight_time: whether the flight time exceeds COM_FLT_TIME_MAX.
-        mission_failed: whether the mission cannot be continued.
-    """
-
-    missing: int = 0
-    manual_lost: bool = True
-    station_lost: bool = True
-    fence: str | None = None
-    battery: int = 0
-    attitude: bool = False
-    motor: bool = False
-    flight_time: bool = False
-    mission_failed: bool = False
+    missing: int = 0  # mode requirements (bits of flight_modes.py) that are not met
+    manual_lost: bool = True  # no stick input for COM_RC_LOSS_T
+    station_lost: bool = True  # no ground station for COM_DL_LOSS_T
+    fence: str | None = None  # violation of the geofence; None if there is none
+    battery: int = 0  # PX4's warning level
+    attitude: bool = False  # whether the failure detector reports an attitude failure
+    motor: bool = False  # whether a motor is known to have failed
+    flight_time: bool = False  # whether the flight time exceeds COM_FLT_TIME_MAX
+    mission_failed: bool = False  # whether the mission cannot be continued
 
 
 @dataclass(slots=True)

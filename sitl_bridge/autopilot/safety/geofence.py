@@ -27,17 +27,11 @@ INCLUSIONS = frozenset({INCLUSION_CIRCLE, INCLUSION_POLYGON})
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """An area of the fence.
+    """An area of the fence."""
 
-    Attributes:
-        inclusion: True to stay inside, False to stay outside.
-        vertices: deg latitude and longitude; for a circle only its centre.
-        radius: radius of a circle in m, empty at 0 as in PX4; 0 for a polygon.
-    """
-
-    inclusion: bool
-    vertices: tuple[tuple[float, float], ...]
-    radius: float
+    inclusion: bool  # True to stay inside, False to stay outside
+    vertices: tuple[tuple[float, float], ...]  # deg latitude and longitude; for a circle only its centre
+    radius: float  # radius of a circle in m, empty at 0 as in PX4; 0 for a polygon
 
     def allows(self, latitude: float, longitude: float) -> bool:
         """Return whether a point in degrees is on the allowed side."""

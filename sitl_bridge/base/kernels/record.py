@@ -33,15 +33,13 @@ _SCALARS = {float: np.dtype("f8"), int: np.dtype("i8")}
 class Record:
     """Base of the classes that declare records.
 
-    Attributes:
-        fields: of the class and its bases, as numpy takes them.
-        dtype: layout of the record, by default with C's alignment; ``class X(Record, align=False)`` packs it.
-
     Raises:
         TypeError: for a field of another type.
     """
 
+    # of the class and its bases, as numpy takes them
     fields: ClassVar[list[tuple[str, Any, tuple[int, ...]]]]
+    # layout of the record, by default with C's alignment; ``class X(Record, align=False)`` packs it
     dtype: ClassVar[np.dtype[np.void]]
 
     def __init_subclass__(cls, *, align: bool = True) -> None:

@@ -35,30 +35,19 @@ _MIN_LEVER_ARM = 1e-6
 
 @dataclass(frozen=True)
 class Hover:
-    """Trim in still air, far from the ground.
+    """Trim in still air, far from the ground."""
 
-    Attributes:
-        rotor_speed: (rotors,) rad/s.
-        rotor_thrust: (rotors,) N.
-        rotor_torque: (rotors,) N m.
-        command: (rotors,) motor commands, 1 = full.
-        motor_voltage: (rotors,) V at the motors: command times battery voltage for DC motors, the battery's
-            for first-order ones.
-        motor_current: (rotors,) A through the motors.
-        motor_power: W, electrical, all motors.
-        battery_voltage: V at the terminals.
-        battery_current: A, avionics included.
-    """
-
-    rotor_speed: Floats
-    rotor_thrust: Floats
-    rotor_torque: Floats
-    command: Floats
+    rotor_speed: Floats  # (rotors,) rad/s
+    rotor_thrust: Floats  # (rotors,) N
+    rotor_torque: Floats  # (rotors,) N m
+    command: Floats  # (rotors,) motor commands, 1 = full
+    # (rotors,) V at the motors: command times battery voltage for DC motors, the battery's for first-order
+    # ones
     motor_voltage: Floats
-    motor_current: Floats
-    motor_power: float
-    battery_voltage: float
-    battery_current: float
+    motor_current: Floats  # (rotors,) A through the motors
+    motor_power: float  # W, electrical, all motors
+    battery_voltage: float  # V at the terminals
+    battery_current: float  # A, avionics included
 
     @property
     def throttle(self) -> float:
@@ -134,26 +123,16 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
 
 @dataclass(frozen=True)
 class Performance:
-    """Performance of a vehicle in still air of one density.
+    """Performance of a vehicle in still air of one density."""
 
-    Attributes:
-        hover: the trim with a full battery.
-        full_thrust: N, all motors at full command with a full battery, including its voltage sag.
-        full_speed: (rotors,) rad/s at full command.
-        full_current: A at full command.
-        thrust_to_weight: vertical part of the full thrust over weight.
-        top_speed: m/s in level flight at full command; inf without a limit below 200 m/s.
-        top_speed_tilt: rad, the tilt at top speed.
-        endurance: s of hover from a full battery to the smallest charge for hover; inf for an ideal source.
-    """
-
-    hover: Hover
-    full_thrust: float
-    full_speed: Floats
-    full_current: float
-    thrust_to_weight: float
-    top_speed: float
-    top_speed_tilt: float
+    hover: Hover  # the trim with a full battery
+    full_thrust: float  # N, all motors at full command with a full battery, including its voltage sag
+    full_speed: Floats  # (rotors,) rad/s at full command
+    full_current: float  # A at full command
+    thrust_to_weight: float  # vertical part of the full thrust over weight
+    top_speed: float  # m/s in level flight at full command; inf without a limit below 200 m/s
+    top_speed_tilt: float  # rad, the tilt at top speed
+    # s of hover from a full battery to the smallest charge for hover; inf for an ideal source
     endurance: float
 
 

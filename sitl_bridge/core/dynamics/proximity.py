@@ -103,21 +103,14 @@ COLLISION = Collision.dtype
 
 
 class ProximityArrays(NamedTuple):
-    """What ``interact`` needs of n vehicles, and what it remembers.
+    """What ``interact`` needs of n vehicles, and what it remembers."""
 
-    Attributes:
-        proximity: (1,) PROXIMITY.
-        hulls: (n,) HULL.
-        touching: (n, n) uint8, NOW for pairs that touch in this step, BEFORE for those that did in the last.
-        collisions: (k,) COLLISION, written from the first on.
-        contacts: (k,) CONTACT, likewise.
-    """
-
-    proximity: Annotated[Records, PROXIMITY]
-    hulls: Annotated[Records, HULL]
+    proximity: Annotated[Records, PROXIMITY]  # (1,) PROXIMITY
+    hulls: Annotated[Records, HULL]  # (n,) HULL
+    # (n, n) uint8, NOW for pairs that touch in this step, BEFORE for those that did in the last
     touching: Annotated[Bytes, 2]
-    collisions: Annotated[Records, COLLISION]
-    contacts: Annotated[Records, CONTACT]
+    collisions: Annotated[Records, COLLISION]  # (k,) COLLISION, written from the first on
+    contacts: Annotated[Records, CONTACT]  # (k,) CONTACT, likewise
 
 
 @dataclass(frozen=True)

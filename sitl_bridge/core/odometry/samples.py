@@ -14,17 +14,12 @@ EXTRA = "odometry"
 
 
 class LidarTurn(NamedTuple):
-    """The points of one turn of a lidar.
+    """The points of one turn of a lidar."""
 
-    Attributes:
-        points: (n, 3) m in the sensor's axes, each at its own time.
-        offset: (n,) s from the end of the turn, 0 or negative.
-        rotation: (3, 3) of a gyroscope, axes at the end of the turn to axes at its beginning; None without
-            one: the estimator then expects the motion of the turn before.
-    """
-
-    points: Floats
-    offset: Floats
+    points: Floats  # (n, 3) m in the sensor's axes, each at its own time
+    offset: Floats  # (n,) s from the end of the turn, 0 or negative
+    # (3, 3) of a gyroscope, axes at the end of the turn to axes at its beginning; None without one: the
+    # estimator then expects the motion of the turn before
     rotation: Floats | None = None
 
 
@@ -37,36 +32,22 @@ class StereoImages(NamedTuple):
 
 @dataclass(frozen=True)
 class CameraModel:
-    """Geometry of a camera with OpenCV's meaning.
+    """Geometry of a camera with OpenCV's meaning."""
 
-    Attributes:
-        matrix: (3, 3) in pixels.
-        distortion: coefficients: k1, k2, p1, p2 and k3 of the radial-tangential model, or k1 to k4.
-        fisheye: the coefficients are those of the equidistant model.
-    """
-
-    matrix: Floats
-    distortion: Floats
-    fisheye: bool = False
+    matrix: Floats  # (3, 3) in pixels
+    distortion: Floats  # coefficients: k1, k2, p1, p2 and k3 of the radial-tangential model, or k1 to k4
+    fisheye: bool = False  # the coefficients are those of the equidistant model
 
 
 @dataclass(frozen=True)
 class StereoRig:
-    """Two cameras.
+    """Two cameras."""
 
-    Attributes:
-        left: camera.
-        right: camera.
-        size: width and height in pixels.
-        rotation: (3, 3) left camera's axes to the right one's.
-        translation: (3,) m, the left camera's place in the right one's axes.
-    """
-
-    left: CameraModel
-    right: CameraModel
-    size: tuple[int, int]
-    rotation: Floats
-    translation: Floats
+    left: CameraModel  # camera
+    right: CameraModel  # camera
+    size: tuple[int, int]  # width and height in pixels
+    rotation: Floats  # (3, 3) left camera's axes to the right one's
+    translation: Floats  # (3,) m, the left camera's place in the right one's axes
 
 
 class LidarEstimator(Protocol):

@@ -454,23 +454,14 @@ def ignore_event(_event: ScheduledEvent, _begins: bool, _vehicles: Sequence[int]
 
 @dataclass(frozen=True)
 class _Occurrence:
-    """An event in a simulation.
+    """An event in a simulation."""
 
-    Attributes:
-        event: it.
-        simulation: of the vehicles.
-        names: of the vehicles in events.
-        say: receives a line as it begins and ends.
-        on_stack: executes it if it is one of a flight stack.
-        on_event: takes it as it begins and ends.
-    """
-
-    event: ScheduledEvent
-    simulation: Simulation
-    names: Sequence[str]
-    say: Callable[[str], None]
-    on_stack: StackAction | None
-    on_event: OnEvent
+    event: ScheduledEvent  # it
+    simulation: Simulation  # of the vehicles
+    names: Sequence[str]  # of the vehicles in events
+    say: Callable[[str], None]  # receives a line as it begins and ends
+    on_stack: StackAction | None  # executes it if it is one of a flight stack
+    on_event: OnEvent  # takes it as it begins and ends
 
     def begin(self) -> None:
         self.say(f"at {self.event.at:g} s: {self._text()}")

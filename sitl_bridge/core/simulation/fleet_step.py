@@ -65,36 +65,21 @@ class FleetArrays(NamedTuple):
 
     Python passes its ``Simulation.handles`` and the compiled function that it calls restores the names with
     ``arrays_of``.
-
-    Attributes:
-        vehicles: (n,) VEHICLE.
-        states: (n,) STATE.
-        controls: (n, 16) actuator commands, held over a step.
-        armed: (n,) 0 or 1.
-        environment: (1,) ENVIRONMENT.
-        wind: (1,) WIND.
-        turbulence: (1,) TURBULENCE.
-        wind_states: (n,) WIND_STATE.
-        wind_series: (k, 4) time in s and wind NED in m/s; k = 0 for none.
-        sensors: (n, MAX_SENSORS) SENSOR.
-        sensor_states: (n, MAX_SENSORS) SENSOR_STATE.
-        histories: (n,) HISTORY.
-        neighbours: how vehicles act on one another.
     """
 
-    vehicles: Annotated[Records, VEHICLE]
-    states: Annotated[Records, STATE]
-    controls: Annotated[Floats, 2]
-    armed: Ints
-    environment: Annotated[Records, ENVIRONMENT]
-    wind: Annotated[Records, WIND]
-    turbulence: Annotated[Records, TURBULENCE]
-    wind_states: Annotated[Records, WIND_STATE]
-    wind_series: Annotated[Floats, 2]
-    sensors: Annotated[Records, SENSOR, 2]
-    sensor_states: Annotated[Records, SENSOR_STATE, 2]
-    histories: Annotated[Records, HISTORY]
-    neighbours: ProximityArrays
+    vehicles: Annotated[Records, VEHICLE]  # (n,) VEHICLE
+    states: Annotated[Records, STATE]  # (n,) STATE
+    controls: Annotated[Floats, 2]  # (n, 16) actuator commands, held over a step
+    armed: Ints  # (n,) 0 or 1
+    environment: Annotated[Records, ENVIRONMENT]  # (1,) ENVIRONMENT
+    wind: Annotated[Records, WIND]  # (1,) WIND
+    turbulence: Annotated[Records, TURBULENCE]  # (1,) TURBULENCE
+    wind_states: Annotated[Records, WIND_STATE]  # (n,) WIND_STATE
+    wind_series: Annotated[Floats, 2]  # (k, 4) time in s and wind NED in m/s; k = 0 for none
+    sensors: Annotated[Records, SENSOR, 2]  # (n, MAX_SENSORS) SENSOR
+    sensor_states: Annotated[Records, SENSOR_STATE, 2]  # (n, MAX_SENSORS) SENSOR_STATE
+    histories: Annotated[Records, HISTORY]  # (n,) HISTORY
+    neighbours: ProximityArrays  # how vehicles act on one another
 
 
 @compiled

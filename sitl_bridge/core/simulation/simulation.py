@@ -73,22 +73,15 @@ class VehicleSetup:
     """A vehicle of a simulation as records: its physics, its sensors and its place at the start.
 
     It has neither airframe file nor flight stack; those are in a ``vehicle.VehicleSpecification``.
-
-    Attributes:
-        vehicle: () or (1,) VEHICLE record.
-        sensors: (s,) SENSOR, s <= MAX_SENSORS.
-        position: m NED, of the ground point below it; down 0 is on the ground or on the terrain there.
-        yaw: rad.
-        name: part of the seed of its random streams; by default its number.
-        airframe: of which it was made; events such as the drop of its payload need it.
     """
 
-    vehicle: Records
-    sensors: Records
+    vehicle: Records  # () or (1,) VEHICLE record
+    sensors: Records  # (s,) SENSOR, s <= MAX_SENSORS
+    # m NED, of the ground point below it; down 0 is on the ground or on the terrain there
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    yaw: float = 0.0
-    name: str = ""
-    airframe: Airframe | None = None
+    yaw: float = 0.0  # rad
+    name: str = ""  # part of the seed of its random streams; by default its number
+    airframe: Airframe | None = None  # of which it was made; events such as the drop of its payload need it
 
     @classmethod
     def from_airframe(

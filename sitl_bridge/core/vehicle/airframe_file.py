@@ -112,20 +112,13 @@ _FOLLOWING = re.compile(
 
 @dataclass(frozen=True)
 class Inheritance:
-    """What an airframe file takes from its base.
+    """What an airframe file takes from its base."""
 
-    Attributes:
-        base: the name in the file.
-        mass: kg, of the base.
-        changed: paths of the figures that the file gives.
-        kept: paths that are the base's, whole sections by their own.
-        computed: paths under ``px4`` of the base that the file's own parts replace by computed values.
-    """
-
-    base: str
-    mass: float
-    changed: tuple[str, ...]
-    kept: tuple[str, ...]
+    base: str  # the name in the file
+    mass: float  # kg, of the base
+    changed: tuple[str, ...]  # paths of the figures that the file gives
+    kept: tuple[str, ...]  # paths that are the base's, whole sections by their own
+    # paths under ``px4`` of the base that the file's own parts replace by computed values
     computed: tuple[str, ...]
 
 

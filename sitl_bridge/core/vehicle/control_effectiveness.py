@@ -204,20 +204,15 @@ def setpoint(factor: float, command: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Response:
-    """Response of a vehicle in hover to PX4's normalised torque setpoints.
+    """Response of a vehicle in hover to PX4's normalised torque setpoints."""
 
-    Attributes:
-        authority: (3,) rad/s^2 for a unit setpoint about each axis, once the rotors have their new speed.
-        motor_lag: s, time constant of a small change of rotor speed.
-        yaw_lead: s, moment of the rotors' own acceleration over that of their drag: the reaction to
-            accelerating a rotor acts at once, before its drag has changed.
-        delay: s from the sample of a rate to the middle of the step in which its command acts.
-    """
-
+    # (3,) rad/s^2 for a unit setpoint about each axis, once the rotors have their new speed
     authority: Floats
-    motor_lag: float
+    motor_lag: float  # s, time constant of a small change of rotor speed
+    # s, moment of the rotors' own acceleration over that of their drag: the reaction to accelerating a rotor
+    # acts at once, before its drag has changed
     yaw_lead: float
-    delay: float
+    delay: float  # s from the sample of a rate to the middle of the step in which its command acts
 
 
 def response(

@@ -32,20 +32,16 @@ _SIZE = re.compile(r"(\d{1,2}(?:\.\d{1,3})?)\s*[xX×]\s*(\d{1,2}(?:\.\d{1,3})?)"
 
 @dataclass(frozen=True)
 class StaticTest:
-    """One propeller in still air.
+    """One propeller in still air."""
 
-    Attributes:
-        diameter, pitch: in, nominal.
-        file: of the measurement, without ``.txt``: maker_size_static_run.
-        thrust, power: C_T = T/(rho n^2 D^4) and C_P = P/(rho n^3 D^5).
-        lowest_rpm, highest_rpm: 1/min, of the measurement.
-    """
-
+    # diameter, pitch: in, nominal
     diameter: float
     pitch: float
-    file: str
+    file: str  # of the measurement, without ``.txt``: maker_size_static_run
+    # thrust, power: C_T = T/(rho n^2 D^4) and C_P = P/(rho n^3 D^5)
     thrust: float
     power: float
+    # lowest_rpm, highest_rpm: 1/min, of the measurement
     lowest_rpm: float
     highest_rpm: float
 

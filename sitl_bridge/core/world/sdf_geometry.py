@@ -41,25 +41,15 @@ SHEET = 0.002
 
 @dataclass(frozen=True)
 class Part:
-    """A collision or visual.
+    """A collision or visual."""
 
-    Attributes:
-        node: its element.
-        pose: (4, 4) in the world, x east, y north, z up.
-        name: of the object.
-        color: of the object.
-        friction: of the object.
-        find: returns the file of a URI.
-        loader: of files.
-    """
-
-    node: XmlNode
-    pose: Matrix
-    name: str
-    color: Color
-    friction: float
-    find: Callable[[XmlNode], Path]
-    loader: GeometryLoader
+    node: XmlNode  # its element
+    pose: Matrix  # (4, 4) in the world, x east, y north, z up
+    name: str  # of the object
+    color: Color  # of the object
+    friction: float  # of the object
+    find: Callable[[XmlNode], Path]  # returns the file of a URI
+    loader: GeometryLoader  # of files
 
 
 def scene_object(part: Part, geometry: XmlNode) -> SceneObject | None:

@@ -46,21 +46,13 @@ _GREY = (0.7, 0.7, 0.7)
 
 @dataclass(frozen=True)
 class SdfWorld:
-    """Content of an SDF file.
+    """Content of an SDF file."""
 
-    Attributes:
-        objects: with their geometry.
-        ground: whether there is level ground at height 0.
-        ground_color: None if the file has no ground.
-        wind: None if the file has none.
-        notes: elements that were not read, or are read differently from Gazebo.
-    """
-
-    objects: tuple[SceneObject, ...]
-    ground: bool
-    ground_color: Color | None
-    wind: WindSpecification | None
-    notes: tuple[str, ...]
+    objects: tuple[SceneObject, ...]  # with their geometry
+    ground: bool  # whether there is level ground at height 0
+    ground_color: Color | None  # None if the file has no ground
+    wind: WindSpecification | None  # None if the file has none
+    notes: tuple[str, ...]  # elements that were not read, or are read differently from Gazebo
 
 
 def _top(path: Path) -> XmlNode:

@@ -34,15 +34,10 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution of one figure.
+    """A distribution of one figure."""
 
-    Attributes:
-        kind: one of ``FORMS``.
-        arguments: as written.
-    """
-
-    kind: str
-    arguments: tuple[Value, ...]
+    kind: str  # one of ``FORMS``
+    arguments: tuple[Value, ...]  # as written
 
     @property
     def discrete(self) -> bool:

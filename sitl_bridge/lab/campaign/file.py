@@ -153,34 +153,21 @@ class Campaign(BaseModel):
 
 @dataclass(frozen=True)
 class Varied:
-    """A value that a campaign varies.
+    """A value that a campaign varies."""
 
-    Attributes:
-        name: its path, as written.
-        path: the same as keys and indices.
-        distribution: of its values.
-    """
-
-    name: str
-    path: FieldPath
-    distribution: Distribution
+    name: str  # its path, as written
+    path: FieldPath  # the same as keys and indices
+    distribution: Distribution  # of its values
 
 
 @dataclass(frozen=True)
 class CampaignFile:
-    """A campaign file, read and checked by itself.
+    """A campaign file, read and checked by itself."""
 
-    Attributes:
-        file: its path.
-        document: for lines in messages.
-        specification: its content.
-        varied: what it varies, in order.
-    """
-
-    file: Path
-    document: Document
-    specification: Campaign
-    varied: tuple[Varied, ...]
+    file: Path  # its path
+    document: Document  # for lines in messages
+    specification: Campaign  # its content
+    varied: tuple[Varied, ...]  # what it varies, in order
 
     @property
     def name(self) -> str:

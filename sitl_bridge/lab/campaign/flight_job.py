@@ -34,69 +34,45 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class Job:
-    """A run to fly.
+    """A run to fly."""
 
-    Attributes:
-        file: of the campaign.
-        id: name of the run.
-        number: in the campaign, from 0.
-        point: in the unit cube; empty for values that were not drawn there.
-        values: in the order of the file.
-        seed: of the flight.
-        stage: the flight stack.
-        work: directory for its files.
-        px4: to fly with.
-        weight: of importance sampling: probability density of the campaign over that of the draw.
-        attempt: 1, and 2 after a worker was lost.
-        keep: which runs leave a directory; others that are flown within the process write nothing.
-    """
-
-    file: Path
-    id: str
-    number: int
-    point: tuple[float, ...]
-    values: tuple[Value, ...]
-    seed: int
-    stage: Stage
-    work: Path
-    px4: Path | None = None
-    weight: float = 1.0
-    attempt: int = 1
-    keep: Keep = "all"
+    file: Path  # of the campaign
+    id: str  # name of the run
+    number: int  # in the campaign, from 0
+    point: tuple[float, ...]  # in the unit cube; empty for values that were not drawn there
+    values: tuple[Value, ...]  # in the order of the file
+    seed: int  # of the flight
+    stage: Stage  # the flight stack
+    work: Path  # directory for its files
+    px4: Path | None = None  # to fly with
+    weight: float = 1.0  # of importance sampling: probability density of the campaign over that of the draw
+    attempt: int = 1  # 1, and 2 after a worker was lost
+    keep: Keep = "all"  # which runs leave a directory; others that are flown within the process write nothing
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """What remains of a run.
+    """What remains of a run."""
 
-    Attributes:
-        id, number, stage, seed, weight, point, attempt: of the job.
-        values: by name.
-        status: ``flown``, ``invalid`` for values that make no scenario, or ``lost`` if its workers ended.
-        succeeded: whether the flight succeeded within its limits.
-        reason: of a failure.
-        margin: least distance from a limit as a share of it; negative beyond it, nan without limits.
-        measures: by name; of several vehicles the worst.
-        simulated_seconds, wall_seconds: of the flight.
-        directory: of the run, in its work directory or kept; empty where it was removed.
-    """
-
+    # id, number, stage, seed, weight, point, attempt: of the job
     id: str
     number: int
     stage: str
     seed: int
-    values: Mapping[str, Value]
-    status: str
-    succeeded: bool
-    reason: str = ""
+    values: Mapping[str, Value]  # by name
+    status: str  # ``flown``, ``invalid`` for values that make no scenario, or ``lost`` if its workers ended
+    succeeded: bool  # whether the flight succeeded within its limits
+    reason: str = ""  # of a failure
+    # least distance from a limit as a share of it; negative beyond it, nan without limits
     margin: float = math.nan
-    measures: Mapping[str, float] = field(default_factory=dict)
+    measures: Mapping[str, float] = field(default_factory=dict)  # by name; of several vehicles the worst
+    # simulated_seconds, wall_seconds: of the flight
     simulated_seconds: float = math.nan
     wall_seconds: float = math.nan
     weight: float = 1.0
     point: tuple[float, ...] = ()
     attempt: int = 1
-    directory: str = ""
+    directory: str = ""  # of the run, in its work directory or kept; empty where it was removed
 
     def as_data(self) -> JsonObject:
         """For JSON: figures that are not finite as texts."""

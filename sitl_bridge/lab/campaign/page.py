@@ -301,17 +301,11 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of the runs that both stages have flown.
+    """Of the runs that both stages have flown."""
 
-    Attributes:
-        confusion: counts by (succeeded in the first stage, in the second one).
-        correlations: Pearson's, by measure; nan for a measure that does not vary.
-        pairs: runs in both stages.
-    """
-
-    confusion: dict[tuple[bool, bool], int]
-    correlations: dict[str, float]
-    pairs: int
+    confusion: dict[tuple[bool, bool], int]  # counts by (succeeded in the first stage, in the second one)
+    correlations: dict[str, float]  # Pearson's, by measure; nan for a measure that does not vary
+    pairs: int  # runs in both stages
 
 
 def agreement(rows: Iterable[RunRow]) -> Agreement | None:

@@ -32,27 +32,18 @@ TRIES = 2
 
 @dataclass
 class CampaignProgress:
-    """How far a campaign is.
+    """How far a campaign is."""
 
-    Attributes:
-        stage: in flight.
-        done: runs of this part of the campaign that have ended, those of earlier parts too.
-        total: runs of the stage, at most.
-        flown: runs that have ended since the program was started.
-        began: monotonic s at which the first of them ended: before, a worker may have to compile.
-        counts: by (stage, result).
-        lost: how workers were lost, the last ones.
-        ended: why it ended before its last run.
-    """
-
-    total: int
-    stage: str = ""
-    done: int = 0
-    flown: int = 0
+    total: int  # runs of the stage, at most
+    stage: str = ""  # in flight
+    done: int = 0  # runs of this part of the campaign that have ended, those of earlier parts too
+    flown: int = 0  # runs that have ended since the program was started
+    # monotonic s at which the first of them ended: before, a worker may have to compile
     began: float = math.inf
-    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)  # by (stage, result)
+    # how workers were lost, the last ones
     lost: deque[str] = field(default_factory=lambda: deque(maxlen=LOST_SHOWN))
-    ended: str = ""
+    ended: str = ""  # why it ended before its last run
 
     @property
     def rate(self) -> float:

@@ -24,17 +24,11 @@ from sitl_bridge.lab.campaign.space import CampaignSpace
 
 @dataclass(frozen=True)
 class Draw:
-    """A run that a design or a search wants.
+    """A run that a design or a search wants."""
 
-    Attributes:
-        point: in the unit cube.
-        weight: of importance sampling.
-        same_seed: whether it has the seed of the campaign, as all such runs.
-    """
-
-    point: tuple[float, ...]
-    weight: float = 1.0
-    same_seed: bool = False
+    point: tuple[float, ...]  # in the unit cube
+    weight: float = 1.0  # of importance sampling
+    same_seed: bool = False  # whether it has the seed of the campaign, as all such runs
 
 
 Found: TypeAlias = JsonObject

@@ -34,19 +34,12 @@ LARGEST_READ = 50_000_000
 
 @dataclass
 class CampaignSpace:
-    """A campaign and its scenario.
+    """A campaign and its scenario."""
 
-    Attributes:
-        campaign: its file.
-        base: the scenario as it stands.
-        limits: of measures, with which a flight succeeds.
-        digest: of everything that all runs have in common: the program, the scenario and its files.
-    """
-
-    campaign: CampaignFile
-    base: LoadedScenario
-    limits: dict[str, float | None]
-    digest: str
+    campaign: CampaignFile  # its file
+    base: LoadedScenario  # the scenario as it stands
+    limits: dict[str, float | None]  # of measures, with which a flight succeeds
+    digest: str  # of everything that all runs have in common: the program, the scenario and its files
     _shelf: AirframeShelf = field(default_factory=AirframeShelf)
 
     @classmethod

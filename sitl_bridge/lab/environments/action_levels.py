@@ -14,21 +14,13 @@ from sitl_bridge.lab.environments.records import ATTITUDE, MOTORS, RATES, VELOCI
 
 @dataclass(frozen=True)
 class ActionLevel:
-    """Figures of an action and their limits.
+    """Figures of an action and their limits."""
 
-    Attributes:
-        name: by which a user chooses it.
-        number: in the compiled step.
-        figures: names with units.
-        low: (k,) least values.
-        high: (k,) greatest values.
-    """
-
-    name: str
-    number: int
-    figures: tuple[str, ...]
-    low: Floats
-    high: Floats
+    name: str  # by which a user chooses it
+    number: int  # in the compiled step
+    figures: tuple[str, ...]  # names with units
+    low: Floats  # (k,) least values
+    high: Floats  # (k,) greatest values
 
     @property
     def size(self) -> int:

@@ -369,17 +369,11 @@ class VehicleBatch:
 
 
 class LastingWords(NamedTuple):
-    """64-bit words of a STATE that a vehicle remembers.
+    """64-bit words of a STATE that a vehicle remembers."""
 
-    Attributes:
-        all: words before those that are constant or scratch.
-        flying: of them, the first ones, which last from step to step.
-        ground: those that last beside them while it touches the ground or rests.
-    """
-
-    all: int
-    flying: int
-    ground: range
+    all: int  # words before those that are constant or scratch
+    flying: int  # of them, the first ones, which last from step to step
+    ground: range  # those that last beside them while it touches the ground or rests
 
 
 def _lasting_words(vehicle: NDArray[np.void], *, alone: bool, crowded: bool, health: bool) -> LastingWords:

@@ -39,38 +39,24 @@ HORIZON = 2.0
 
 @dataclass(frozen=True)
 class Identification:
-    """Result.
+    """Result."""
 
-    Attributes:
-        airframe: with the fitted and the fixed values, without its payload.
-        estimates: of the parameters.
-        fixed: values that were given, by path.
-        wind: of each flight; none where it was not fitted.
-        moment: (f, 3) N m, body, constant in each flight.
-        slow: (6,) deviations of the moments (N m, body) and forces (N, NED) that come and go between windows.
-        turning: whether rotation was simulated.
-        windows: that were fitted, of ``length`` s.
-        length: s.
-        settled: whether the fit converged.
-        correlations: (p, p) of the estimates.
-        before, after: prediction errors on what was kept out of the fit.
-        advice: what the flights do not tell, and what would.
-    """
-
-    airframe: Airframe
-    estimates: tuple[Estimate, ...]
-    fixed: Mapping[str, float]
-    wind: tuple[WindEstimate, ...]
-    moment: Floats
+    airframe: Airframe  # with the fitted and the fixed values, without its payload
+    estimates: tuple[Estimate, ...]  # of the parameters
+    fixed: Mapping[str, float]  # values that were given, by path
+    wind: tuple[WindEstimate, ...]  # of each flight; none where it was not fitted
+    moment: Floats  # (f, 3) N m, body, constant in each flight
+    # (6,) deviations of the moments (N m, body) and forces (N, NED) that come and go between windows
     slow: Floats
-    turning: bool
-    windows: int
-    length: float
-    settled: bool
-    correlations: Floats
+    turning: bool  # whether rotation was simulated
+    windows: int  # that were fitted, of ``length`` s
+    length: float  # s
+    settled: bool  # whether the fit converged
+    correlations: Floats  # (p, p) of the estimates
+    # before, after: prediction errors on what was kept out of the fit
     before: tuple[PredictionError, ...]
     after: tuple[PredictionError, ...]
-    advice: tuple[str, ...]
+    advice: tuple[str, ...]  # what the flights do not tell, and what would
 
 
 def identify_airframe(

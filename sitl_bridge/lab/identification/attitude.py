@@ -27,21 +27,13 @@ MIN_FIT = 0.5
 
 @dataclass(frozen=True)
 class AxisFit:
-    """First-order response of one axis.
+    """First-order response of one axis."""
 
-    Attributes:
-        gain: dimensionless.
-        time_constant: s.
-        offset: steady angle for a level command, rad.
-        fit: 1 - rms(error) / rms(angle about its mean); 1 is perfect.
-        rms: rms error, rad.
-    """
-
-    gain: float
-    time_constant: float
-    offset: float
-    fit: float
-    rms: float
+    gain: float  # dimensionless
+    time_constant: float  # s
+    offset: float  # steady angle for a level command, rad
+    fit: float  # 1 - rms(error) / rms(angle about its mean); 1 is perfect
+    rms: float  # rms error, rad
 
 
 def simulate_response(

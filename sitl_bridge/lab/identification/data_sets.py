@@ -28,17 +28,11 @@ Table = Mapping[str, Floats]
 
 @dataclass(frozen=True)
 class DataSet:
-    """A format of tables.
+    """A format of tables."""
 
-    Attributes:
-        name: of the data set.
-        columns: by which a table of it is recognised.
-        read: a table of columns, and its file's name, as a flight.
-    """
-
-    name: str
-    columns: frozenset[str]
-    read: Callable[[Table, str], VehicleLog]
+    name: str  # of the data set
+    columns: frozenset[str]  # by which a table of it is recognised
+    read: Callable[[Table, str], VehicleLog]  # a table of columns, and its file's name, as a flight
 
 
 def read_table(path: Path) -> VehicleLog:

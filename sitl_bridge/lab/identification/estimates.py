@@ -11,19 +11,12 @@ from sitl_bridge.lab.identification.fitted_parameters import Parameter
 
 @dataclass(frozen=True)
 class Estimate:
-    """A fitted parameter.
+    """A fitted parameter."""
 
-    Attributes:
-        parameter: which.
-        before: the airframe's value.
-        value: fitted.
-        deviation: standard deviation of ``value``.
-    """
-
-    parameter: Parameter
-    before: float
-    value: float
-    deviation: float
+    parameter: Parameter  # which
+    before: float  # the airframe's value
+    value: float  # fitted
+    deviation: float  # standard deviation of ``value``
 
     @property
     def relative(self) -> float:
@@ -33,18 +26,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class WindEstimate:
-    """Wind at the knots along a flight.
+    """Wind at the knots along a flight."""
 
-    Attributes:
-        time: (k,) s on the log's clock.
-        velocity: (k, 2) m/s north, east.
-        deviation: (k, 2) m/s.
-        mean: (2,) over the flight.
-        mean_deviation: (2,) of the mean.
-    """
-
-    time: Floats
-    velocity: Floats
-    deviation: Floats
-    mean: Floats
-    mean_deviation: Floats
+    time: Floats  # (k,) s on the log's clock
+    velocity: Floats  # (k, 2) m/s north, east
+    deviation: Floats  # (k, 2) m/s
+    mean: Floats  # (2,) over the flight
+    mean_deviation: Floats  # (2,) of the mean

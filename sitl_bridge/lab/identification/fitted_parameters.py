@@ -20,25 +20,15 @@ MOTORS, THRUST = "motors", "thrust"
 
 @dataclass(frozen=True)
 class Parameter:
-    """A figure of an airframe.
+    """A figure of an airframe."""
 
-    Attributes:
-        path: of the field in the airframe file.
-        group: by which several are chosen together.
-        unit: of the value.
-        natural: size of a change that matters where the airframe's value is 0.
-        turning: whether only turning motion shows it.
-        manoeuvre: that shows it.
-        follow: fields that are scaled by the same factor.
-    """
-
-    path: str
-    group: str
-    unit: str
-    natural: float
-    turning: bool
-    manoeuvre: str
-    follow: tuple[str, ...] = ()
+    path: str  # of the field in the airframe file
+    group: str  # by which several are chosen together
+    unit: str  # of the value
+    natural: float  # size of a change that matters where the airframe's value is 0
+    turning: bool  # whether only turning motion shows it
+    manoeuvre: str  # that shows it
+    follow: tuple[str, ...] = ()  # fields that are scaled by the same factor
 
     def value(self, airframe: Airframe) -> float | None:
         """The airframe's value; None if it has no such field, or a propeller table in its place."""
@@ -99,13 +89,9 @@ class Delay(Parameter):
 
 @dataclass(frozen=True)
 class RotorThrust(Parameter):
-    """Thrust of one rotor.
+    """Thrust of one rotor."""
 
-    Attributes:
-        rotor: its number from 0.
-    """
-
-    rotor: int = 0
+    rotor: int = 0  # its number from 0
 
     def value(self, airframe: Airframe) -> float | None:
         """The rotor's own coefficient, or that of all; None for a propeller table or a user's own law."""

@@ -39,17 +39,11 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a quantity in one window.
+    """Samples of a quantity in one window."""
 
-    Attributes:
-        before: (k,) number of the simulated step before each sample, 0 for the window's first.
-        share: (k,) of the way to the next step.
-        values: (k, 3).
-    """
-
-    before: Integers
-    share: Floats
-    values: Floats
+    before: Integers  # (k,) number of the simulated step before each sample, 0 for the window's first
+    share: Floats  # (k,) of the way to the next step
+    values: Floats  # (k, 3)
 
     def simulated(self, steps: Floats) -> Floats:
         """(k, ...) values at the samples' times of a quantity given at the ends of steps, (s, ...)."""
@@ -59,42 +53,25 @@ class Samples:
 
 @dataclass(frozen=True)
 class FlightWindows:
-    """Windows of equal length.
+    """Windows of equal length."""
 
-    Attributes:
-        flight: (w,) number of each window's flight.
-        begins: (w,) s on its flight's clock.
-        steps: of the simulation in a window.
-        joined: (w,) whether a window begins where the one before ends.
-        drives: of each flight, the integral of the motor signals over time.
-        voltage: (w,) V of the battery; nan if it was not logged.
-        current: (w,) A from the battery; nan if it was not logged.
-        speeds: (w, s + 1, m) rad/s of the rotors at the steps' ends, from before the first; None if they were
-            not measured, or more seldom than the motor commands.
-        height: (w,) m AMSL of the local frame's origin.
-        position: (w, 3) m NED at the beginning.
-        velocity: (w, 3) m/s NED.
-        attitude: (w, s + 1, 4) from the beginning to the end of the window.
-        rates: (w, s + 1, 3) rad/s likewise.
-        samples: of each quantity, by its name, a window each.
-        turning: whether rotation can be simulated: the commands are fast enough.
-    """
-
-    flight: Ints
-    begins: Floats
-    steps: int
-    joined: Mask
-    drives: tuple[Series, ...]
-    voltage: Floats
-    current: Floats
+    flight: Ints  # (w,) number of each window's flight
+    begins: Floats  # (w,) s on its flight's clock
+    steps: int  # of the simulation in a window
+    joined: Mask  # (w,) whether a window begins where the one before ends
+    drives: tuple[Series, ...]  # of each flight, the integral of the motor signals over time
+    voltage: Floats  # (w,) V of the battery; nan if it was not logged
+    current: Floats  # (w,) A from the battery; nan if it was not logged
+    # (w, s + 1, m) rad/s of the rotors at the steps' ends, from before the first; None if they were not
+    # measured, or more seldom than the motor commands
     speeds: Floats | None
-    height: Floats
-    position: Floats
-    velocity: Floats
-    attitude: Floats
-    rates: Floats
-    samples: dict[str, tuple[Samples, ...]]
-    turning: bool
+    height: Floats  # (w,) m AMSL of the local frame's origin
+    position: Floats  # (w, 3) m NED at the beginning
+    velocity: Floats  # (w, 3) m/s NED
+    attitude: Floats  # (w, s + 1, 4) from the beginning to the end of the window
+    rates: Floats  # (w, s + 1, 3) rad/s likewise
+    samples: dict[str, tuple[Samples, ...]]  # of each quantity, by its name, a window each
+    turning: bool  # whether rotation can be simulated: the commands are fast enough
 
     def __len__(self) -> int:
         return len(self.begins)

@@ -17,19 +17,12 @@ SHORT = 0.02
 
 @dataclass(frozen=True)
 class PredictionError:
-    """RMS errors of the prediction of a quantity, over all axes.
+    """RMS errors of the prediction of a quantity, over all axes."""
 
-    Attributes:
-        name: of the quantity.
-        unit: of the errors.
-        short: within SHORT after the beginning; nan without a sample there.
-        long: in the last tenth of the window.
-    """
-
-    name: str
-    unit: str
-    short: float
-    long: float
+    name: str  # of the quantity
+    unit: str  # of the errors
+    short: float  # within SHORT after the beginning; nan without a sample there
+    long: float  # in the last tenth of the window
 
 
 def prediction_errors(

@@ -31,19 +31,12 @@ _TOPICS = ("vehicle_attitude", "vehicle_attitude_setpoint", "vehicle_local_posit
 
 @dataclass(frozen=True)
 class Recorded:
-    """A flight on an even time grid.
+    """A flight on an even time grid."""
 
-    Attributes:
-        stack: flight stack and its version.
-        time: (t,) s on the stack's clock.
-        truth: (t, 9) position, velocity NED, roll, pitch, yaw, as estimated by the stack.
-        commands: (t, 3) roll, pitch in rad, and specific thrust in m/s^2 along body up, derived from the
-            motion.
-    """
-
-    stack: str
-    time: Floats
-    truth: Floats
+    stack: str  # flight stack and its version
+    time: Floats  # (t,) s on the stack's clock
+    truth: Floats  # (t, 9) position, velocity NED, roll, pitch, yaw, as estimated by the stack
+    # (t, 3) roll, pitch in rad, and specific thrust in m/s^2 along body up, derived from the motion
     commands: Floats
 
 

@@ -55,25 +55,15 @@ CORRELATION_TIME = 5.0
 
 @dataclass(frozen=True)
 class Unknowns:
-    """Present estimates.
+    """Present estimates."""
 
-    Attributes:
-        values: (p,) of the parameters over their scales.
-        moment: (f, 3) N m of each flight.
-        rate_bias: (f, 3) rad/s.
-        acceleration_bias: (f, 3) m/s^2.
-        wind: (k, 2) m/s north, east at the knots.
-        start: (w, 15) of each window, see CommonMotion.
-        spread: (15,) deviations of ``start``.
-    """
-
-    values: Floats
-    moment: Floats
-    rate_bias: Floats
-    acceleration_bias: Floats
-    wind: Floats
-    start: Floats
-    spread: Floats
+    values: Floats  # (p,) of the parameters over their scales
+    moment: Floats  # (f, 3) N m of each flight
+    rate_bias: Floats  # (f, 3) rad/s
+    acceleration_bias: Floats  # (f, 3) m/s^2
+    wind: Floats  # (k, 2) m/s north, east at the knots
+    start: Floats  # (w, 15) of each window, see CommonMotion
+    spread: Floats  # (15,) deviations of ``start``
 
     def vector(self) -> Floats:
         """All but ``start``: parameters, nine of each flight, wind."""
@@ -98,55 +88,33 @@ class Unknowns:
 
 @dataclass(frozen=True)
 class Equations:
-    """Normal equations of all windows.
+    """Normal equations of all windows."""
 
-    Attributes:
-        gradients: (w, g) of each window, its beginning eliminated.
-        hessian: (g, g) sum of the windows'.
-        inner: (w, 15) steps of the windows' own unknowns, for no change of the others.
-        coupling: (w, 15, g) change of these steps with the others.
-        variance: (w, 15) of the windows' own unknowns, if the others were known.
-    """
-
-    gradients: Floats
-    hessian: Floats
-    inner: Floats
-    coupling: Floats
-    variance: Floats
+    gradients: Floats  # (w, g) of each window, its beginning eliminated
+    hessian: Floats  # (g, g) sum of the windows'
+    inner: Floats  # (w, 15) steps of the windows' own unknowns, for no change of the others
+    coupling: Floats  # (w, 15, g) change of these steps with the others
+    variance: Floats  # (w, 15) of the windows' own unknowns, if the others were known
 
 
 @dataclass(frozen=True)
 class Quality:
-    """How well the simulation fits.
+    """How well the simulation fits."""
 
-    Attributes:
-        deviations: (q, 3) of the residuals, by quantity and axis.
-        cost: negative logarithm of the likelihood, less a constant.
-    """
-
-    deviations: Floats
-    cost: float
+    deviations: Floats  # (q, 3) of the residuals, by quantity and axis
+    cost: float  # negative logarithm of the likelihood, less a constant
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A converged fit.
+    """A converged fit."""
 
-    Attributes:
-        unknowns: the estimates.
-        covariance: (g, g) of ``unknowns.vector()``, corrected for the correlation of the residuals.
-        white: (g, g) the same for uncorrelated residuals.
-        deviations: (9,) of the residuals.
-        iterations: taken.
-        settled: whether the last change was small.
-    """
-
-    unknowns: Unknowns
-    covariance: Floats
-    white: Floats
-    deviations: Floats
-    iterations: int
-    settled: bool
+    unknowns: Unknowns  # the estimates
+    covariance: Floats  # (g, g) of ``unknowns.vector()``, corrected for the correlation of the residuals
+    white: Floats  # (g, g) the same for uncorrelated residuals
+    deviations: Floats  # (9,) of the residuals
+    iterations: int  # taken
+    settled: bool  # whether the last change was small
 
 
 class Synthesis:

@@ -32,27 +32,16 @@ DRIVEN_RANGE = 1e5
 
 @dataclass(frozen=True)
 class Member:
-    """A vehicle of the fleet: its airframe and what is added to the flight's common quantities.
+    """A vehicle of the fleet: its airframe and what is added to the flight's common quantities."""
 
-    Attributes:
-        airframe: of the vehicle.
-        moment: N m body.
-        wind: m/s north, east.
-        velocity: m/s NED, at the beginning of every window.
-        turn: rad body, likewise.
-        rates: rad/s body, likewise.
-        force: N NED.
-        delay: s of the motor commands.
-    """
-
-    airframe: Airframe
-    moment: Floats
-    wind: Floats
-    velocity: Floats
-    turn: Floats
-    rates: Floats
-    force: Floats
-    delay: float
+    airframe: Airframe  # of the vehicle
+    moment: Floats  # N m body
+    wind: Floats  # m/s north, east
+    velocity: Floats  # m/s NED, at the beginning of every window
+    turn: Floats  # rad body, likewise
+    rates: Floats  # rad/s body, likewise
+    force: Floats  # N NED
+    delay: float  # s of the motor commands
 
     @classmethod
     def of(cls, airframe: Airframe, **changes: Floats | float) -> Member:
@@ -63,20 +52,14 @@ class Member:
 
 @dataclass(frozen=True)
 class CommonMotion:
-    """What all vehicles of the fleet have in common.
+    """What all vehicles of the fleet have in common."""
 
-    Attributes:
-        moment: (w, 3) N m body, constant in each flight.
-        wind: (w, 2) m/s north, east in each window.
-        start: (w, 15) of each window alone: corrections of its beginning (velocity, turn, rates), and what
-            acts during it (moment in N m body, force in N NED).
-        delay: s after which motor commands act.
-    """
-
-    moment: Floats
-    wind: Floats
+    moment: Floats  # (w, 3) N m body, constant in each flight
+    wind: Floats  # (w, 2) m/s north, east in each window
+    # (w, 15) of each window alone: corrections of its beginning (velocity, turn, rates), and what acts during
+    # it (moment in N m body, force in N NED)
     start: Floats
-    delay: float
+    delay: float  # s after which motor commands act
 
 
 class WindowFleet:

@@ -44,17 +44,11 @@ POLL = 0.05
 
 @dataclass(frozen=True)
 class MotionEstimator:
-    """An estimator and the recording that it is run over.
+    """An estimator and the recording that it is run over."""
 
-    Attributes:
-        name: of the estimator.
-        sensor: recording.
-        command: program and arguments; TRAJECTORY stands for its result.
-    """
-
-    name: str
-    sensor: RecordedSensor
-    command: tuple[str, ...]
+    name: str  # of the estimator
+    sensor: RecordedSensor  # recording
+    command: tuple[str, ...]  # program and arguments; TRAJECTORY stands for its result
 
 
 @dataclass(frozen=True)
@@ -69,24 +63,15 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class OdometryResult:
-    """What an estimator did.
+    """What an estimator did."""
 
-    Attributes:
-        estimator: that ran.
-        fault: why it has no trajectory; empty otherwise.
-        cpu: s of all its threads.
-        memory: bytes of its largest resident set.
-        poses: number of its poses.
-        comparison: with the truth.
-        matched: aligned estimate, and the truth at the same times.
-    """
-
-    estimator: MotionEstimator
-    fault: str = ""
-    cpu: float = 0.0
-    memory: int = 0
-    poses: int = 0
-    comparison: Comparison | None = None
+    estimator: MotionEstimator  # that ran
+    fault: str = ""  # why it has no trajectory; empty otherwise
+    cpu: float = 0.0  # s of all its threads
+    memory: int = 0  # bytes of its largest resident set
+    poses: int = 0  # number of its poses
+    comparison: Comparison | None = None  # with the truth
+    # aligned estimate, and the truth at the same times
     matched: tuple[PoseTrajectory, PoseTrajectory] | None = None
 
 

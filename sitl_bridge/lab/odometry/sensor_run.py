@@ -31,15 +31,10 @@ Numbers = list[float]
 
 @dataclass(frozen=True)
 class RecordedSensor:
-    """The recording of one sensor.
+    """The recording of one sensor."""
 
-    Attributes:
-        kind: clouds of a lidar, or images of a stereo pair.
-        path: its directory.
-    """
-
-    kind: Kind
-    path: Path
+    kind: Kind  # clouds of a lidar, or images of a stereo pair
+    path: Path  # its directory
 
     @property
     def name(self) -> str:

@@ -27,23 +27,16 @@ PROTOCOLS = {
 
 @dataclass(frozen=True)
 class Score:
-    """How well a predictor does.
+    """How well a predictor does."""
 
-    Attributes:
-        name: of the predictor.
-        own_trim: whether each flight's own trim was taken from its first seconds.
-        windows, flights: how many.
-        mean: (h, 4) of the flights' root mean squares, at HORIZONS, of QUANTITIES.
-        interval: (2, h, 4) 95 % of it, by bootstrap over flights.
-        residual: (2, 3) RMS over a first horizon of what force and moment lack in body axes: m/s^2, rad/s^2.
-    """
-
-    name: str
-    own_trim: bool
+    name: str  # of the predictor
+    own_trim: bool  # whether each flight's own trim was taken from its first seconds
+    # windows, flights: how many
     windows: int
     flights: int
-    mean: Floats
-    interval: Floats
+    mean: Floats  # (h, 4) of the flights' root mean squares, at HORIZONS, of QUANTITIES
+    interval: Floats  # (2, h, 4) 95 % of it, by bootstrap over flights
+    # (2, 3) RMS over a first horizon of what force and moment lack in body axes: m/s^2, rad/s^2
     residual: Floats
 
 

@@ -30,18 +30,13 @@ CONSTANTS, SLOW, TIMES = (0.3, 1.0, 3.0), (0.1, 0.3, 1.0), (0.3, 0.6, 1.2, 2.4)
 
 @dataclass(frozen=True)
 class Observer:
-    """Filters for six axes.
+    """Filters for six axes."""
 
-    Attributes:
-        constant, slow: (6,) deviations over that of the noise.
-        time: (6,) s, of the process.
-        trust: (6,) of a measured start's velocity and rates, beside the prediction from the start before.
-    """
-
+    # constant, slow: (6,) deviations over that of the noise
     constant: Floats
     slow: Floats
-    time: Floats
-    trust: Floats
+    time: Floats  # (6,) s, of the process
+    trust: Floats  # (6,) of a measured start's velocity and rates, beside the prediction from the start before
 
     @classmethod
     def fitted(cls, predicted: Motion, windows: Windows) -> Observer:

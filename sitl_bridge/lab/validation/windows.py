@@ -23,49 +23,30 @@ FIELDS = ("position", "velocity", "attitude", "rates")
 
 @dataclass(frozen=True)
 class Motion:
-    """Motion of w vehicles at h times.
+    """Motion of w vehicles at h times."""
 
-    Attributes:
-        position, velocity: (w, h, 3) m, m/s NED.
-        attitude: (w, h, 4) quaternion w, x, y, z, body FRD to NED.
-        rates: (w, h, 3) rad/s body.
-    """
-
+    # position, velocity: (w, h, 3) m, m/s NED
     position: Floats
     velocity: Floats
-    attitude: Floats
-    rates: Floats
+    attitude: Floats  # (w, h, 4) quaternion w, x, y, z, body FRD to NED
+    rates: Floats  # (w, h, 3) rad/s body
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Predictions to be made.
+    """Predictions to be made."""
 
-    Attributes:
-        flights: names of the flights.
-        flight: (w,) number of each window's flight.
-        begins: (w,) s on its flight's clock.
-        airborne: (w,) s since its take-off.
-        start: the measured motion at the start, h = 1.
-        commands: (w, k, m) 0..1, each held for GRID; the first are those of LEAD before the start.
-        voltage: (w, k) V, likewise; nan where it was not logged.
-        truth: the measured motion at HORIZONS.
-        altitude: m above mean sea level.
-        all: the windows from every EVERY s of the flights' times in the air; None if it is these.
-        row: (w,) of each window in them.
-    """
-
-    flights: tuple[str, ...]
-    flight: Ints
-    begins: Floats
-    airborne: Floats
-    start: Motion
-    commands: Floats
-    voltage: Floats
-    truth: Motion
-    altitude: float
-    all: Windows | None
-    row: Ints
+    flights: tuple[str, ...]  # names of the flights
+    flight: Ints  # (w,) number of each window's flight
+    begins: Floats  # (w,) s on its flight's clock
+    airborne: Floats  # (w,) s since its take-off
+    start: Motion  # the measured motion at the start, h = 1
+    commands: Floats  # (w, k, m) 0..1, each held for GRID; the first are those of LEAD before the start
+    voltage: Floats  # (w, k) V, likewise; nan where it was not logged
+    truth: Motion  # the measured motion at HORIZONS
+    altitude: float  # m above mean sea level
+    all: Windows | None  # from every EVERY s of the flights' times in the air; None if it is these
+    row: Ints  # (w,) of each window in them
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -137,13 +118,9 @@ def _motion(log: VehicleLog, times: Floats) -> tuple[Floats, ...]:
 
 
 class Predictor:
-    """What predicts: a simulator, or a rule to compare with.
+    """What predicts: a simulator, or a rule to compare with."""
 
-    Attributes:
-        name: shown in the tables.
-    """
-
-    name: str
+    name: str  # shown in the tables
 
     def fit(self, windows: Windows) -> None:
         """Fit what is to be fitted to the flights for fitting; nothing by default."""

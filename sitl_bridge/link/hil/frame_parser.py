@@ -28,15 +28,10 @@ from sitl_bridge.link.hil.message_layout import (
 
 
 class ParserScratch(NamedTuple):
-    """Memory in which one payload is decoded.
+    """Memory in which one payload is decoded."""
 
-    Attributes:
-        payload: (1,) RECEIVED.
-        payload_bytes: the same memory as (255,) uint8.
-    """
-
-    payload: Annotated[Records, RECEIVED]
-    payload_bytes: Bytes
+    payload: Annotated[Records, RECEIVED]  # (1,) RECEIVED
+    payload_bytes: Bytes  # the same memory as (255,) uint8
 
     @classmethod
     def empty(cls) -> ParserScratch:

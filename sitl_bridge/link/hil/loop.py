@@ -98,35 +98,20 @@ FRAME_BLOCK = 1 << 18
 
 
 class LinkArrays(NamedTuple):
-    """The memory of n links, as the loop takes it.
+    """The memory of n links, as the loop takes it."""
 
-    Attributes:
-        links: (n,) LINK.
-        slots: (n, 3, 4) of ``sensor_slots``.
-        payloads: (n, 1) PAYLOADS.
-        payload_bytes: the same memory as (n, bytes) uint8.
-        outs: (n, SEND_BUFFER) uint8, frames to be sent.
-        buffers: (n, RECEIVE_BUFFER) uint8, received bytes.
-        polls: (n,) POLL.
-        clock: (2,) int64 scratch.
-        log: (rows,) ROW.
-        steps: (rows / n,) STEP.
-        frames: uint8, the frames that ``log`` counts.
-        parser: scratch.
-    """
-
-    links: Annotated[Records, LINK]
-    slots: Annotated[Ints, 3]
-    payloads: Annotated[Records, PAYLOADS, 2]
-    payload_bytes: Annotated[Bytes, 2]
-    outs: Annotated[Bytes, 2]
-    buffers: Annotated[Bytes, 2]
-    polls: Annotated[Records, POLL]
-    clock: Ints
-    log: Annotated[Records, ROW]
-    steps: Annotated[Records, STEP]
-    frames: Bytes
-    parser: ParserScratch
+    links: Annotated[Records, LINK]  # (n,) LINK
+    slots: Annotated[Ints, 3]  # (n, 3, 4) of ``sensor_slots``
+    payloads: Annotated[Records, PAYLOADS, 2]  # (n, 1) PAYLOADS
+    payload_bytes: Annotated[Bytes, 2]  # the same memory as (n, bytes) uint8
+    outs: Annotated[Bytes, 2]  # (n, SEND_BUFFER) uint8, frames to be sent
+    buffers: Annotated[Bytes, 2]  # (n, RECEIVE_BUFFER) uint8, received bytes
+    polls: Annotated[Records, POLL]  # (n,) POLL
+    clock: Ints  # (2,) int64 scratch
+    log: Annotated[Records, ROW]  # (rows,) ROW
+    steps: Annotated[Records, STEP]  # (rows / n,) STEP
+    frames: Bytes  # uint8, the frames that ``log`` counts
+    parser: ParserScratch  # scratch
 
     @classmethod
     def of(cls, simulation: Simulation) -> LinkArrays:

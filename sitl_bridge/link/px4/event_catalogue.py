@@ -40,23 +40,14 @@ _TAG = re.compile(r"<profile.*?</profile>|</?[a-z]+[^>]*>", re.DOTALL)
 
 @dataclass(frozen=True)
 class EventText:
-    """An event with its text.
+    """An event with its text."""
 
-    Attributes:
-        name: PX4's name.
-        group: ``default``, ``arming_check``, ``health`` or ``calibration``.
-        kind: empty for ordinary events, ``summary`` for those that begin or end a report.
-        level: 0 emergency ... 7 debug, 8 protocol.
-        text: the message.
-        values: the arguments.
-    """
-
-    name: str
-    group: str
-    kind: str
-    level: int
-    text: str
-    values: tuple[float, ...]
+    name: str  # PX4's name
+    group: str  # ``default``, ``arming_check``, ``health`` or ``calibration``
+    kind: str  # empty for ordinary events, ``summary`` for those that begin or end a report
+    level: int  # 0 emergency ... 7 debug, 8 protocol.
+    text: str  # the message
+    values: tuple[float, ...]  # the arguments
 
 
 class EventCatalogue:

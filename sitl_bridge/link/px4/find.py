@@ -25,21 +25,13 @@ _TAG_IN_BINARY = re.compile(rb"\0(v[0-9]+\.[0-9]+\.[0-9]+[-+.\w]*)\0")
 
 @dataclass(frozen=True)
 class Px4Build:
-    """A PX4 build that can be started.
+    """A PX4 build that can be started."""
 
-    Attributes:
-        root: the build directory or install prefix.
-        executable: its ``bin/px4``.
-        etc: its start-up files.
-        version: git tag of the build, ``unknown`` if it has none.
-        commit: git commit of the build; empty if unknown.
-    """
-
-    root: Path
-    executable: Path
-    etc: Path
-    version: str
-    commit: str = ""
+    root: Path  # the build directory or install prefix
+    executable: Path  # its ``bin/px4``
+    etc: Path  # its start-up files
+    version: str  # git tag of the build, ``unknown`` if it has none
+    commit: str = ""  # git commit of the build; empty if unknown
 
 
 def candidates(explicit: Path | None) -> list[tuple[str, Path]]:

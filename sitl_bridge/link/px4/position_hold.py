@@ -48,23 +48,18 @@ DRIFT, HERE, SPEED, ACCELERATION, INTEGRATOR = 4, 5, 6, 7, 8
 
 @dataclass(frozen=True)
 class HoverNoise:
-    """HoverNoise sources of a hovering vehicle's estimate.
+    """HoverNoise sources of a hovering vehicle's estimate."""
 
-    Attributes:
-        period: s between fixes.
-        velocity, position: m/s and m, white noise of a fix.
-        decay: remaining share of the receiver's position error after a period; the velocity noise drives it.
-        accelerometer, gyroscope: densities, m/s^2/sqrt(Hz) and rad/s/sqrt(Hz).
-        walk: rad/s/sqrt(s), of the gyroscope's bias.
-    """
-
-    period: float
+    period: float  # s between fixes
+    # velocity, position: m/s and m, white noise of a fix
     velocity: float
     position: float
+    # remaining share of the receiver's position error after a period; the velocity noise drives it
     decay: float
+    # accelerometer, gyroscope: densities, m/s^2/sqrt(Hz) and rad/s/sqrt(Hz)
     accelerometer: float
     gyroscope: float
-    walk: float
+    walk: float  # rad/s/sqrt(s), of the gyroscope's bias
 
 
 def noise_of(airframe: Airframe) -> tuple[HoverNoise, GpsSpecification] | None:

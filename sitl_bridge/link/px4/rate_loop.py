@@ -44,20 +44,14 @@ _FREQUENCIES = np.geomspace(0.5, 200.0, 400)
 
 @dataclass(frozen=True)
 class LoopGain:
-    """Result for one axis.
+    """Result for one axis."""
 
-    Attributes:
-        factor: MC_*RATE_K.
-        integral: share of the default integral gain, MC_*RATE_I; decreases with the crossover so that its
-            phase lag there is constant.
-        crossover: crossover frequency of the rate loop, rad/s.
-        phase_margin: rad at the crossover.
-    """
-
-    factor: float
+    factor: float  # MC_*RATE_K
+    # share of the default integral gain, MC_*RATE_I; decreases with the crossover so that its phase lag there
+    # is constant
     integral: float
-    crossover: float
-    phase_margin: float
+    crossover: float  # crossover frequency of the rate loop, rad/s
+    phase_margin: float  # rad at the crossover
 
 
 def open_loop(axis: int, response: Response, frequency: float, integral: float = 1.0) -> complex:

@@ -49,17 +49,11 @@ _INTEGERS = 1 << 31
 
 @dataclass(frozen=True)
 class Substitution:
-    """A change of PX4's own script of its links.
+    """A change of PX4's own script of its links."""
 
-    Attributes:
-        line: description of the changed line.
-        pattern: the replaced text.
-        replacement: as of ``re.sub``; that of SHARED_PORT is as of sed, too.
-    """
-
-    line: str
-    pattern: re.Pattern[str]
-    replacement: str
+    line: str  # description of the changed line
+    pattern: re.Pattern[str]  # the replaced text
+    replacement: str  # as of ``re.sub``; that of SHARED_PORT is as of sed, too
 
 
 SHARED_PORT = Substitution(

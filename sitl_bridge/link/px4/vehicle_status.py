@@ -73,83 +73,49 @@ TEXT_CHUNK = 50
 
 @dataclass(frozen=True)
 class BatterySample:
-    """The last reading of the simulated battery sensor.
+    """The last reading of the simulated battery sensor."""
 
-    Attributes:
-        time: us of simulated time.
-        voltage: V of the pack.
-        current: A.
-        remaining: share 0..1.
-        consumed: A s.
-        cells: in series.
-    """
-
-    time: int
-    voltage: float
-    current: float
-    remaining: float
-    consumed: float
-    cells: int
+    time: int  # us of simulated time
+    voltage: float  # V of the pack
+    current: float  # A
+    remaining: float  # share 0..1
+    consumed: float  # A s
+    cells: int  # in series
 
 
 @dataclass(frozen=True)
 class VehicleMessage:
-    """A text from PX4: a status text, or an event's text.
+    """A text from PX4: a status text, or an event's text."""
 
-    Attributes:
-        time: s on PX4's clock at arrival.
-        level: 0 emergency ... 6 info, 7 debug (MAV_SEVERITY).
-        text: without the tab with which PX4 marks texts that it also sends as events.
-        event: whether it was sent as an event.
-    """
-
-    time: float
-    level: int
-    text: str
-    event: bool = False
+    time: float  # s on PX4's clock at arrival
+    level: int  # 0 emergency ... 6 info, 7 debug (MAV_SEVERITY).
+    text: str  # without the tab with which PX4 marks texts that it also sends as events
+    event: bool = False  # whether it was sent as an event
 
 
 @dataclass(frozen=True)
 class VehicleStatus:
-    """The latest values reported by a vehicle; nan and empty before the first report.
+    """The latest values reported by a vehicle; nan and empty before the first report."""
 
-    Attributes:
-        heard: whether any message was received.
-        silent: whether messages were received and then stopped.
-        time: s on PX4's clock.
-        mode: flight mode, by PX4's name.
-        armed: whether the motors may turn.
-        landed: e.g. ``on ground``.
-        position: m north, east, down.
-        velocity: m/s north, east, down.
-        position_time: s on PX4's clock of these two.
-        attitude: rad roll, pitch, yaw.
-        battery_voltage, battery_current, battery_remaining: V, A, share 0..1, as reported by PX4.
-        satellites: number used by the first GPS receiver, -1 if unknown.
-        unhealthy: enabled sensors that PX4 reports as unhealthy.
-        estimates: quantities that the estimator does not provide yet, by name.
-        can_arm: whether PX4's prearm check passes.
-        waits_for: texts of the checks that prevent arming.
-    """
-
-    heard: bool = False
-    silent: bool = False
-    time: float = math.nan
-    mode: str = ""
-    armed: bool = False
-    landed: str = ""
-    position: tuple[float, float, float] = (math.nan, math.nan, math.nan)
-    velocity: tuple[float, float, float] = (math.nan, math.nan, math.nan)
-    position_time: float = math.nan
-    attitude: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    heard: bool = False  # whether any message was received
+    silent: bool = False  # whether messages were received and then stopped
+    time: float = math.nan  # s on PX4's clock
+    mode: str = ""  # flight mode, by PX4's name
+    armed: bool = False  # whether the motors may turn
+    landed: str = ""  # e.g. ``on ground``.
+    position: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # m north, east, down
+    velocity: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # m/s north, east, down
+    position_time: float = math.nan  # s on PX4's clock of these two
+    attitude: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # rad roll, pitch, yaw
+    # battery_voltage, battery_current, battery_remaining: V, A, share 0..1, as reported by PX4
     battery_voltage: float = math.nan
     battery_current: float = math.nan
     battery_remaining: float = math.nan
-    satellites: int = -1
-    unhealthy: tuple[str, ...] = ()
-    estimates: tuple[str, ...] = ()
-    can_arm: bool = False
-    waits_for: tuple[str, ...] = ("the first heartbeat",)
+    satellites: int = -1  # number used by the first GPS receiver, -1 if unknown
+    unhealthy: tuple[str, ...] = ()  # enabled sensors that PX4 reports as unhealthy
+    estimates: tuple[str, ...] = ()  # quantities that the estimator does not provide yet, by name
+    can_arm: bool = False  # whether PX4's prearm check passes
+    waits_for: tuple[str, ...] = ("the first heartbeat",)  # texts of the checks that prevent arming
 
 
 def status_changes(number: int, message: MavlinkMessage) -> JsonObject:

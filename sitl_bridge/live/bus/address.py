@@ -30,28 +30,18 @@ MAX_PASSWORD_SIZE = 4096
 
 @dataclass(frozen=True)
 class BusAddress:
-    """Address and connection settings of the broker.
+    """Address and connection settings of the broker."""
 
-    Attributes:
-        embedded: whether an embedded broker is started on this machine.
-        host: name or address.
-        port: TCP port; 0 for an embedded broker on a free port.
-        user: and ``password``: None for none.  An embedded broker with a password rejects clients without it.
-        tls: whether the connection is encrypted and the broker's certificate is checked.
-        ca: PEM file of trusted authorities; None for the system's.
-        rate: rate of each vehicle's state, Hz of wall time.
-        run: name of the run in topics; None for the name of the run directory.
-    """
-
-    embedded: bool
-    host: str
-    port: int
+    embedded: bool  # whether an embedded broker is started on this machine
+    host: str  # name or address
+    port: int  # TCP port; 0 for an embedded broker on a free port
+    # and ``password``: None for none.  An embedded broker with a password rejects clients without it.
     user: str | None = None
     password: str | None = field(default=None, repr=False)
-    tls: bool = False
-    ca: Path | None = None
-    rate: float = 10.0
-    run: str | None = None
+    tls: bool = False  # whether the connection is encrypted and the broker's certificate is checked
+    ca: Path | None = None  # PEM file of trusted authorities; None for the system's
+    rate: float = 10.0  # rate of each vehicle's state, Hz of wall time
+    run: str | None = None  # name of the run in topics; None for the name of the run directory
 
     @property
     def user_name(self) -> str | None:

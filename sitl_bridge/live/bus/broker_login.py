@@ -17,13 +17,9 @@ class Login(BaseAuthPlugin):  # type: ignore[misc]
 
     @dataclass
     class Config:
-        """Configuration of the plugin.
+        """Configuration of the plugin."""
 
-        Attributes:
-            digest: SHA-256 of the password, in hexadecimal digits.
-        """
-
-        digest: str = ""
+        digest: str = ""  # SHA-256 of the password, in hexadecimal digits
 
     async def authenticate(self, *, session: Session) -> bool:
         """Return whether a client may connect."""

@@ -30,23 +30,14 @@ Rows: TypeAlias = list[list[float]]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the client, sent first.
+    """Settings of the client, sent first."""
 
-    Attributes:
-        address: of the broker, with the password.
-        port: of the broker, if the address leaves it open.
-        url: the address without the password.
-        run: name of the run in topics.
-        vehicles: names.
-        directory: directory for the embedded broker's log.
-    """
-
-    address: BusAddress
-    port: int
-    url: str
-    run: str
-    vehicles: tuple[str, ...]
-    directory: Path
+    address: BusAddress  # of the broker, with the password
+    port: int  # of the broker, if the address leaves it open
+    url: str  # the address without the password
+    run: str  # name of the run in topics
+    vehicles: tuple[str, ...]  # names
+    directory: Path  # directory for the embedded broker's log
 
 
 @dataclass(frozen=True)
@@ -71,55 +62,39 @@ class PictureRequest:
 
 @dataclass(frozen=True)
 class Picture:
-    """The answer to PictureRequest.
-
-    Attributes:
-        time: s of simulated time since the start at which it was taken; negative if there is none yet.
-        height, width: in pixels.
-        pixels: red, green and blue of each, base 64.
-    """
+    """The answer to PictureRequest."""
 
     vehicle: str
     sensor: str
-    time: float
+    time: float  # s of simulated time since the start at which it was taken; negative if there is none yet
+    # height, width: in pixels
     height: int
     width: int
-    pixels: str
+    pixels: str  # red, green and blue of each, base 64
 
 
 @dataclass(frozen=True)
 class SimulationSnapshot:
-    """A snapshot of a simulation, in plain values: the answer to Ask.
+    """A snapshot of a simulation, in plain values: the answer to Ask."""
 
-    Attributes:
-        time: s of simulated time since the start.
-        clock, world: fields of ``Clock`` and ``WorldState`` except the time.
-        motion: (n, ...) by the field of ``VehicleState``.
-        rotors: for each vehicle a figure for each rotor, by the field of ``VehicleState``.
-        health: fields of ``VehicleHealth`` except the time, for each vehicle; faults as fields of
-            FaultySensor.
-        contacts: all with objects so far: number of the vehicle, s since the start, part, object, m/s.
-    """
-
-    time: float
+    time: float  # s of simulated time since the start
+    # clock, world: fields of ``Clock`` and ``WorldState`` except the time
     clock: JsonObject
     world: JsonObject
-    motion: dict[str, Rows]
-    rotors: dict[str, Rows]
+    motion: dict[str, Rows]  # (n, ...) by the field of ``VehicleState``
+    rotors: dict[str, Rows]  # for each vehicle a figure for each rotor, by the field of ``VehicleState``
+    # fields of ``VehicleHealth`` except the time, for each vehicle; faults as fields of FaultySensor
     health: list[JsonObject]
+    # all with objects so far: number of the vehicle, s since the start, part, object, m/s
     contacts: list[tuple[int, float, str, str, float]]
 
 
 @dataclass(frozen=True)
 class StackReport:
-    """What a flight stack reports of itself.
+    """What a flight stack reports of itself."""
 
-    Attributes:
-        mode: its flight mode; empty where it is not known.
-        messages: its last texts: s on its clock, level 0 emergency to 7 debug, text.
-    """
-
-    mode: str
+    mode: str  # its flight mode; empty where it is not known
+    # its last texts: s on its clock, level 0 emergency to 7 debug, text
     messages: list[tuple[float, int, str]]
 
 

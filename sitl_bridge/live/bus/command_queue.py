@@ -104,19 +104,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of an order.
+    """Result of an order."""
 
-    Attributes:
-        order: the order.
-        time: s of simulated time.
-        refused: reason of a refusal; None if it was executed.
-        withdrawn: whether it was not attempted and may be sent again.
-    """
-
-    order: Order
-    time: float
-    refused: str | None
-    withdrawn: bool = False
+    order: Order  # the order
+    time: float  # s of simulated time
+    refused: str | None  # reason of a refusal; None if it was executed
+    withdrawn: bool = False  # whether it was not attempted and may be sent again
 
 
 class CommandQueue:

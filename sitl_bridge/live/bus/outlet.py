@@ -48,33 +48,25 @@ FAREWELL_TIMEOUT = 6.0
 
 @dataclass(frozen=True)
 class RunContext:
-    """A run that others are shown.
+    """A run that others are shown."""
 
-    Attributes:
-        source: the simulation.
-        directory: of the run, whose run.json is written and whose recording has begun where it is followed.
-        witness: takes each command that was carried out or refused.
-        errors: collects errors that do not end the simulation; None passes them to ``notify`` alone.
-        notify: prints messages for the user, from the outlet's thread.
-        instances: of the vehicles' flight stacks.
-        hosts: of its sensors that see.
-        on_formation, on_flight: execute delegated commands, on the outlet's thread; None refuses them.
-        stacks: the flight stacks' reports, in the order of the vehicles.
-        name: of the run in topics; empty for that of its directory.
-        limit_time: makes a limit of simulated time; None where it cannot wait.
-    """
-
-    source: RunSource
+    source: RunSource  # the simulation
+    # of the run, whose run.json is written and whose recording has begun where it is followed
     directory: Path
+    # takes each command that was carried out or refused
     witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None
+    # collects errors that do not end the simulation; None passes them to ``notify`` alone
     errors: ErrorLog | None = None
+    # prints messages for the user, from the outlet's thread
     notify: Callable[[str], None] = lambda _line: None
-    instances: tuple[int, ...] = ()
-    hosts: tuple[SensorHost, ...] = ()
+    instances: tuple[int, ...] = ()  # of the vehicles' flight stacks
+    hosts: tuple[SensorHost, ...] = ()  # of its sensors that see
+    # on_formation, on_flight: execute delegated commands, on the outlet's thread; None refuses them
     on_formation: OnCommand | None = None
     on_flight: OnCommand | None = None
-    stacks: Callable[[], list[StackReport]] = list
-    name: str = ""
+    stacks: Callable[[], list[StackReport]] = list  # the flight stacks' reports, in the order of the vehicles
+    name: str = ""  # of the run in topics; empty for that of its directory
+    # makes a limit of simulated time; None where it cannot wait
     limit_time: Callable[[], TimeLimit] | None = None
 
 

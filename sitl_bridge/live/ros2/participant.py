@@ -61,18 +61,13 @@ SERVICE_DEPTH = 10
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a client.
+    """A request of a client."""
 
-    Attributes:
-        service: its name.
-        identity: the client's and the request's numbers, with which the reply begins; None over a middleware
-            that has them elsewhere.
-        sender: handle of the client's writer.
-    """
-
-    service: str
+    service: str  # its name
+    # the client's and the request's numbers, with which the reply begins; None over a middleware that has
+    # them elsewhere
     identity: bytes | None
-    sender: int
+    sender: int  # handle of the client's writer
 
 
 def quality(topic: str, name: str) -> Qos:

@@ -10,12 +10,7 @@ LAST_DOMAIN = 232
 
 @dataclass(frozen=True)
 class Ros2Settings:
-    """How a run is shown to ROS 2.
+    """How a run is shown to ROS 2."""
 
-    Attributes:
-        domain: ROS_DOMAIN_ID.
-        wait: nodes that simulated time waits for.
-    """
-
-    domain: int = 0
-    wait: tuple[str, ...] = ()
+    domain: int = 0  # ROS_DOMAIN_ID
+    wait: tuple[str, ...] = ()  # nodes that simulated time waits for

@@ -69,10 +69,9 @@ class Received:
 
     Attributes:
         data: its bytes.
-        sample_info: where it comes from; set by cyclonedds.
     """
 
-    sample_info: Any = None
+    sample_info: Any = None  # where it comes from; set by cyclonedds
 
     def __init__(self, data: bytes) -> None:
         self.data = data

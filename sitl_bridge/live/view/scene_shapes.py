@@ -24,19 +24,13 @@ MOST_CELLS = 20_000
 
 @dataclass(frozen=True)
 class DrawnObject:
-    """An object in its own axes, x, y, z as NED where it is not rotated.
+    """An object in its own axes, x, y, z as NED where it is not rotated."""
 
-    Attributes:
-        name: of the object.
-        index: of its SHAPE.
-        parts: triangles, each with the colour red, green, blue from 0 to 1.
-        moving: whether it has a path.
-    """
-
-    name: str
-    index: int
+    name: str  # of the object
+    index: int  # of its SHAPE
+    # triangles, each with the colour red, green, blue from 0 to 1
     parts: list[tuple[Triangles, tuple[float, float, float]]]
-    moving: bool
+    moving: bool  # whether it has a path
 
 
 def drawn_objects(scene: Scene) -> Iterator[DrawnObject]:

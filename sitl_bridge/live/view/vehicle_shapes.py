@@ -36,25 +36,15 @@ class Triangles:
 
 @dataclass(frozen=True)
 class VehicleShape:
-    """What is drawn of an airframe.
+    """What is drawn of an airframe."""
 
-    Attributes:
-        body: hub, arms and motors.
-        nose: marks the front.
-        hubs: (r, 3) m, of its rotors.
-        turns: (r, 4) x, y, z, w from a rotor's axes, thrust along z, to the body's.
-        radii: (r,) m.
-        directions: (r,) 1 for counter-clockwise seen from above, else -1.
-        reach: m from the centre to the outermost blade tip.
-    """
-
-    body: Triangles
-    nose: Triangles
-    hubs: Floats
-    turns: Floats
-    radii: Floats
-    directions: Floats
-    reach: float
+    body: Triangles  # hub, arms and motors
+    nose: Triangles  # marks the front
+    hubs: Floats  # (r, 3) m, of its rotors
+    turns: Floats  # (r, 4) x, y, z, w from a rotor's axes, thrust along z, to the body's
+    radii: Floats  # (r,) m
+    directions: Floats  # (r,) 1 for counter-clockwise seen from above, else -1
+    reach: float  # m from the centre to the outermost blade tip
 
 
 def box(size: tuple[float, float, float], centre: Floats, turn: Rotation | None = None) -> Triangles:

@@ -43,15 +43,10 @@ MOST_CELLS = 200
 
 @dataclass(frozen=True)
 class Front:
-    """The leading side of something that moves.
+    """The leading side of something that moves."""
 
-    Attributes:
-        cells: (n, 3) m NED, centres of the cells that it has reached, moved to where it is now.
-        velocity: (3,) m/s.
-    """
-
-    cells: Floats
-    velocity: Floats
+    cells: Floats  # (n, 3) m NED, centres of the cells that it has reached, moved to where it is now
+    velocity: Floats  # (3,) m/s
 
 
 class MovingCells:

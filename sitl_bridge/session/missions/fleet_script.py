@@ -30,22 +30,14 @@ class FleetVehicle:
     """An entry of fleet.json, which describes the vehicles to a script that flies all of them.
 
     The vehicle is not connected yet.
-
-    Attributes:
-        name: as in the scenario.
-        url: its MAVSDK connection URL.
-        system: its MAVLink system id; None if it is the only vehicle at that URL.
-        position: m NED of its starting position, the origin of its own local frame.
-        yaw: deg.
-        airframe: its name.
     """
 
-    name: str
-    url: str
-    system: int | None
-    position: Position
-    yaw: float
-    airframe: str
+    name: str  # as in the scenario
+    url: str  # its MAVSDK connection URL
+    system: int | None  # its MAVLink system id; None if it is the only vehicle at that URL
+    position: Position  # m NED of its starting position, the origin of its own local frame
+    yaw: float  # deg
+    airframe: str  # its name
 
 
 FleetMission: TypeAlias = Callable[[tuple[FleetVehicle, ...], argparse.Namespace], Awaitable[None]]

@@ -24,49 +24,35 @@ from sitl_bridge.swarm.avoidance.solver import PlanStatus, Solver
 
 @dataclass(frozen=True)
 class OwnState:
-    """What a vehicle believes of itself.
+    """What a vehicle believes of itself."""
 
-    Attributes:
-        position: m NED.
-        velocity: m/s NED.
-        attitude: roll, pitch, yaw in rad.
-        position_deviation, velocity_deviation: standard deviations NED, m and m/s, of errors that change
-            from tick to tick; what the observer makes of them widens the distances.
-        attitude_deviation: rad, of roll and pitch.
-    """
-
-    position: Vector
-    velocity: Vector
-    attitude: Vector
+    position: Vector  # m NED
+    velocity: Vector  # m/s NED
+    attitude: Vector  # roll, pitch, yaw in rad
+    # position_deviation, velocity_deviation: standard deviations NED, m and m/s, of errors that change from
+    # tick to tick; what the observer makes of them widens the distances
     position_deviation: Vector = (0.02, 0.02, 0.02)
     velocity_deviation: Vector = (0.02, 0.02, 0.02)
-    attitude_deviation: float = 0.005
+    attitude_deviation: float = 0.005  # rad, of roll and pitch
 
 
 @dataclass(frozen=True)
 class ControlCommand:
-    """What a vehicle is to do until the next tick.
+    """What a vehicle is to do until the next tick."""
 
-    Attributes:
-        roll, pitch: rad.
-        yaw: rad, where the heading should be.
-        yaw_rate: rad/s that leads there.
-        thrust: m/s^2 along body up; over the vehicle's hover thrust it is thrust over weight times g.
-        position, velocity: m and m/s NED of the plan one grid step ahead.
-        acceleration: m/s^2 NED of the plan, mean of the first grid step.  With position
-            and velocity, for a flight stack that is commanded in velocity with feed-forward.
-        status: how the plan came about.
-    """
-
+    # roll, pitch: rad
     roll: float
     pitch: float
-    yaw: float
-    yaw_rate: float
-    thrust: float
+    yaw: float  # rad, where the heading should be
+    yaw_rate: float  # rad/s that leads there
+    thrust: float  # m/s^2 along body up; over the vehicle's hover thrust it is thrust over weight times g
+    # position, velocity: m and m/s NED of the plan one grid step ahead
     position: Vector
     velocity: Vector
+    # m/s^2 NED of the plan, mean of the first grid step.  With position and velocity, for a flight stack that
+    # is commanded in velocity with feed-forward.
     acceleration: Vector
-    status: PlanStatus
+    status: PlanStatus  # how the plan came about
 
 
 def to_vector(values: Floats) -> Vector:

@@ -141,35 +141,22 @@ class ModelPlant:
 
 @dataclass
 class Flight:
-    """A scenario as it was flown.
+    """A scenario as it was flown."""
 
-    Attributes:
-        scenario: what was to be flown.
-        seed: of errors and radio.
-        names: of the vehicles.
-        time: (t,) s.
-        state: (t, n, 9) truth: position, velocity, roll, pitch, yaw.
-        reference: (t, n, 3) m NED.
-        command: (t, n, 3) roll, pitch, thrust.
-        solve_cpu, solve_wall: (t, n) s that each tick took, CPU of the thread and wall; no part of what is
-            repeatable.
-        active: (t, n) distance constraints a plan rests on.
-        slack: (t, n) m.
-        statuses: of all ticks.
-    """
-
-    scenario: AvoidanceSpecification
-    seed: int
-    names: tuple[str, ...]
-    time: Floats
-    state: Floats
-    reference: Floats
-    command: Floats
+    scenario: AvoidanceSpecification  # what was to be flown
+    seed: int  # of errors and radio
+    names: tuple[str, ...]  # of the vehicles
+    time: Floats  # (t,) s
+    state: Floats  # (t, n, 9) truth: position, velocity, roll, pitch, yaw
+    reference: Floats  # (t, n, 3) m NED
+    command: Floats  # (t, n, 3) roll, pitch, thrust
+    # solve_cpu, solve_wall: (t, n) s that each tick took, CPU of the thread and wall; no part of what is
+    # repeatable
     solve_cpu: Floats
     solve_wall: Floats
-    active: Ints
-    slack: Floats
-    statuses: Counter[PlanStatus]
+    active: Ints  # (t, n) distance constraints a plan rests on
+    slack: Floats  # (t, n) m
+    statuses: Counter[PlanStatus]  # of all ticks
 
     def distances(self) -> Floats:
         """(t,) m between the two closest vehicles; inf for a single one."""
@@ -326,37 +313,24 @@ class _Errors:
 
 @dataclass(frozen=True)
 class Row:
-    """The flights of one scenario, over all seeds.
+    """The flights of one scenario, over all seeds."""
 
-    Attributes:
-        scenario: its name.
-        flights: number of seeds.
-        successes: flights in which all arrived and no distance was ever below its minimum.
-        minimum_distance: m, least of all flights; inf for a single vehicle.
-        minimum_clearance: m from an obstacle's surface, least of all flights; inf without obstacles.
-        path_length: m, mean of all vehicles.
-        time: s until the last vehicle arrived, mean of the flights in which all did; nan: none.
-        effort: m^2/s^3, mean of all vehicles: integral of the squared deviation from hover's acceleration.
-        ticks: of all vehicles and flights.
-        slack: ticks whose plan cannot keep some distance.
-        unsolved: ticks without a plan of their own; the one before went on.
-        cpu_mean, cpu_worst: ms of the thread's processor time a vehicle and tick.
-        wall_mean, wall_worst: ms of wall time, which on a busy machine is mostly others'.
-    """
-
-    scenario: str
-    flights: int
-    successes: int
-    minimum_distance: float
-    minimum_clearance: float
-    path_length: float
-    time: float
+    scenario: str  # its name
+    flights: int  # number of seeds
+    successes: int  # flights in which all arrived and no distance was ever below its minimum
+    minimum_distance: float  # m, least of all flights; inf for a single vehicle
+    minimum_clearance: float  # m from an obstacle's surface, least of all flights; inf without obstacles
+    path_length: float  # m, mean of all vehicles
+    time: float  # s until the last vehicle arrived, mean of the flights in which all did; nan: none
+    # m^2/s^3, mean of all vehicles: integral of the squared deviation from hover's acceleration
     effort: float
-    ticks: int
-    slack: int
-    unsolved: int
+    ticks: int  # of all vehicles and flights
+    slack: int  # ticks whose plan cannot keep some distance
+    unsolved: int  # ticks without a plan of their own; the one before went on
+    # cpu_mean, cpu_worst: ms of the thread's processor time a vehicle and tick
     cpu_mean: float
     cpu_worst: float
+    # wall_mean, wall_worst: ms of wall time, which on a busy machine is mostly others'
     wall_mean: float
     wall_worst: float
 

@@ -23,23 +23,15 @@ SIZE = STATES + DISTURBANCES
 
 @dataclass(frozen=True)
 class ObserverNoise:
-    """What the observer takes for the model's unrest, as densities; our choice, not the paper's.
+    """What the observer takes for the model's unrest, as densities; our choice, not the paper's."""
 
-    Attributes:
-        acceleration: m/s^2/sqrt(Hz), of gusts and vibration.
-        attitude: rad/sqrt(s), of roll and pitch against the first-order model.
-        force: m/s^2/sqrt(s), walk of the disturbance: with it a step of wind is known within about 1 s.
-        attitude_offset: rad/sqrt(s), walk of the attitude's rest.
-        largest_force: m/s^2, bound of the estimate.
-        largest_offset: rad, bound of the estimate.
-    """
-
-    acceleration: float = 0.2
-    attitude: float = 0.02
+    acceleration: float = 0.2  # m/s^2/sqrt(Hz), of gusts and vibration
+    attitude: float = 0.02  # rad/sqrt(s), of roll and pitch against the first-order model
+    # m/s^2/sqrt(s), walk of the disturbance: with it a step of wind is known within about 1 s
     force: float = 0.3
-    attitude_offset: float = 0.01
-    largest_force: float = 5.0
-    largest_offset: float = 0.2
+    attitude_offset: float = 0.01  # rad/sqrt(s), walk of the attitude's rest
+    largest_force: float = 5.0  # m/s^2, bound of the estimate
+    largest_offset: float = 0.2  # rad, bound of the estimate
 
 
 @compiled

@@ -27,42 +27,26 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a vehicle sends to all others.
+    """What a vehicle sends to all others."""
 
-    Attributes:
-        name: of the vehicle.
-        time: us at which the rest was true.
-        position: m NED.
-        velocity: m/s NED.
-        position_deviation: m, standard deviations NED.
-        velocity_deviation: m/s, standard deviations NED.
-        plan: (k, 3) m NED, planned positions from ``time`` on; fewer than two points are no plan.
-        step: s between its points.
-    """
-
-    name: str
-    time: int
-    position: Vector
-    velocity: Vector
-    position_deviation: Vector = (0.0, 0.0, 0.0)
-    velocity_deviation: Vector = (0.0, 0.0, 0.0)
+    name: str  # of the vehicle
+    time: int  # us at which the rest was true
+    position: Vector  # m NED
+    velocity: Vector  # m/s NED
+    position_deviation: Vector = (0.0, 0.0, 0.0)  # m, standard deviations NED
+    velocity_deviation: Vector = (0.0, 0.0, 0.0)  # m/s, standard deviations NED
+    # (k, 3) m NED, planned positions from ``time`` on; fewer than two points are no plan
     plan: Floats = field(default_factory=lambda: np.zeros((0, 3)), compare=False)
-    step: float = 0.1
+    step: float = 0.1  # s between its points
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A convex body that stands still.
+    """A convex body that stands still."""
 
-    Attributes:
-        kind: SPHERE, CYLINDER (upright) or BOX (along the axes).
-        centre: m NED.
-        size: m: radius; radius and half height; half edges.
-    """
-
-    kind: int
-    centre: Vector
-    size: Vector
+    kind: int  # SPHERE, CYLINDER (upright) or BOX (along the axes)
+    centre: Vector  # m NED
+    size: Vector  # m: radius; radius and half height; half edges
 
     @classmethod
     def sphere(cls, centre: Vector, radius: float) -> Obstacle:

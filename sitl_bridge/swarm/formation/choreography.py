@@ -34,17 +34,13 @@ BLOCK = 300_000
 
 @dataclass(frozen=True)
 class Move:
-    """A synchronous move between slots.
+    """A synchronous move between slots."""
 
-    Attributes:
-        name: of the target pattern.
-        start, duration: us since the formation's start.
-        begin, end: (n, 3) m, formation frame; equal for vehicles that do not take part.
-    """
-
-    name: str
+    name: str  # of the target pattern
+    # start, duration: us since the formation's start
     start: int
     duration: int
+    # begin, end: (n, 3) m, formation frame; equal for vehicles that do not take part
     begin: Floats
     end: Floats
 
@@ -78,14 +74,11 @@ class Choreography:
     Args:
         start: (n, 3) m, positions relative to the centre before the first move.
         limits: limits of the moves; speed and acceleration are those of a move, without the centre's.
-
-    Attributes:
-        moves: by epoch; the first is only the start positions.
     """
 
     start: Floats
     limits: Limits = field(default_factory=Limits)
-    moves: list[Move] = field(init=False)
+    moves: list[Move] = field(init=False)  # by epoch; the first is only the start positions
 
     def __post_init__(self) -> None:
         check_separation(self.start, self.limits.separation, "start")

@@ -39,27 +39,19 @@ LeaderLoss: TypeAlias = Literal["next", "hold", "return"]
 
 @dataclass(frozen=True)
 class FormationBehaviour:
-    """Behaviour of the vehicles of a formation.
+    """Behaviour of the vehicles of a formation."""
 
-    Attributes:
-        beacon_period: us between two beacons of a vehicle.
-        notice: us from the announcement of a start or a move to its begin: long enough for several beacons
-            over all links, so that losses have no effect.
-        leader_loss: ``next``: the next vehicle in line leads; ``hold``: all come to rest in their slots;
-            ``return``: and then fly to their start positions.
-        timeout: us without a message of the leader after which it counts as lost.
-        stagger: us of additional time-out for each further vehicle in line.
-        line: of succession; by number if empty.
-        braking: m/s^2 of deceleration without a leader.
-    """
-
-    beacon_period: int = 50_000
+    beacon_period: int = 50_000  # us between two beacons of a vehicle
+    # us from the announcement of a start or a move to its begin: long enough for several beacons over all
+    # links, so that losses have no effect
     notice: int = 1_500_000
+    # ``next``: the next vehicle in line leads; ``hold``: all come to rest in their slots; ``return``: and
+    # then fly to their start positions
     leader_loss: LeaderLoss = "next"
-    timeout: int = 1_000_000
-    stagger: int = 300_000
-    line: tuple[int, ...] = ()
-    braking: float = 2.0
+    timeout: int = 1_000_000  # us without a message of the leader after which it counts as lost
+    stagger: int = 300_000  # us of additional time-out for each further vehicle in line
+    line: tuple[int, ...] = ()  # of succession; by number if empty
+    braking: float = 2.0  # m/s^2 of deceleration without a leader
 
     @property
     def coast(self) -> float:

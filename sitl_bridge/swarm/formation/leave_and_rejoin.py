@@ -20,17 +20,11 @@ SINK_SPEED = 0.7
 
 @dataclass(frozen=True)
 class Legs:
-    """Successive straight paths, each minimum-jerk and at rest at both ends.
+    """Successive straight paths, each minimum-jerk and at rest at both ends."""
 
-    Attributes:
-        start: us.
-        points: (k, 3) m.
-        durations: (k - 1,) us.
-    """
-
-    start: int
-    points: Floats
-    durations: tuple[int, ...]
+    start: int  # us
+    points: Floats  # (k, 3) m
+    durations: tuple[int, ...]  # (k - 1,) us
 
     @classmethod
     def within(cls, start: int, points: Floats, speeds: tuple[float, ...], acceleration: float) -> Legs:

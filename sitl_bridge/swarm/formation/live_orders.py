@@ -27,18 +27,12 @@ ordinary receivers have a relative error of up to two metres."""
 
 @dataclass(frozen=True)
 class SlotsOrder:
-    """New slots for a formation: exactly one of pattern, scale and offsets.
+    """New slots for a formation: exactly one of pattern, scale and offsets."""
 
-    Attributes:
-        pattern: name of a pattern.
-        spacing: m, of that pattern.
-        scale: of the present slots.
-        offsets: m forward, right, down of the centre, the leader's first.
-    """
-
-    pattern: str | None = None
-    spacing: float = 4.0
-    scale: float | None = None
+    pattern: str | None = None  # name of a pattern
+    spacing: float = 4.0  # m, of that pattern
+    scale: float | None = None  # of the present slots
+    # m forward, right, down of the centre, the leader's first
     offsets: tuple[tuple[float, float, float], ...] | None = None
 
     def __post_init__(self) -> None:

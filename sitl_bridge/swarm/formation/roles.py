@@ -60,21 +60,15 @@ tilt.  After it, the velocity is constant."""
 
 @dataclass(frozen=True)
 class Own:
-    """State of the leader's own vehicle.
+    """State of the leader's own vehicle."""
 
-    Attributes:
-        time: s since the formation's start.
-        stamp: us of the vehicles' clock.
-        position, velocity: (3,) NED.
-        yaw: rad.
-        offset, offset_rate: (3,) m, m/s NED, of its slot from the centre.
-    """
-
-    time: float
-    stamp: int
+    time: float  # s since the formation's start
+    stamp: int  # us of the vehicles' clock
+    # position, velocity: (3,) NED
     position: Floats
     velocity: Floats
-    yaw: float
+    yaw: float  # rad
+    # offset, offset_rate: (3,) m, m/s NED, of its slot from the centre
     offset: Floats
     offset_rate: Floats
 
@@ -168,51 +162,36 @@ def reference(
 
 @dataclass(frozen=True)
 class NeighbourLinks:
-    """Messages received by followers from their neighbours, one row per link.
+    """Messages received by followers from their neighbours, one row per link."""
 
-    Attributes:
-        row: (m,) row of the receiver in the view, increasing.
-        neighbour: (m,) sender.
-        position, velocity: (m, 3) NED, of the neighbour, extrapolated to now with its velocity.
-        offset, offset_rate: (m, 3) NED, of the neighbour's slot from the centre.
-        age: (m,) s since it was sent.
-    """
-
-    row: Ints
-    neighbour: Ints
+    row: Ints  # (m,) row of the receiver in the view, increasing
+    neighbour: Ints  # (m,) sender
+    # position, velocity: (m, 3) NED, of the neighbour, extrapolated to now with its velocity
     position: Floats
     velocity: Floats
+    # offset, offset_rate: (m, 3) NED, of the neighbour's slot from the centre
     offset: Floats
     offset_rate: Floats
-    age: Floats
+    age: Floats  # (m,) s since it was sent
 
 
 @dataclass(frozen=True)
 class FormationView:
-    """Knowledge of the followers; k rows, one per follower.
+    """Knowledge of the followers; k rows, one per follower."""
 
-    Attributes:
-        time: s since the formation's start.
-        vehicle: (k,) numbers.
-        position, velocity: (k, 3) NED, measured.
-        yaw: (k,) rad, measured.
-        centre: (k,) REFERENCE, the newest received by each, extrapolated to now.
-        age: (k,) s since the leader sent it.
-        offset, offset_rate, offset_acceleration: (k, 3) NED, of the own slot from the centre.
-        listen: returns ``links``.
-    """
-
-    time: float
-    vehicle: Ints
+    time: float  # s since the formation's start
+    vehicle: Ints  # (k,) numbers
+    # position, velocity: (k, 3) NED, measured
     position: Floats
     velocity: Floats
-    yaw: Floats
-    centre: Records
-    age: Floats
+    yaw: Floats  # (k,) rad, measured
+    centre: Records  # (k,) REFERENCE, the newest received by each, extrapolated to now
+    age: Floats  # (k,) s since the leader sent it
+    # offset, offset_rate, offset_acceleration: (k, 3) NED, of the own slot from the centre
     offset: Floats
     offset_rate: Floats
     offset_acceleration: Floats
-    listen: Callable[[], NeighbourLinks]
+    listen: Callable[[], NeighbourLinks]  # returns ``links``
 
     @cached_property
     def links(self) -> NeighbourLinks:

@@ -269,31 +269,18 @@ class FormationSection(BaseModel):
 
 @dataclass(frozen=True)
 class FormationPlan:
-    """A checked formation, ready for any fleet.
+    """A checked formation, ready for any fleet."""
 
-    Attributes:
-        specification: its section of the scenario.
-        roles: classes of the leader and of the followers.
-        radio: between the vehicles.
-        path: of the centre.
-        heading: rad of the formation's frame, None if it turns with the path.
-        choreography: the moves.
-        limits: of the show.
-        seed: of the run.
-        duration: s.
-        events: of vehicles by number.
-    """
-
-    specification: FormationSection
-    roles: tuple[type[Leader], type[Follower]]
-    radio: RadioSpecification
-    path: Trajectory
-    heading: float | None
-    choreography: Choreography
-    limits: Limits
-    seed: int
-    duration: float
-    events: tuple[FormationEventSpecification, ...] = ()
+    specification: FormationSection  # its section of the scenario
+    roles: tuple[type[Leader], type[Follower]]  # classes of the leader and of the followers
+    radio: RadioSpecification  # between the vehicles
+    path: Trajectory  # of the centre
+    heading: float | None  # rad of the formation's frame, None if it turns with the path
+    choreography: Choreography  # the moves
+    limits: Limits  # of the show
+    seed: int  # of the run
+    duration: float  # s
+    events: tuple[FormationEventSpecification, ...] = ()  # of vehicles by number
 
     def with_events(self, events: Iterable[AnyFormationEvent], names: Sequence[str]) -> FormationPlan:
         """Return the same plan with other events, whose vehicles are given by number or by ``names``."""

@@ -49,35 +49,27 @@ def move_time(distance: float, speed: float, acceleration: float) -> float:
 
 @dataclass(frozen=True)
 class Moment:
-    """Motion along a path at one or several times; the leading axes are those of the times.
+    """Motion along a path at one or several times; the leading axes are those of the times."""
 
-    Attributes:
-        position, velocity, acceleration: (..., 3) NED.
-        yaw, yaw_rate: (...,) rad, rad/s.
-    """
-
+    # position, velocity, acceleration: (..., 3) NED
     position: Floats
     velocity: Floats
     acceleration: Floats
+    # yaw, yaw_rate: (...,) rad, rad/s
     yaw: Floats
     yaw_rate: Floats
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A path through rows, quintic in between, continuous in position, velocity and acceleration.
+    """A path through rows, quintic in between, continuous in position, velocity and acceleration."""
 
-    Attributes:
-        time: (k,) s, increasing.
-        position, velocity, acceleration: (k, 3) NED.
-        yaw: (k,) rad, unwrapped.
-    """
-
-    time: Floats
+    time: Floats  # (k,) s, increasing
+    # position, velocity, acceleration: (k, 3) NED
     position: Floats
     velocity: Floats
     acceleration: Floats
-    yaw: Floats
+    yaw: Floats  # (k,) rad, unwrapped
 
     @property
     def duration(self) -> float:
@@ -295,35 +287,22 @@ def _spline(points: Floats, time: Floats) -> Trajectory:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a show.
+    """Limits of a show."""
 
-    Attributes:
-        separation: m between any two vehicles.
-        speed: m/s.
-        acceleration: m/s^2.
-        height: m above the origin, smallest and largest, in flight.
-    """
-
-    separation: float = 1.0
-    speed: float = 5.0
-    acceleration: float = 3.0
-    height: tuple[float, float] = (1.0, 120.0)
+    separation: float = 1.0  # m between any two vehicles
+    speed: float = 5.0  # m/s
+    acceleration: float = 3.0  # m/s^2
+    height: tuple[float, float] = (1.0, 120.0)  # m above the origin, smallest and largest, in flight
 
 
 @dataclass(frozen=True)
 class Violation:
-    """Violation of a limit: the worst of its kind for a vehicle.
+    """Violation of a limit: the worst of its kind for a vehicle."""
 
-    Attributes:
-        kind: ``speed``, ``acceleration`` or ``height``.
-        vehicles: one.
-        time: s.
-        value, limit: in the kind's unit.
-    """
-
-    kind: str
-    vehicles: tuple[int, ...]
-    time: float
+    kind: str  # ``speed``, ``acceleration`` or ``height``
+    vehicles: tuple[int, ...]  # one
+    time: float  # s
+    # value, limit: in the kind's unit
     value: float
     limit: float
 

@@ -28,21 +28,14 @@ CIRCLE_TOLERANCE = 0.2
 
 @dataclass(slots=True)
 class Circle:
-    """A circle to fly: m NED, m, m/s.
+    """A circle to fly: m NED, m, m/s."""
 
-    Attributes:
-        x: of the centre, with ``y`` and ``z``.
-        radius: m.
-        speed: m/s, positive for clockwise as seen from above.
-        look: ORBIT_YAW_BEHAVIOUR.
-    """
-
-    x: float
+    x: float  # of the centre, with ``y`` and ``z``
     y: float
     z: float
-    radius: float
-    speed: float
-    look: int = CENTRE
+    radius: float  # m
+    speed: float  # m/s, positive for clockwise as seen from above
+    look: int = CENTRE  # ORBIT_YAW_BEHAVIOUR
 
     def with_speed_limit(self) -> Circle:
         """Return the circle with its speed limited by the centripetal acceleration."""

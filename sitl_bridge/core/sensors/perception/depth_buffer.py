@@ -27,35 +27,22 @@ NEAREST = 1e-4
 
 
 class Pinhole(NamedTuple):
-    """A pinhole camera.
+    """A pinhole camera."""
 
-    Attributes:
-        width: pixels.
-        height: pixels.
-        focal: pixels, focal length.
-        cx: pixels, column of the optical axis.
-        cy: pixels, its row.
-    """
-
-    width: int
-    height: int
-    focal: float
-    cx: float
-    cy: float
+    width: int  # pixels
+    height: int  # pixels
+    focal: float  # pixels, focal length
+    cx: float  # pixels, column of the optical axis
+    cy: float  # pixels, its row
 
 
 class Image(NamedTuple):
-    """What is drawn into.
+    """What is drawn into."""
 
-    Attributes:
-        inverse: (height, width) float32, 1/m along the optical axis; 0 for nothing.
-        shape: (height, width) int32, index of the shape, GROUND or NOTHING (core/world/ray_casting.py).
-        triangle: (height, width) int32, index of the mesh's triangle; -1 for none.
-    """
-
-    inverse: Singles
+    inverse: Singles  # (height, width) float32, 1/m along the optical axis; 0 for nothing
+    # (height, width) int32, index of the shape, GROUND or NOTHING (core/world/ray_casting.py)
     shape: NDArray[np.int32]
-    triangle: NDArray[np.int32]
+    triangle: NDArray[np.int32]  # (height, width) int32, index of the mesh's triangle; -1 for none
 
 
 @compiled
@@ -211,30 +198,18 @@ class Curve(NamedTuple):
 
     It is seen where q(p) >= 0, at 1/depth = zero + slope p + root sqrt(q(p)).  ``reach`` cuts it: it is seen
     only where the distance from the middle plane, m along an axis, is at most ``reach``.
-
-    Attributes:
-        square: coefficient of p^2 in q.
-        half: half of that of p.
-        constant: q(0).
-        zero: 1/m.
-        slope: 1/m.
-        root: 1/m.
-        along: m, place of the camera along the axis.
-        along_zero: share of a pixel's direction along the axis at p = 0.
-        along_slope: its increase with p.
-        reach: m; inf: not cut.
     """
 
-    square: float
-    half: float
-    constant: float
-    zero: float
-    slope: float
-    root: float
-    along: float
-    along_zero: float
-    along_slope: float
-    reach: float
+    square: float  # coefficient of p^2 in q
+    half: float  # half of that of p
+    constant: float  # q(0)
+    zero: float  # 1/m
+    slope: float  # 1/m
+    root: float  # 1/m
+    along: float  # m, place of the camera along the axis
+    along_zero: float  # share of a pixel's direction along the axis at p = 0
+    along_slope: float  # its increase with p
+    reach: float  # m; inf: not cut
 
 
 @compiled

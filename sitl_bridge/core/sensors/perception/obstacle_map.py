@@ -37,15 +37,10 @@ vehicle tilts to brake or to accelerate."""
 
 @dataclass(frozen=True)
 class Returns:
-    """What a sensor met.
+    """What a sensor met."""
 
-    Attributes:
-        points: (k, 3) m NED.
-        sectors: (SECTORS,) bool, those of its field of view.
-    """
-
-    points: Floats
-    sectors: Mask
+    points: Floats  # (k, 3) m NED
+    sectors: Mask  # (SECTORS,) bool, those of its field of view
 
 
 class RangingSpecification(SeeingSpecification):

@@ -11,19 +11,12 @@ from sitl_bridge.base.arrays import Floats
 
 @dataclass(frozen=True)
 class Sight:
-    """Rays and where they end.
+    """Rays and where they end."""
 
-    Attributes:
-        origins: (n, 3) m NED, or (1, 3) for all rays.
-        directions: (n, 3) unit vectors NED.
-        ranges: (n,) m; inf where nothing is within the sensor's range, nan for no reading.
-        maximum: m up to which a ray counts.
-    """
-
-    origins: Floats
-    directions: Floats
-    ranges: Floats
-    maximum: float
+    origins: Floats  # (n, 3) m NED, or (1, 3) for all rays
+    directions: Floats  # (n, 3) unit vectors NED
+    ranges: Floats  # (n,) m; inf where nothing is within the sensor's range, nan for no reading
+    maximum: float  # m up to which a ray counts
 
     def points(self) -> Floats:
         """Return the (k, 3) places that rays met, m NED."""

@@ -23,18 +23,12 @@ Arrays = dict[str, NDArray[np.generic]]
 
 
 class Hits(NamedTuple):
-    """Where n rays meet the scene.
+    """Where n rays meet the scene."""
 
-    Attributes:
-        distance: (n,) m; inf for nothing.
-        normal: (n, 3) NED, out of the surface.
-        shape: (n,) index into ``shapes`` of the caster, or GROUND or NOTHING (core/world/ray_casting.py).
-        triangle: (n,) int32 index of the mesh's triangle; -1 where it is not known or no mesh is met.
-    """
-
-    distance: Floats
-    normal: Floats
-    shape: Ints
+    distance: Floats  # (n,) m; inf for nothing
+    normal: Floats  # (n, 3) NED, out of the surface
+    shape: Ints  # (n,) index into ``shapes`` of the caster, or GROUND or NOTHING (core/world/ray_casting.py)
+    # (n,) int32 index of the mesh's triangle; -1 where it is not known or no mesh is met
     triangle: NDArray[np.int32]
 
 
@@ -79,19 +73,13 @@ class Caster(Protocol):
 
 
 class Poses(NamedTuple):
-    """The way of a body over a while.
+    """The way of a body over a while."""
 
-    Attributes:
-        time: (k,) us, rising.
-        position: (k, 3) m NED.
-        attitude: (k, 4) quaternion w, x, y, z, body to NED.
-        inertial: (k, 9) specific force at the position in m/s^2, angular velocity in rad/s and angular
-            acceleration in rad/s^2, in the body's axes; None where they were not kept.
-    """
-
-    time: Ints
-    position: Floats
-    attitude: Floats
+    time: Ints  # (k,) us, rising
+    position: Floats  # (k, 3) m NED
+    attitude: Floats  # (k, 4) quaternion w, x, y, z, body to NED
+    # (k, 9) specific force at the position in m/s^2, angular velocity in rad/s and angular acceleration in
+    # rad/s^2, in the body's axes; None where they were not kept
     inertial: Floats | None = None
 
     def at(self, time: Floats) -> tuple[Floats, Floats]:
@@ -116,21 +104,13 @@ def attitudes_between(known: Ints, attitudes: Floats, time: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class View:
-    """What a sensor is given for one sample.
+    """What a sensor is given for one sample."""
 
-    Attributes:
-        caster: the scene at the sample's time.
-        poses: of the vehicle, up to the sample's time, over at least the sensor's ``exposure``.
-        time: us, of the sample: the end of its exposure.
-        random: the sample's own random numbers.
-        start: us at which simulated time began.
-    """
-
-    caster: Caster
-    poses: Poses
-    time: int
-    random: np.random.Generator
-    start: int = START
+    caster: Caster  # the scene at the sample's time
+    poses: Poses  # of the vehicle, up to the sample's time, over at least the sensor's ``exposure``
+    time: int  # us, of the sample: the end of its exposure
+    random: np.random.Generator  # the sample's own random numbers
+    start: int = START  # us at which simulated time began
 
 
 Processor = Callable[[View, Arrays], Arrays]
