@@ -331,12 +331,12 @@ def campaign_facts(path: Path) -> Facts:
     }
 
 
-def facts_of(file: str) -> Facts:
+def facts_of(file: str, flight: Path | None = None) -> Facts:
     """Validate a file and return its derived figures; the kind of file follows from its content.
 
     Raises:
         ConfigurationError: with every error of the file.
-        UserError: if there is no such file.
+        UserError: if there is no such file, or the flight of an airframe cannot be read.
     """
     if file.endswith(".plan"):
         return plan_facts(load_plan(find_mission(Path(file))))
@@ -356,7 +356,8 @@ def facts_of(file: str) -> Facts:
             return world_facts(load_world(path))
         airframe = load_airframe(path)
         _run_own_code(airframe)
-        facts, taken = airframe_facts(airframe), inheritance(path)
+        beside = {} if flight is None else flight_facts(airframe, flight)
+        facts, taken = airframe_facts(airframe) | beside, inheritance(path)
         if taken is not None:
             facts |= base_facts(taken)
             facts["warnings"] = base_warnings(taken) + facts["warnings"]
@@ -424,11 +425,9 @@ def check(
     Airframes, worlds, scenarios and campaigns may name Python files, which are executed: trust them like
     programs.
     """
-    facts = facts_of(file)
-    if flight is not None:
-        if "px4_parameters" not in facts:
-            raise UserError(f"--flight {flight}: stands beside an airframe, which {file} is not")
-        facts |= flight_facts(load_airframe(_find(file)), flight)
+    facts = facts_of(file, flight)
+    if flight is not None and "beside" not in facts:
+        raise UserError(f"--flight {flight}: stands beside an airframe, which {file} is not")
     if as_json:
         typer.echo(json.dumps(_finite(facts), indent=2, allow_nan=False))
         return

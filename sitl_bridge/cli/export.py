@@ -80,13 +80,13 @@ def _truth(run: Path, output: Path | None, every: int) -> list[str]:
 def _mcap(
     run: Path, output: Path | None, rate: float, notify: Callable[[str], None], *, bag: bool
 ) -> list[str]:
-    from sitl_bridge.analysis.export.mcap_file import write_bag, write_mcap
+    from sitl_bridge.analysis.export.mcap_file import write_mcap
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)
     name = "rosbag2" if bag else f"{recorded.path.name}.mcap"
     target = output or recorded.path / name
-    count = (write_bag if bag else write_mcap)(recorded, target, rate, notify)
+    count = write_mcap(recorded, target, rate, notify, bag=bag)
     written = f"{target}: {count} messages"
     return [*(f"note: {note}" for note in recorded.notes), written]
 

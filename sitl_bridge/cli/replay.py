@@ -162,6 +162,8 @@ def _replay_estimator(file: Path, directory: Path, px4: Path | None, terminal: T
 
 
 def _show(result: VehicleReplay, title: str, console: Console) -> None:
+    from sitl_bridge.analysis.replay.vehicle_log import TOO_SELDOM
+
     north, east = result.wind
     origin = math.degrees(math.atan2(-east, -north)) % 360.0
     line = f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg"
@@ -171,11 +173,7 @@ def _show(result: VehicleReplay, title: str, console: Console) -> None:
     console.print(f"{line}, {result.wind_source}", highlight=False)
     console.print(f"motor commands: {result.source}, {result.rate:.0f} Hz", highlight=False)
     if not result.turning:
-        console.print(
-            "note: rotation is taken as measured, because motor commands or angular rates were logged too"
-            " seldom to simulate it; PX4 logs them fast enough with bit 4 (high rate) of SDLOG_PROFILE",
-            highlight=False,
-        )
+        console.print(f"note: rotation is taken as measured: {TOO_SELDOM}", highlight=False)
     table = Table("", "unit", "measured", "RMS error", "largest", "mean", "correlation")
     for error in result.errors:
         figures = (error.measured, error.rms, error.largest, error.bias, error.correlation)

@@ -20,7 +20,7 @@ MAX_LINKS = 200_000
 
 @dataclass(frozen=True)
 class Topology:
-    """A rule for the links between vehicles; absent vehicles are skipped, and the others are linked directly."""
+    """A rule for the links between vehicles; absent vehicles are skipped, and the others linked directly."""
 
     # ``star``: every vehicle with the leader; ``complete``: all pairs; ``ring``, ``chain``: neighbours by
     # number; ``nearest``: each vehicle both ways with its ``neighbours`` nearest; ``inwards``: each receives

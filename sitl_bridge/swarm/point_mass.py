@@ -19,7 +19,7 @@ from sitl_bridge.swarm.interface import Setpoints, States
 
 @dataclass(frozen=True)
 class PointMass:
-    """Response of a point mass to position, velocity and acceleration setpoints, as PX4's position control."""
+    """Response of a point mass to position, velocity and acceleration setpoints, as by PX4's control."""
 
     position_gain: float = 0.95  # 1/s; PX4's MPC_XY_P, 0.95
     # s of the first-order velocity loop; the inverse of PX4's MPC_XY_VEL_P_ACC, 1.8 1/s.  0 follows

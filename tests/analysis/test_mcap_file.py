@@ -18,7 +18,7 @@ from support.recorded_climb import Climb
 from test_export import written_log
 
 from sitl_bridge.analysis.export import mcap_file
-from sitl_bridge.analysis.export.mcap_file import RosChannels, write_bag, write_mcap
+from sitl_bridge.analysis.export.mcap_file import RosChannels, write_mcap
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.run_reader import RecordedRun
 
@@ -59,7 +59,7 @@ def test_an_exported_run_passes_the_doctor_s_checks(
 
 
 def test_rosbags_opens_a_bag_and_reads_every_message(run: Path, tmp_path: Path) -> None:
-    count = write_bag(RecordedRun(run), tmp_path / "bag")
+    count = write_mcap(RecordedRun(run), tmp_path / "bag", bag=True)
     assert complaints(tmp_path / "bag" / "bag_0.mcap") == []
     with AnyReader([tmp_path / "bag"], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
         assert reader.message_count == count > 10 * STEPS

@@ -1,4 +1,4 @@
-"""Flight stacks keep to one processor each, and move where another program competes for it."""
+"""Flight stacks keep to one processor each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.processor_placement import (
     GAIN,
     ProcessorPlacement,
-    placed,
+    place,
     quickest_first,
-    relieving_move,
 )
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -49,42 +48,19 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize(
-    ("loads", "weights", "expected"),
+    ("loads", "count", "expected"),
     [
-        ({0: 0.0, 1: 0.0}, [0.9], (0,)),
-        ({0: 0.9, 1: 0.0}, [0.9], (1,)),
-        ({0: GAIN / 2, 1: 0.0}, [0.9], (0,)),  # no telling difference: the quickest
-        ({0: 0.1, 1: 0.0, 2: 0.1}, [0.0, 0.0, 0.0], (0, 1, 2)),
-        ({0: 0.0, 1: 0.0}, [0.0] * 9, (0, 1) * 4 + (0,)),
+        ({0: 0.0, 1: 0.0}, 1, (0,)),
+        ({0: 0.9, 1: 0.0}, 1, (1,)),
+        ({0: GAIN / 2, 1: 0.0}, 1, (0,)),  # no telling difference: the quickest
+        ({0: 0.1, 1: 0.0, 2: 0.1}, 3, (0, 1, 2)),
+        ({0: 0.0, 1: 0.0}, 9, (0, 1) * 4 + (0,)),
     ],
 )
 def test_flight_stacks_go_to_the_least_loaded_processors(
-    loads: dict[int, float], weights: list[float], expected: tuple[int, ...]
+    loads: dict[int, float], count: int, expected: tuple[int, ...]
 ) -> None:
-    assert placed(loads, weights, sorted(loads)) == expected
-
-
-def test_a_flight_stack_leaves_a_processor_that_another_program_uses() -> None:
-    assert relieving_move({0: 0.5, 1: 0.0}, [0.5], [0]) == (0, 1)
-
-
-def test_the_move_that_relieves_most_is_chosen() -> None:
-    assert relieving_move({0: 0.4, 1: 0.0}, [0.1, 0.5], [0, 0]) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("loads", "weights", "places"),
-    [
-        ({0: 0.0, 1: 0.0}, [1.0], [0]),  # alone there
-        ({0: 0.5, 1: 0.9}, [0.5], [0]),  # busier elsewhere
-        ({0: 0.0, 1: 0.1}, [0.2] * 9, [0, 1] * 4 + [0]),  # as even as nine can be
-        ({0: GAIN / 2, 1: 0.0}, [0.5], [0]),  # not worth it
-    ],
-)
-def test_a_flight_stack_stays_without_a_clear_gain(
-    loads: dict[int, float], weights: list[float], places: list[int]
-) -> None:
-    assert relieving_move(loads, weights, places) is None
+    assert place(loads, count, sorted(loads)) == expected
 
 
 def test_the_quickest_cores_come_first_and_their_second_threads_last(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.analysis.evaluation.ulog_file import Fields, read_columns
 from sitl_bridge.autopilot.flight_log import NAME
-from sitl_bridge.base.arrays import Columns, Floats, Mask
+from sitl_bridge.base.arrays import Columns, Floats, Ints, Mask
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.px4.event_catalogue import DEBUG
 from sitl_bridge.record.topic_memory import TopicMemory
@@ -248,6 +248,12 @@ def columns(topic: Columns, *names: str) -> Floats:
 def last_before(times: Floats, moments: Floats) -> NDArray[np.intp]:
     """Return the index of the last of ``times`` at or before each moment, -1 if there is none."""
     return np.searchsorted(times, moments, side="right") - 1
+
+
+def modes_at(status: Columns, moments: Floats) -> Ints:
+    """Return the flight mode (``nav_state``) of vehicle_status at each moment, -1 before the first."""
+    index = last_before(seconds(status), moments)
+    return np.where(index >= 0, np.asarray(status["nav_state"], np.int64)[np.maximum(index, 0)], -1)
 
 
 def deviation(time: Floats, error: Floats) -> Deviation | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, columns, last_before, seconds
+from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, columns, modes_at, seconds
 from sitl_bridge.analysis.evaluation.measures import Limits, Measure, measured, unmeasured
 from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseTrajectory, compare
 from sitl_bridge.analysis.evaluation.rotors_evaluation import (
@@ -136,9 +136,7 @@ def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
         return []
     time = seconds(setpoint)
     wanted = columns(setpoint, "position[0]", "position[1]", "position[2]") + vehicle.to_world
-    index = last_before(seconds(status), time)
-    mode = np.where(index >= 0, np.asarray(status["nav_state"], dtype=np.int64)[np.maximum(index, 0)], -1)
-    flown = (mode == OFFBOARD) & (time >= flight[0]) & (time <= flight[1])
+    flown = (modes_at(status, time) == OFFBOARD) & (time >= flight[0]) & (time <= flight[1])
     return constant_setpoints(time, np.where(flown[:, None], wanted, np.nan))
 
 

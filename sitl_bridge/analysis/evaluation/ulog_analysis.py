@@ -24,6 +24,7 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     deviation,
     in_air,
     last_before,
+    modes_at,
     seconds,
     true_at,
 )
@@ -166,8 +167,7 @@ def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, pos
     here = record.estimate[air][::every]
     velocity = columns(position, "vx", "vy", "vz")[air][::every]
     truth = true_at(record, time)
-    index = last_before(seconds(status), time)
-    mode = np.where(index >= 0, np.asarray(status["nav_state"], dtype=np.int64)[index], -1)
+    mode = modes_at(status, time)
     errors: list[tuple[Floats, Floats]] = []
     parts: list[Floats] = []
 

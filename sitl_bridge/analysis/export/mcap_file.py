@@ -18,7 +18,7 @@ from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, r
 from sitl_bridge.analysis.export.seen_samples import seen_messages
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import EXPORT, missing
-from sitl_bridge.base.output_file import make_directory, whole_file
+from sitl_bridge.base.output_file import make_directory, whole_file, write_whole
 from sitl_bridge.record.run_reader import RecordedRun
 
 if TYPE_CHECKING:
@@ -37,37 +37,17 @@ def write_mcap(
     target: Path,
     rate: float = ODOMETRY_RATE,
     notify: Callable[[str], None] = lambda _line: None,
+    *,
+    bag: bool = False,
 ) -> int:
-    """Write a run as an MCAP file, whole or not at all.
+    """Write a run as an MCAP file, whole or not at all, or as a bag of rosbag2 with MCAP storage.
 
     Args:
         run: the recording.
-        target: file, overwritten.
+        target: file, overwritten, or directory of the bag, made if it does not exist.
         rate: Hz of ground truth, rotor speeds and transforms.
         notify: takes why a flight stack's log was left out.
-
-    Returns:
-        number of messages.
-
-    Raises:
-        UserError: if the file cannot be written, or the package foxglove-sdk is missing.
-    """
-    return _write(run, target, rate, notify, drawn=True).count
-
-
-def write_bag(
-    run: RecordedRun,
-    directory: Path,
-    rate: float = ODOMETRY_RATE,
-    notify: Callable[[str], None] = lambda _line: None,
-) -> int:
-    """Write a run as a bag of rosbag2 with MCAP storage: the messages of ROS 2, without Foxglove's scene.
-
-    Args:
-        run: the recording.
-        directory: of the bag, made if it does not exist.
-        rate: Hz of ground truth, rotor speeds and transforms.
-        notify: takes why a flight stack's log was left out.
+        bag: whether it is a bag, which has the messages of ROS 2 without Foxglove's scene.
 
     Returns:
         number of messages.
@@ -75,13 +55,12 @@ def write_bag(
     Raises:
         UserError: if it cannot be written, or the package foxglove-sdk is missing.
     """
-    make_directory(directory)
-    file = directory / f"{directory.resolve().name}_0.mcap"
+    if not bag:
+        return _write(run, target, rate, notify, drawn=True).count
+    make_directory(target)
+    file = target / f"{target.resolve().name}_0.mcap"
     channels = _write(run, file, rate, notify, drawn=False)
-    with whole_file(directory / "metadata.yaml") as place:
-        place.write_text(
-            yaml.safe_dump(_bag_metadata(channels, file.name), sort_keys=False), encoding="utf-8"
-        )
+    write_whole(target / "metadata.yaml", yaml.safe_dump(_bag_metadata(channels, file.name), sort_keys=False))
     return channels.count
 
 

@@ -42,6 +42,11 @@ UAVCAN = (0.0, 8191.0)
 """uavcan.equipment.esc.RawCommand: 14 bits with a sign; PX4 logs what it sends."""
 CUTOFFS = {"vehicle_angular_velocity": "IMU_GYRO_CUTOFF", "vehicle_acceleration": "IMU_ACCEL_CUTOFF"}
 """Parameters with the Hz of PX4's low-pass filters, by the topic that they filter."""
+TOO_SELDOM = (
+    "motor commands or angular rates were logged too seldom; PX4 logs them fast enough with bit 4 (high rate)"
+    " of SDLOG_PROFILE"
+)
+"""Why rotation is not simulated."""
 SIMULATED = "PX4_SITL"
 """Hardware by which PX4 in simulation names itself."""
 FIRST_MOTOR = 101

@@ -6,14 +6,13 @@ the kernel, each wakes up on another processor, which costs more than the work t
 caches.  A single flight stack shares its processor with the bridge's lockstep thread, since these two take
 turns; the other processors are left to missions, displays and sensors that see.
 
-Where other programs compete for a processor, a flight stack moves to another one.
+One look at the load of the processors at the start decides.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import random
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,64 +20,37 @@ from typing import Self
 
 from sitl_bridge.base.system.child_process import ChildProcess
 
+LOOK = 0.1
+"""s of wall time over which the load is measured: the kernel counts in ticks of 10 ms."""
 PERIOD = 0.5
-"""s of wall time between looks at the load: the kernel counts in ticks of 10 ms."""
-GAIN = 0.25
-"""Load of a processor by which a move must relieve it.  Ten times the resolution of the measurement."""
-LEAST_WEIGHT = 2 * GAIN
-"""Load by which a flight stack counts at least when it is placed: it has only just started then."""
+"""s of wall time from one binding of threads to the next."""
 REPEATS = 4
-"""Looks after a move at which it is repeated, for threads that were just being created."""
+"""Times that the flight stacks' threads are bound, for those that were just being created."""
+GAIN = 0.25
+"""Difference in load that tells one processor from another.  Ten times the resolution of the measurement."""
+STACK_LOAD = 2 * GAIN
+"""Load by which a flight stack counts when it is placed: it has only just started then."""
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
-def placed(loads: Mapping[int, float], weights: Sequence[float], order: Sequence[int]) -> tuple[int, ...]:
-    """Choose a processor for each flight stack.
+def place(loads: Mapping[int, float], count: int, order: Sequence[int]) -> tuple[int, ...]:
+    """Choose a processor for each flight stack: the least loaded, and among those within GAIN the quickest.
 
     Args:
         loads: of each processor by other programs, 0 to 1.
-        weights: load of each flight stack.
+        count: of flight stacks.
         order: the processors, the quickest first.
-
-    Returns:
-        the processor of each flight stack: the least loaded, and among those that differ by less than GAIN,
-        the first in ``order``.
     """
     total = dict(loads)
     chosen = []
-    for weight in weights:
+    for _ in range(count):
         least = min(total[processor] for processor in order)
         processor = next(p for p in order if total[p] < least + GAIN)
-        total[processor] += max(weight, LEAST_WEIGHT)
+        total[processor] += STACK_LOAD
         chosen.append(processor)
     return tuple(chosen)
-
-
-def relieving_move(
-    loads: Mapping[int, float], weights: Sequence[float], places: Sequence[int]
-) -> tuple[int, int] | None:
-    """The move of one flight stack that relieves the most loaded processor by GAIN or more.
-
-    Args:
-        loads: as of ``placed``.
-        weights: as of ``placed``.
-        places: the processor of each flight stack.
-
-    Returns:
-        the flight stack and its new processor; None if no move does.
-    """
-    total = dict(loads)
-    for weight, place in zip(weights, places, strict=True):
-        total[place] += weight
-    least = min(total, key=lambda p: total[p])
-    best, move = GAIN, None
-    for i, (weight, place) in enumerate(zip(weights, places, strict=True)):
-        relief = total[place] - max(total[least] + weight, total[place] - weight)
-        if place != least and relief >= best:
-            best, move = relief, (i, least)
-    return move
 
 
 def quickest_first(processors: Iterable[int], topology: Path = _TOPOLOGY) -> list[int]:
@@ -110,23 +82,13 @@ def quickest_first(processors: Iterable[int], topology: Path = _TOPOLOGY) -> lis
 def _busy_times() -> dict[int, float]:
     """s that each processor has been busy since the machine started, time stolen by a hypervisor included."""
     found = {}
-    with open("/proc/stat", encoding="ascii") as file:  # noqa: PTH123  (read twice a second)
+    with open("/proc/stat", encoding="ascii") as file:  # noqa: PTH123  (a special file)
         for line in file:
             name, _, rest = line.partition(" ")
             if name.startswith("cpu") and name != "cpu":
                 user, nice, system, _idle, _wait, interrupt, soft, stolen, *_ = map(int, rest.split())
                 found[int(name[3:])] = (user + nice + system + interrupt + soft + stolen) / _TICKS
     return found
-
-
-def _own_time(path: str) -> float:
-    """s that a process or thread has run, from its directory in /proc; 0 if it has ended."""
-    try:
-        with open(f"{path}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            columns = file.read().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(columns[11]) + int(columns[12])) / _TICKS
 
 
 def _bind(threads: Iterable[int], processors: Iterable[int]) -> None:
@@ -167,8 +129,6 @@ class ProcessorPlacement:
         self._order = quickest_first(self._available)
         self.places: tuple[int, ...] = ()
         """The processor of each flight stack; empty until they are placed."""
-        self._repeats = 0
-        self._random = random.Random()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="placement", daemon=True)
 
@@ -182,39 +142,21 @@ class ProcessorPlacement:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _times(self) -> tuple[dict[int, float], list[float]]:
-        """Busy s of the processors, and s that each flight stack has run, with the lockstep thread's."""
-        own = [_own_time(f"/proc/{stack.pid}") for stack in self._stacks]
-        if self._lockstep is not None:
-            own[0] += _own_time(f"/proc/self/task/{self._lockstep}")
-        return _busy_times(), own
-
     def _run(self) -> None:
-        (busy, own), wait = self._times(), PERIOD / 5
-        while not self._stop.wait(wait):
-            busy_now, own_now = self._times()
-            weights = [max(b - a, 0.0) / wait for a, b in zip(own, own_now, strict=True)]
-            loads = {p: (busy_now.get(p, 0.0) - busy.get(p, 0.0)) / wait for p in self._order}
-            self._place(loads, weights)
-            busy, own, wait = busy_now, own_now, PERIOD
-
-    def _place(self, loads: dict[int, float], weights: Sequence[float]) -> None:
-        """Place the flight stacks, or move one of them."""
-        if not self.places:
-            self.places, self._repeats = placed(loads, weights, self._order), REPEATS
-        else:
-            for weight, place in zip(weights, self.places, strict=True):
-                loads[place] = max(loads[place] - weight, 0.0)
-            move = relieving_move(loads, weights, self.places)
-            # Two runs on one processor see the same load; chance decides which of them moves.
-            if move is not None and self._random.getrandbits(1):
-                stack, place = move
-                self.places = (*self.places[:stack], place, *self.places[stack + 1 :])
-                self._repeats = REPEATS
-        if self._repeats > 0:
-            self._repeats -= 1
-            self._bind()
-        self._free_others()
+        before = _busy_times()
+        if self._stop.wait(LOOK):
+            return
+        now = _busy_times()
+        loads = {p: (now.get(p, 0.0) - before.get(p, 0.0)) / LOOK for p in self._order}
+        self.places = place(loads, len(self._stacks), self._order)
+        repeats = 0
+        while True:
+            if repeats < REPEATS:
+                repeats += 1
+                self._bind()
+            self._free_others()
+            if self._stop.wait(PERIOD):
+                return
 
     def _bind(self) -> None:
         """Bind every thread of the flight stacks; threads that they create later are bound as well."""

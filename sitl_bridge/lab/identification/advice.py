@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from sitl_bridge.analysis.replay.vehicle_log import TOO_SELDOM
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
 from sitl_bridge.lab.identification.synthesis import BOUNDS
@@ -33,10 +34,7 @@ def advice_on(
     if not settled:
         yield "the fit has not converged: start from an airframe that is nearer to the vehicle"
     if not turning:
-        yield (
-            "motor commands or angular rates were logged too seldom to show moments of inertia and time"
-            " constants, which are held: PX4 logs them fast enough with bit 4 (high rate) of SDLOG_PROFILE"
-        )
+        yield f"moments of inertia and time constants are held: {TOO_SELDOM}"
     if not voltage:
         yield (
             "the log has no battery voltage: the thrust holds for the voltage of its flight, not for the"
