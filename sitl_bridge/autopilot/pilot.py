@@ -73,7 +73,6 @@ class Pilot:
         stacks: the compiled stacks' memory.
         index: of the vehicle in it.
         controls: (16,) its motor commands, written where the controller is the user's own.
-        airframe: the vehicle.
         world: where it flies.
         start: us.
         controller: choice, None for the airframe's.

@@ -28,7 +28,6 @@ class ErrorLog:
 
         Args:
             task: that failed, which is also the kind of the error.
-            error: the exception.
         """
         line = f"{task} failed: {cause(error)}"
         with self._lock:

@@ -62,7 +62,6 @@ class CameraComponent(MavlinkComponent):
 
     Args:
         system: MAVLink id of the vehicle.
-        specification: of the camera.
         gimbal: component id of the gimbal that carries it; 0 for none.
 
     Attributes:

@@ -38,9 +38,7 @@ def companion_messages(specification: SeeingSpecification, time: int, arrays: Ar
     """Messages of a sample for an ordinary MAVLink link.
 
     Args:
-        specification: of the sensor.
         time: us of simulated time at which the exposure ended.
-        arrays: of the sample.
     """
     if isinstance(specification, RangingSpecification) and "obstacles" in arrays:
         return [_obstacle_distance(specification, time, arrays)]

@@ -65,7 +65,6 @@ class PayloadRunner(SensorRunner):
     """Runs a payload camera.
 
     Args:
-        specification: the airframe's line.
         simulation: the vehicles and their world.
         folder: takes the photos; None keeps none.
         video: takes the pictures that are made at the camera's rate; None for none.
@@ -298,7 +297,6 @@ def runner_for(
     """The runner of a sensor that sees.
 
     Args:
-        specification: the airframe's line.
         simulation: the vehicles and their world.
         directory: of the run, for recordings and photos; None for none.
         title: name of the sensor in the run; by default its own.

@@ -32,7 +32,6 @@ class Folder(Protocol):
 
         Args:
             time: us of simulated time.
-            arrays: of the sample.
             poses: of the vehicle since the last sample, up to this one's.
 
         Raises:
@@ -75,7 +74,6 @@ class SampleRecording:
     """Records one sensor of one vehicle.
 
     Args:
-        sensor: the airframe's line.
         path: new directory.
         report: takes one sentence when the recording ends early, on the thread of ``put`` or ``close``.
     """
@@ -125,7 +123,6 @@ def recording_of(
     """Recording of a sensor whose airframe asks for it.
 
     Args:
-        sensor: the airframe's line.
         directory: of the run, which gets ``sensors/NAME``; None records nothing.
         name: of the sensor in the run.
         errors: takes the end of a recording that cannot go on; None: a warning of Python's.

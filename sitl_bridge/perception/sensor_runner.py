@@ -52,7 +52,6 @@ class SensorRunner:
     """Runs a seeing sensor.
 
     Args:
-        specification: the airframe's line.
         simulation: the vehicles and their world.
         vehicle: index of the vehicle.
         name: of its random stream; None for the vehicle's.

@@ -27,7 +27,6 @@ def write_row(
         time: us of simulated time.
         vehicle: its number.
         armed: 0 or 1.
-        state: STATE record.
         controls: (16,) commands held over the step that ends at ``time``.
         answered: 1 if the flight stack answered the frame before.
         message_bytes: sent in front of the frames.

@@ -110,7 +110,6 @@ class EndCondition:
     ARRIVAL_TIME, and at the latest GRACE after the duration.
 
     Args:
-        scenario: of the flight.
         begun: us at which its references start.
     """
 

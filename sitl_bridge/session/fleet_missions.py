@@ -32,7 +32,6 @@ class FleetMissions:
     """Starts the missions of a flight, monitors them, and limits simulated time for those that do not.
 
     Args:
-        settings: of the flight.
         vehicles: of the flight.
         server: whose simulated time is limited by the missions' time gates.
         directory: of the run.

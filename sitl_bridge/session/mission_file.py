@@ -90,7 +90,6 @@ def check_mission(
     Args:
         path: a ``.plan`` of QGroundControl or a ``.py``.
         arguments: for a script.
-        origin: of the world.
         python: interpreter of a script; None for this program's.
 
     Returns:

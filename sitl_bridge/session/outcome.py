@@ -64,10 +64,7 @@ def conclude(
     """Read a flight that has ended, judge it, and write its summary into the run directory.
 
     Args:
-        settings: of the flight.
         facts: of the whole flight for its summary, such as the reason of a failure so far.
-        simulation: of the flight.
-        directory: of the run.
         logs: files of the run by their content.
         vehicles: with what the simulation knows of each.
         errors: receives errors of the evaluation; with any of them the flight has failed.

@@ -28,7 +28,6 @@ def start_outlets(run: RunContext, settings: OutletSettings, keep: Callable[[Run
 
     Args:
         run: that is shown.
-        settings: of the outlets.
         keep: takes each outlet before it starts, to close it at the end.
 
     Raises:

@@ -28,7 +28,6 @@ def fly_plans(
     """Fly plans; a vehicle whose plan ends in the air returns home.
 
     Args:
-        stacks: of the vehicles.
         plans: by the numbers of the vehicles.
         limit: s of simulated time in which all have landed; each plan has a generous one of its own.
         say: takes lines for the user.
@@ -56,9 +55,7 @@ class PlanFlight:
     """A plan that a vehicle flies.
 
     Args:
-        stacks: of the flight.
         vehicle: its number.
-        plan: that it flies.
         say: takes lines for the user.
 
     Attributes:

@@ -63,7 +63,6 @@ class SessionVehicles(LinkedVehicles):
 
     Args:
         vehicles: with open monitors.
-        server: of the session.
     """
 
     steps_to_look = LONG_LOOK
@@ -224,7 +223,6 @@ class FlownMission:
 
     Args:
         vehicles: that it flies.
-        server: of the session.
         fly: flies it, and says lines for the user.
         say: receives lines for the user.
         shown: whether something shows the flight, and is to see its end.
@@ -315,7 +313,6 @@ class SetPoints:
 
     Args:
         stacks: the vehicle alone, whose time passes by itself.
-        server: of the session.
     """
 
     def __init__(self, stacks: SessionVehicles, server: LockstepServer) -> None:
@@ -352,7 +349,6 @@ class FlightCommands:
 
     Args:
         vehicles: with open monitors.
-        server: of the session.
     """
 
     def __init__(self, vehicles: Sequence[VehicleRun], server: LockstepServer) -> None:

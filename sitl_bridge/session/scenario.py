@@ -249,7 +249,6 @@ def assemble(
     """Make a scenario of its content: the world, the vehicles with their airframes, the plans of a swarm.
 
     Args:
-        made: the content.
         document: for the lines in messages.
         file: the scenario's; other files are relative to its directory.
         seed, world: replace those of the content.

@@ -58,7 +58,6 @@ def sensor_hosts(
 
     Args:
         vehicles: checked.
-        simulation: of the vehicles.
         directory: of the run, for the tables of custom sensors and for recordings.
         errors: receives the error that ends a recording.
     """
@@ -87,7 +86,6 @@ def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> Batt
     """Latest sample of a vehicle's battery sensor, or the true state if it has no such sensor.
 
     Args:
-        server: of the simulation.
         cells: number in series.
         vehicle: its number.
 

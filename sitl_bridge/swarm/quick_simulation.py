@@ -192,7 +192,6 @@ def play_due(
 
     Args:
         events: future events.
-        formation: the formation.
         now: us of the fleet's clock.
         stop: makes a vehicle silent and without setpoints until a time in us, None for ever.
         abort: makes a vehicle leave.

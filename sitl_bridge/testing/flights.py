@@ -143,7 +143,6 @@ def finish(flight: Sitl, reason: str) -> list[str]:
     """End a flight, and write its summary and report.
 
     Args:
-        flight: of a test.
         reason: why the test failed; empty where it passed.
 
     Returns:

@@ -100,8 +100,6 @@ def match(
     Each pose of the shorter trajectory is matched with the pose of the longer one that is nearest in time.
 
     Args:
-        estimate: the estimate.
-        truth: the truth.
         tolerance: s, largest difference of matched times.
 
     Raises:
@@ -170,7 +168,6 @@ def align(
 
     Args:
         estimate: matched with the truth.
-        truth: the truth.
         how: ``none``; ``origin``, the first poses coincide; ``se3``, rotation and translation of least
             squares of the positions; ``sim3``, scale as well, which scales positions only.
 
@@ -300,7 +297,6 @@ def compare(
     """Return APE and RPE of an estimate.
 
     Args:
-        estimate: the estimate.
         truth: the truth, on the same clock.
         how: alignment of the estimate with the truth; see ``align``.
         delta: length of RPE's pairs; see ``pairs_by_delta``.

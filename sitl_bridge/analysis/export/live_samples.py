@@ -45,10 +45,8 @@ def sample_messages(
     """The messages of one sample.
 
     Args:
-        sensor: the airframe's line.
         vehicle: its name.
         time: us of simulated time.
-        arrays: of the sample.
     """
     topic, frame = f"/{ros_name(vehicle)}/{ros_name(sensor.name)}", f"{base_link(vehicle)}/{sensor.name}"
     at = time * 1000

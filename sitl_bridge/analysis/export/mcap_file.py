@@ -43,7 +43,6 @@ def write_mcap(
     """Write a run as an MCAP file, whole or not at all, or as a bag of rosbag2 with MCAP storage.
 
     Args:
-        run: the recording.
         target: file, overwritten, or directory of the bag, made if it does not exist.
         rate: Hz of ground truth, rotor speeds and transforms.
         notify: takes why a flight stack's log was left out.

@@ -19,7 +19,6 @@ def recorded_tables(run: RecordedRun, every: int = 1) -> dict[str, Records]:
     """Truth, wall times, samples of every kind of sensor and events, each with scalar columns.
 
     Args:
-        run: the recording.
         every: of truth and wall times one step in so many.
     """
     n = run.count

@@ -110,7 +110,6 @@ def ros_messages(
     """Topics of the rows ``first`` to ``last`` of a run.
 
     Args:
-        run: the recording.
         names: of the vehicles.
         rotors: of each vehicle.
         first, last: rows; whole steps.

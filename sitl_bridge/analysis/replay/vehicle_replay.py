@@ -85,8 +85,6 @@ class _Windows:
     """The windows of a flight, on a grid of steps, with the measured motion at every step.
 
     Args:
-        log: of the flight.
-        airframe: that flies.
         length: s of a window.
     """
 
@@ -177,7 +175,6 @@ def replay_log(
     """Simulate a flight with its motor commands.
 
     Args:
-        log: of the flight.
         airframe: that is to fly like the vehicle.
         window: s.
         wind: ``log``: as PX4 estimated it; ``fit``: constant, fitted to the velocities; ``none``: calm;

@@ -31,7 +31,6 @@ def track(vehicle: RecordedVehicle, points: int) -> JsonObject | None:
     """The flown track, the reference and the times of a vehicle; None without positions.
 
     Args:
-        vehicle: of the run.
         points: at most.
     """
     window = shown_window(vehicle)

@@ -45,9 +45,6 @@ def control(
     trajectory integrators keep their values.
 
     Args:
-        controller: CONTROLLER record.
-        estimate: ESTIMATE record.
-        setpoint: SETPOINT record.
         dt: time since the last call, s.
         wrench: WRENCH record; the unmet part of the last wrench is read, thrust and moment are written.  In
             flight with a user's own controller it is left unchanged.
@@ -120,8 +117,6 @@ def compensate_disturbance(
 
     Args:
         controller: CONTROLLER record; ``flow_ratio`` is of this step.
-        estimate: ESTIMATE record.
-        setpoint: SETPOINT record.
         dt: s.
         wrench: WRENCH record: the wanted thrust in N, changed in place; the unmet part is of the last step.
     """
@@ -158,8 +153,6 @@ def compensate_rotor_lag(
     its drag, by (1 + lead s); a filter 1/(1 + lead s) cancels it.
 
     Args:
-        controller: CONTROLLER record.
-        estimate: ESTIMATE record.
         dt: s.
         wrench: WRENCH record with the moment of the control law, changed in place.
     """

@@ -77,7 +77,6 @@ def design(airframe: Airframe, world: World) -> Design:
     available angular acceleration, rate and attitude gains are reduced together to the limit.
 
     Args:
-        airframe: the airframe.
         world: supplies air density and gravity.
 
     Raises:
@@ -131,7 +130,6 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
     """Return the () CONTROLLER record of an airframe.
 
     Args:
-        airframe: the airframe.
         world: supplies air density and gravity.
         choice: the controller.  A user's own controller gets a record of kind USER; user_controller.py makes
             the object.

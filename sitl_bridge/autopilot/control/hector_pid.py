@@ -34,7 +34,6 @@ def hector_pid(
 
     Args:
         controller: CONTROLLER record whose reference is of this step.
-        estimate: ESTIMATE record.
         setpoint: SETPOINT record, of a level with control.
         dt: s.
         wrench: WRENCH record, written.

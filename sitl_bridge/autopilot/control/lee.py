@@ -33,7 +33,6 @@ def lee(
 
     Args:
         controller: CONTROLLER record whose reference is of this step.
-        estimate: ESTIMATE record.
         setpoint: SETPOINT record, of a level with control.
         dt: s.
         wrench: WRENCH record, written.

@@ -73,9 +73,6 @@ def follow_setpoint(
     without a position follows the velocity, one without either follows the acceleration alone.
 
     Args:
-        controller: CONTROLLER record.
-        estimate: ESTIMATE record.
-        setpoint: SETPOINT record.
         fresh: whether no reference was followed in the previous step.
         dt: s.
     """
@@ -210,7 +207,6 @@ def relax_on_ground(controller: ControllerRecord, estimate: Estimate, dt: float)
 
     Args:
         controller: CONTROLLER record; ``a_c`` and the errors ``e_i`` of the law are changed in place.
-        estimate: ESTIMATE record.
         dt: s.
     """
     sinking = controller.v_d[2]
@@ -247,10 +243,6 @@ def tilting_lift(controller: ControllerRecord) -> float:
 @compiled
 def limit_acceleration(controller: ControllerRecord, setpoint: Setpoint) -> int:
     """Limit a_c to the available thrust and tilt: vertical first, then horizontal.
-
-    Args:
-        controller: CONTROLLER record.
-        setpoint: SETPOINT record.
 
     Returns:
         Bits: 1 horizontal part limited, 2 vertical thrust too small, 4 vertical thrust too large.
@@ -291,7 +283,6 @@ def integrate_errors(
 
     Args:
         controller: CONTROLLER record; ``e_i`` are the errors, ``a_c`` the commanded acceleration.
-        setpoint: SETPOINT record.
         wrench: WRENCH record of the previous step; its unmet part is read.
         limits: bits from ``limit_acceleration``.
         gain: (3,).

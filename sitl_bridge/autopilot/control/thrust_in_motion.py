@@ -57,10 +57,6 @@ def thrust_ratios(airframe: Airframe, density: float, gravity: float) -> Floats:
 def thrust_ratio(controller: ControllerRecord, estimate: Estimate) -> float:
     """Return the ratio of thrust in motion to thrust in still air at the estimated velocity, bilinear.
 
-    Args:
-        controller: CONTROLLER record.
-        estimate: ESTIMATE record.
-
     Returns:
         1 without a velocity.
     """

@@ -116,7 +116,6 @@ def _set_covariance(estimator: Estimator, r: Floats, jacobian: Floats, span: flo
     follows from setting the east component of the field to zero (``magnetic_terms`` in sensor_models.py).
 
     Args:
-        estimator: ESTIMATOR record.
         r: (3, 3) rotation body to NED.
         jacobian: (3, 6) scratch: attitude error by accelerometer bias and by magnetometer bias.
         span: averaging time, s.

@@ -303,7 +303,6 @@ def update(measurement: Measurement, estimator: Estimator, estimate: Estimate, d
 
     Args:
         measurement: MEASUREMENT record; its inertial sample is integrated whether it is fresh or held.
-        estimator: ESTIMATOR record.
         estimate: ESTIMATE record, written; innovations, counters and resets accumulate from the start.
         dt: time since the last call, s; the same in every call.
     """

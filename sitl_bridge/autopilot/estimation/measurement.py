@@ -248,7 +248,6 @@ def read_frame(data: Bytes, at: int, raw: Bytes, reader: Reader) -> int:
         data: uint8 frames.
         at: offset of the frame.
         raw: the reader's record as bytes.
-        reader: READER record.
     """
     m = reader.measurement
     message = data[at + 7] | (np.int64(data[at + 8]) << 8) | (np.int64(data[at + 9]) << 16)

@@ -398,7 +398,6 @@ def _tilt_derivatives(estimator: Estimator, distance: float, arm: LeverArm) -> t
     """Return the derivative of the distance along body down with respect to tilt about north and east.
 
     Args:
-        estimator: ESTIMATOR record.
         distance: m.
         arm: position of the sensor relative to the inertial unit, m NED.
     """

@@ -57,7 +57,6 @@ def check_mission(
         items: the items after an accepted transfer.
         home: deg, deg, m above mean sea level; None if unknown.
         landed: whether the vehicle is on the ground.
-        fence: the geofence.
         values: parameter values.
     """
     verdict = Verdict()

@@ -128,7 +128,6 @@ def settle(vehicle: Vehicle, state: State, armed: int, source: float) -> None:
     half the open-circuit voltage, the point of maximum power of a source with internal resistance.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; its commands as ``read_commands`` leaves them; ``battery_voltage`` and
             ``battery_current`` are written.
         armed: 0 or 1.

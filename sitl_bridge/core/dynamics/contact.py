@@ -91,7 +91,6 @@ def contact_force(
     regularised friction law would let a vehicle creep under any side load; the anchor holds it.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record, for the anchor.
         k: which point.
         north: m, where the point is.
@@ -128,7 +127,6 @@ def update_contact(vehicle: Vehicle, state: State, y: Floats) -> None:
     point slides, the anchor follows so that the spring alone carries no more than the friction's limit.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record, still with the motion at the start of the step.
         y: (25,) the motion at its end.
     """

@@ -39,9 +39,7 @@ def note_contacts(arrays: Any, i: int, vehicle: Vehicle, state: State, scene: Sc
     Args:
         arrays: ``ProximityArrays``.
         i: which vehicle.
-        vehicle: VEHICLE record.
         state: STATE record at the end of the step.
-        scene: SCENE.
         time: us at the end of the step.
     """
     if state.hit_speed < 0.0:

@@ -430,7 +430,6 @@ def derivative(
     the rotors' own angular momentum.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record: wind, anchors, motor drive, external loads, and ``scratch`` with the rotors'
             speeds and what ``prepare_rotors`` wrote, and the surfaces near it; its specific force and angular
             acceleration, and the rotors' thrusts, torques and accelerations in ``scratch``, are written.

@@ -299,7 +299,6 @@ def find_rings(state: State, n: int, seconds: float) -> None:
     Rings begin at 0.2 v_h, and v_h is more than half the induced velocity in a descent.
 
     Args:
-        state: STATE record.
         n: rotors.
         seconds: s of the step that begins, 0 within a step.
     """

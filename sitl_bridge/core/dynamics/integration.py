@@ -92,8 +92,6 @@ def _move_rotors(
     motors follow the stages.
 
     Args:
-        vehicle: VEHICLE record.
-        state: STATE record.
         stage: 0 to 3.
         weight: of the stage in the mean of the slopes.
         ahead: s after the state.
@@ -178,13 +176,10 @@ def _integrate(
     """One Runge-Kutta step of ``h`` seconds.
 
     Args:
-        vehicle: VEHICLE record.
-        state: STATE record.
         density: kg/m^3 at ``down``.
         gradient: kg/m^4, change of the density along down.
         down: m.
         gravity: m/s^2.
-        scene: SCENE.
         h: s.
         rise: exp(-h/2/tau) of a motor that gains speed.
         fall: the same of one that loses speed.
@@ -253,8 +248,6 @@ def _integrate_once(
     Wanner: Geometric Numerical Integration, ch. I.1.2).  The results are those of the step's start.
 
     Args:
-        vehicle: VEHICLE record.
-        state: STATE record.
         density: kg/m^3.
         gravity: m/s^2.
         h: s.
@@ -324,13 +317,10 @@ def integrate_step(
     """Move a vehicle over a step, in substeps and their parts, and evaluate the results at its end.
 
     Args:
-        vehicle: VEHICLE record.
-        state: STATE record.
         density: kg/m^3 at ``down``.
         gradient: kg/m^4, change of the density along down.
         down: m.
         gravity: m/s^2.
-        scene: SCENE.
         seconds: s.
         substeps: of the step, >= 1.
 

@@ -99,7 +99,6 @@ def motor_command(vehicle: Vehicle, state: State, controls: Floats, armed: int, 
     """Return the command of a motor limited to 0..1, or -1..1 if it is reversible; 0 if it is not finite.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record, for the rotor's health.
         controls: (16,) actuator commands, motors first.
         armed: 0 or 1.
@@ -168,8 +167,6 @@ def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) 
     ``offset``, or the command of a DC motor.
 
     Args:
-        vehicle: VEHICLE record.
-        state: STATE record.
         controls: (16,) commands.
         armed: 0 or 1; a disarmed motor stops.
     """
@@ -224,7 +221,6 @@ def drive_motors(vehicle: Vehicle, state: State) -> None:
     motor (V, command times battery voltage as in the released hector_quadrotor; 0 = braked).
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; its commands as ``read_commands`` leaves them.
     """
     if vehicle.motor_kind != MOTOR_DC:
@@ -263,7 +259,6 @@ def dc_acceleration(vehicle: Vehicle, supply: float, speed: float, torque: float
     """Return the angular acceleration in rad/s^2 of a DC motor, (M_e - M_m)/J_M with M_e = Psi I (eqs 5, 6).
 
     Args:
-        vehicle: VEHICLE record.
         supply: V.
         speed: rad/s.
         torque: N m, M_m, with the sign of ``speed``.
@@ -337,7 +332,6 @@ def current_and_slope(vehicle: Vehicle, state: State, armed: int, voltage: float
     between battery and motor.  Speed controllers limit both.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; commands, rotor speeds and torques in its scratch, see ``read_commands``.
         armed: 0 or 1.
         voltage: V at the terminals, > 0.

@@ -60,7 +60,6 @@ def figure_of_merit(vehicle: Packed, trim: Hover, density: float) -> float:
 
     Args:
         vehicle: () VEHICLE record.
-        trim: the hover.
         density: kg/m^3 of the air.
     """
     area = math.pi * vehicle["rotor_radius"][: _rotors(vehicle)] ** 2
@@ -76,7 +75,6 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
 
     Args:
         vehicle: () VEHICLE record.
-        trim: the hover.
         density: kg/m^3 of the air.
         rise: of the commands, over those of the hover.
     """

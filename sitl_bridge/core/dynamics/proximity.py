@@ -460,11 +460,9 @@ def interact(
     looked at.  Speeds are those at the step's start; the spheres are where they will be in its middle.
 
     Args:
-        arrays: ``ProximityArrays``.
         vehicles: (n,) VEHICLE.
         states: (n,) STATE; ``neighbour_force``, ``neighbour_moment``, ``neighbour_air``, ``rotor_wake`` and
             ``uneven_wake`` are written.
-        environment: ENVIRONMENT record.
         time: us at the start of the step.
         seconds: s, length of the step.
     """

@@ -65,7 +65,6 @@ def note_rest(vehicle: Vehicle, state: State, scene: SceneRecord, gravity: float
     """Count the steps without motion after a step with contact, and let the vehicle rest after REST_STEPS.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record at the end of the step.
         scene: SCENE; nothing rests near moving shapes.
         gravity: m/s^2.

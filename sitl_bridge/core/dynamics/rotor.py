@@ -85,7 +85,6 @@ def table_coefficients(table: PropellerTableRecord, speed: float, advance: float
     never below zero: a windmilling propeller does not drive the motor.
 
     Args:
-        table: PROPELLER_TABLE record.
         speed: rad/s, >= 0.
         advance: J = v/(n D).
     """
@@ -679,7 +678,6 @@ def lay_out_rotors(vehicle: Vehicle, state: State) -> None:
     """Lay out what the airframe alone decides: the rotors' places and coefficients.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; the rows of its ``scratch`` are written.
     """
     rows = state.scratch
@@ -721,7 +719,6 @@ def prepare_rotors(vehicle: Vehicle, state: State, density: float) -> None:
     """Lay out what stays the same for a step but for ``lay_out_rotors``: health, air and induced flow.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; the rows of its ``scratch`` are written.
         density: kg/m^3 of the air over the step.
     """

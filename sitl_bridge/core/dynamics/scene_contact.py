@@ -96,7 +96,6 @@ def look_around(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: flo
     """List the shapes that a vehicle may touch within a step, and find the floor below its rotors.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record at the step's start; ``scratch`` as ``prepare_rotors`` leaves it.
         scene: SCENE, its moving shapes in their places.
         seconds: s, length of the step.
@@ -154,9 +153,7 @@ def _find_floor(vehicle: Vehicle, state: State, scene: SceneRecord, free: float)
     """Find the surface straight below the centre of gravity, where rotors could feel it.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; ``floor`` is written.
-        scene: SCENE.
         free: m around the centre of gravity in which there is no shape at rest.
     """
     reach = state.scratch.ground_reach
@@ -197,7 +194,6 @@ def _plane_at(
 
     Args:
         state: STATE record, with the feeler's last plane.
-        scene: SCENE.
         feeler: whose point it is.
         x: m NED, where the point is.
         y: m.
@@ -302,9 +298,7 @@ def find_surfaces(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: f
     """Give every feeler the plane that it can touch within a part of a step.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; ``near_shape`` lists the shapes, ``near_elapsed`` their time in the step.
-        scene: SCENE.
         seconds: s, length of the part.
     """
     middle = 0.5 * seconds
@@ -368,7 +362,6 @@ def surface_force(
     Rotors and the body have no anchor: they slide, at the friction's limit or the damper's force.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record, for plane and anchor.
         k: which feeler.
         share: of its springs and dampers, ``hull_share`` for rotors and body.
@@ -412,7 +405,6 @@ def update_surfaces(vehicle: Vehicle, state: State, y: Floats, seconds: float) -
     """Set, drag along or release the anchors on shapes after a part of a step, and note new contacts.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record, still with the motion at the start of the part.
         y: (13,) the motion at its end.
         seconds: s, length of the part.

@@ -151,11 +151,9 @@ def advance_vehicle(
     the mean: it kept the velocity of a landing within 0.02 m/s, single samples of its shocks only 0.18 m/s.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record; ``wind``, ``rotor_health``, ``external_force`` and ``external_moment`` are read.
         controls: (k,) actuator commands, motors first; what is no finite number counts as 0.
         armed: 0 commands the motors to stop.
-        environment: ENVIRONMENT record.
         seconds: s.
         substeps: integration steps within the step, >= 1.
     """

@@ -104,8 +104,6 @@ def vibration(
     of vibration does.
 
     Args:
-        vehicle: VEHICLE record.
-        state: STATE record.
         position: (3,) m, of the sensor, body.
         bandwidth: Hz, of the unit's second-order Butterworth filter; inf for none.  Its lag is left out.
         random: (4,) random stream of the unit, advanced if the vehicle shakes.

@@ -47,7 +47,6 @@ def deskewed(turn: LidarTurn, motion: Pose) -> Floats:
     """(n, 3) points in the sensor's axes at the end of the turn, at constant velocity and turn rate.
 
     Args:
-        turn: of the lidar.
         motion: (4, 4) of one turn: axes at its end to axes at its beginning.
     """
     span = float(-turn.offset.min()) if len(turn.offset) else 0.0

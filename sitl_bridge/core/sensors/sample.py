@@ -55,7 +55,6 @@ def begin_sensor(sensor: Sensor, memory: SensorState, start: int) -> None:
     """Put a sensor's state, whose random stream is set, to that before the first sample.
 
     Args:
-        sensor: SENSOR record.
         memory: SENSOR_STATE record, changed in place.
         start: us of simulated time; the first sample is due one period later.
     """
@@ -171,9 +170,7 @@ def sample_sensors(
     Every loop that samples calls the same machine code, which is compiled once.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record at ``time``.
-        environment: ENVIRONMENT record.
         sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
         memories: (MAX_SENSORS,) SENSOR_STATE; ``fresh``, ``time`` and ``values`` are the output.
         time: us.

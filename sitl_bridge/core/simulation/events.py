@@ -532,7 +532,6 @@ def actions(
 
     Args:
         events: without problems.
-        simulation: of the events.
         say: receives a line for each event.
         on_stack: executes events of flight stacks; None if these are not processes.
         names: of the vehicles in events; None for those of the simulation.

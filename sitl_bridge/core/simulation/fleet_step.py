@@ -118,7 +118,6 @@ def _set_uneven_air(vehicle: Vehicle, state: State, memory: WindState, known: bo
     """Set the air at each rotor beyond the vehicle's wind, and its rotation.
 
     Args:
-        vehicle: VEHICLE record.
         state: STATE record, with the wakes of others at its rotors.
         memory: WIND_STATE record with the gradient of the air.
         known: whether it has one.
@@ -153,13 +152,8 @@ def apply_wind(
     """Set a vehicle's air for the coming step, at its centre and its rotors: wind, and others' downwash.
 
     Args:
-        environment: ENVIRONMENT.
-        wind: WIND record.
-        field: TURBULENCE record.
         memory: WIND_STATE record of the vehicle.
         series: (k, 4) recorded wind.
-        vehicle: VEHICLE record.
-        state: STATE record.
         time: us.
         seconds: s of the step.
     """
@@ -203,7 +197,6 @@ def move_fleet(fleet: FleetArrays, time: int, step: int, substeps: int) -> int:
     same alone and among others.
 
     Args:
-        fleet: ``FleetArrays``.
         time: us at the start of the step.
         step: us.
         substeps: integration steps within the step.

@@ -221,9 +221,7 @@ def response(
     """Linear response of an airframe in hover to torque setpoints.
 
     Args:
-        airframe: the airframe.
         parameters: its CA_* parameters.
-        hover: its trim.
         density: kg/m^3.
         factor: THR_MDL_FAC.
     """

@@ -38,7 +38,6 @@ def load_heights(
         path: of the file.
         spacing: m between heights.
         height: m of a white pixel.
-        origin: of the world.
 
     Raises:
         UserError: for a file that cannot be read or is broken, and for fields that do not suit it.

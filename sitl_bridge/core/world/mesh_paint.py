@@ -65,7 +65,6 @@ def paint_triangle(shape: Shape, painted: MeshPaint, index: int, point: Floats, 
 
     Args:
         shape: SHAPE of kind MESH.
-        painted: its MESH_PAINT.
         index: of the triangle.
         point: (3,) m, in the shape's axes.
         color: (3,) written.

@@ -345,7 +345,6 @@ def distance_to_shape(shape: Shape, x: float, y: float, z: float, limit: float, 
     """Signed distance of a point from a shape and the outward normal there, NED.
 
     Args:
-        shape: SHAPE.
         x: m north.
         y: m east.
         z: m down.
@@ -384,7 +383,6 @@ def shapes_within(
     """Find the shapes that stand still and whose boxes are within a distance of a point.
 
     Args:
-        scene: SCENE.
         x: m north.
         y: m east.
         z: m down.
@@ -439,7 +437,6 @@ def nearest_surfaces(
     """The nearest surface to each of n points: the one with the least signed distance.
 
     Args:
-        scene: SCENE.
         points: (n, 3) m NED.
         limit: m; further away counts as nothing.
         distance: (n,) m, written; inf for nothing.

@@ -55,7 +55,6 @@ def ray_shape(
     """A ray and one shape: distance and normal NED; inf where it passes or only beyond ``limit``.
 
     Args:
-        shape: SHAPE.
         origin: (3,) m NED.
         direction: (3,) unit vector NED.
         limit: m.
@@ -95,7 +94,6 @@ def _distance_to_ground(scene: SceneRecord, height: float, sinking: float, limit
     """m along a ray to the plane down = 0, where the scene has one; inf for none.
 
     Args:
-        scene: SCENE.
         height: m above the plane, where the ray begins.
         sinking: m down a metre along the ray.
         limit: m.
@@ -121,7 +119,6 @@ def cast_ray(
     """The nearest thing along a ray.
 
     Args:
-        scene: SCENE.
         origin: (3,) m NED.
         direction: (3,) unit vector NED.
         limit: m; what is further away is not seen.
@@ -179,7 +176,6 @@ def cast_rays(
     """The nearest thing along each of n rays.
 
     Args:
-        scene: SCENE.
         origins: (n, 3) m NED, or (1, 3) for all.
         directions: (n, 3) unit vectors NED.
         limit: m.

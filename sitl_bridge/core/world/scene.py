@@ -83,7 +83,6 @@ def place_moving_shapes(scene: SceneRecord, seconds: float) -> None:
     """Put every moving shape where it is at a time.
 
     Args:
-        scene: SCENE.
         seconds: s since the start of simulated time.
     """
     shapes = array_at(scene.shapes, scene.shape_count, SHAPE)

@@ -109,9 +109,6 @@ class SdfReader:
     def read(self, loader: GeometryLoader) -> SdfWorld:
         """Read the content of the world.
 
-        Args:
-            loader: of its meshes.
-
         Raises:
             ConfigurationError: with every fault of the file and of the models that it includes.
         """

@@ -168,7 +168,6 @@ def turbulence(
     to what processors do for several waves at once: no calls, sums in a fixed order.
 
     Args:
-        field: TURBULENCE record.
         memory: WIND_STATE record of who is there; its scratch and ``gradient`` are written.
         speed_20ft: m/s, W20.
         north: m.

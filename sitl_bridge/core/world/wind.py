@@ -366,8 +366,6 @@ def wind_velocity(
     """Velocity of the air at a place, NED in m/s, and the gradient of its turbulence into ``memory``.
 
     Args:
-        wind: WIND record.
-        field: TURBULENCE record.
         memory: WIND_STATE record of who is there.
         series: (k, 4) recorded wind.
         time: us.

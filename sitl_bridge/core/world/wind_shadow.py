@@ -90,7 +90,6 @@ def _behind_wall(
     """Distance in m of the lee wall from the obstacle's axis along the wind, width W and length L in m.
 
     Args:
-        obstacle: WIND_OBSTACLE.
         cosine: of the angle from the obstacle's first axis to where the wind blows to.
         sine: of the same.
         across: m from the obstacle's axis across the wind, less than half the width.
@@ -121,7 +120,6 @@ def lee(
     cavity x < d, and 1 - (d/x)^1.5 of the wind at the place in the wake up to 3 d.
 
     Args:
-        obstacle: WIND_OBSTACLE.
         toward_north: of the unit vector along which the wind blows.
         toward_east: likewise.
         north: m.
@@ -186,9 +184,6 @@ def air_velocity(
     where lees overlap, the least counts.  Turbulence is added unchanged.
 
     Args:
-        environment: ENVIRONMENT.
-        wind: WIND record.
-        field: TURBULENCE record.
         memory: WIND_STATE record of who is there; with a reach, its ``gradient`` is written.
         series: (k, 4) recorded wind.
         time: us.

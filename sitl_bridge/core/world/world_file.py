@@ -50,7 +50,6 @@ def with_files_beside(world: WorldSpecification, document: Document, *head: str)
     """The same world with the content of its scene's files, which are relative to the document.
 
     Args:
-        world: of the document.
         document: that contains it.
         head: path of the world in the document.
 

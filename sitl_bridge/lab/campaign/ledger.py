@@ -54,7 +54,6 @@ class Ledger(Closing):
 
     Args:
         directory: of the campaign; made where it is missing.
-        space: of the campaign.
         anew: whether an earlier campaign there is removed.
 
     Attributes:

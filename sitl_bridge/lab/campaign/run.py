@@ -60,7 +60,6 @@ class CampaignRun:
 
     Args:
         space: checked.
-        ledger: of its directory.
         engine: flies its runs.
         px4: to fly the stage with.
         on_progress: called when a run has ended, and about twice a second.

@@ -23,7 +23,6 @@ def write_identified(path: Path, base: str, found: Identification, flights: Sequ
     Args:
         path: of the file.
         base: name or file of the airframe from which the fit started.
-        found: the identification.
         flights: their names, for the sources.
 
     Returns:

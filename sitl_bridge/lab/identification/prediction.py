@@ -36,8 +36,6 @@ def prediction_errors(
     """Simulate windows from the measured motion at their beginnings.
 
     Args:
-        windows: of the flight.
-        airframe: that flies.
         moment: (w, 3) N m.
         wind: (w, 2) m/s.
         biases: (w, 3) of the sensors, by quantity.

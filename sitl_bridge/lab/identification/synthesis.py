@@ -123,7 +123,6 @@ class Synthesis:
     Args:
         airframe: with the figures from which the fit starts.
         parameters: to be fitted.
-        windows: of the flights.
         knots: (k, 2) number of a flight, and s on its clock where its wind is estimated; none: calm air.
         delay: s of the motor commands, as far as it is known.
     """

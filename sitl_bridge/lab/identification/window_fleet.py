@@ -66,7 +66,6 @@ class WindowFleet:
     """A fleet over a flight's windows.
 
     Args:
-        windows: of the flight.
         members: of the fleet.
     """
 

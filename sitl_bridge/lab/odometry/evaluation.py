@@ -154,7 +154,6 @@ def evaluate(
     Args:
         estimators: with names of their own.
         output: directory that gets a directory of each, with its trajectory and console log.
-        yardstick: of the comparison.
         report: takes a line when an estimator begins.
 
     Raises:

@@ -212,9 +212,7 @@ def parse(link: Link, buffer: Bytes, scratch: ParserScratch) -> None:
     that the next frame is found wherever it begins.
 
     Args:
-        link: LINK record.
         buffer: (size,) uint8, received bytes.
-        scratch: ``ParserScratch``.
     """
     have = link.have
     i: Any = np.int64(0)

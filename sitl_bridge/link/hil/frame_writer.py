@@ -318,10 +318,8 @@ def write_step(
         payloads: (1,) PAYLOADS scratch.
         raw: the same memory as (bytes,) uint8.
         state: STATE record at ``time``.
-        environment: ENVIRONMENT record.
         sensors: (MAX_SENSORS,) SENSOR, those of kind NONE last.
         memories: (MAX_SENSORS,) SENSOR_STATE.
-        link: LINK record.
         slots: (3, 4) as of ``sensor_slots``.
         time: us.
     """

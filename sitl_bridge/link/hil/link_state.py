@@ -164,7 +164,6 @@ def answer_came(link: Link, earlier: int, now: int) -> None:
     """Transitions at an answer, whichever frame it answers (b, e, f, h).
 
     Args:
-        link: LINK record.
         earlier: answers before this one.
         now: ns.
     """
@@ -192,7 +191,6 @@ def answer_limit(link: Link, patience: int, unanswered_wait: int) -> int:
     """Until when (ns) the answer is waited for in the link's present state.
 
     Args:
-        link: LINK record.
         patience: ns, in lockstep.
         unanswered_wait: ns, while the flight stack does not answer.
     """

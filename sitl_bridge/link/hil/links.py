@@ -44,8 +44,6 @@ class Links:
     """The links to the flight stacks of n vehicles.
 
     Args:
-        arrays: their memory.
-        sockets: their sockets.
         ports: TCP ports, for messages.
         on_stall: what to do if an answer is overdue.
         patience: ns after which an answer is overdue.

@@ -239,9 +239,7 @@ def _receive(link: Link, buffer: Bytes, scratch: ParserScratch, now: int, how: i
     """Read the bytes that have arrived and decode their frames.
 
     Args:
-        link: LINK record.
         buffer: (size,) uint8 of the link.
-        scratch: ``ParserScratch``.
         now: ns.
         how: flags of ``recv``; 0 waits, but no longer than the socket's own limit.
     """

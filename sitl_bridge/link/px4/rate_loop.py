@@ -107,7 +107,6 @@ def gain_for(axis: int, response: Response, wanted: LoopGain) -> LoopGain:
 
     Args:
         axis: 0 roll, 1 pitch, 2 yaw.
-        response: the airframe's.
         wanted: the reference's loop.
     """
     margin = min(wanted.phase_margin, PHASE_MARGIN)

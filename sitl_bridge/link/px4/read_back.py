@@ -84,7 +84,6 @@ class ReadBack:
         """Compare an answer.
 
         Args:
-            message: a decoded PARAM_VALUE.
             now: s of the clock of :meth:`requests`.
         """
         name, raw = message.param_id, parameter_bytes(message)

@@ -116,7 +116,6 @@ class CommandQueue:
     """Accepts commands, stores their ids, and passes them on.
 
     Args:
-        topics: of the run.
         hand_on: executes a batch of orders; ``settle`` receives each result.
         time: approximate simulated time, s.
         now: wall time, s.

@@ -76,7 +76,6 @@ class Outlet:
     Args:
         name: of the process, for messages.
         module: that the process runs; its first argument is the descriptor of its end of the link.
-        run: that it shows.
         directory: for its log, in the run directory.
         arguments: of the process, after the descriptor.
     """

@@ -52,7 +52,6 @@ def execute_for_vehicle(command: BusCommand, kind: str, simulation: Simulation, 
     """Execute a command for one vehicle.
 
     Args:
-        command: its message.
         kind: last level of its topic.
         simulation: between two steps.
         vehicle: number.

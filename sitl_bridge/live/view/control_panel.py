@@ -39,7 +39,6 @@ class ControlPanel:
     """Controls of a running simulation.
 
     Args:
-        server: of the page.
         run: what is shown.
         send: takes the commands, from any thread.
     """

@@ -60,7 +60,6 @@ class Stage:
     """Draws a run on a page.
 
     Args:
-        server: of the page.
         run: what is drawn.
 
     Attributes:

@@ -66,7 +66,6 @@ class MapBuilder:
 
         Args:
             time: us, of the sample.
-            sight: its rays.
         """
         self._finish()
         if not self._ended:

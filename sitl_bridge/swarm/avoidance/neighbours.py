@@ -87,7 +87,6 @@ class Neighbourhood:
     Args:
         avoids: names of the vehicles to avoid: this vehicle's edges of the connectivity graph.
         obstacles: things that stand still.
-        settings: of the controller.
 
     Attributes:
         garbled: words that held what is no number, and were not taken in.

@@ -107,7 +107,6 @@ def collision(
     of the squared residual sqrt(cost), so never indefinite.
 
     Args:
-        settings: () SETTINGS.
         threshold: m, r_th.
         distance: m, negative inside an obstacle.
         direction: (3,) gradient of the distance, or the direction to give way in.

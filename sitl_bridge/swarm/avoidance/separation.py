@@ -25,7 +25,6 @@ def expected_motion(entity: Entity, ahead: float, place: Floats, course: Floats)
     A plan is interpolated linearly; behind its end the vehicle keeps the velocity of its last step.
 
     Args:
-        entity: () ENTITY.
         ahead: s from now.
         place: (3,) filled, m NED.
         course: (3,) filled, m/s NED.
@@ -51,7 +50,6 @@ def separation(entity: Entity, place: Floats, position: Floats, normal: Floats) 
     """Distance from an entity at a place, negative inside an obstacle.
 
     Args:
-        entity: () ENTITY.
         place: (3,) m NED, where the entity is then.
         position: (3,) m NED.
         normal: (3,) filled: unit vector away from the entity, the gradient of the distance.
@@ -127,7 +125,6 @@ def aside(
     project's addition.
 
     Args:
-        entity: () ENTITY.
         course: (3,) m/s NED of the entity.
         velocity: (3,) m/s NED of the plan.
         distance, normal: from ``separation``.

@@ -185,7 +185,6 @@ class Choreography:
         """Return the planned motion of all vehicles.
 
         Args:
-            path: of the centre.
             heading: rad of the formation's frame; None turns it with the path's yaw.
             times: (k,) s since the start.
 

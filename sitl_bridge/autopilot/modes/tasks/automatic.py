@@ -87,7 +87,6 @@ class AutomaticTask(VehiclePart):
         """Set the output for the next ``dt`` s.
 
         Args:
-            target: the target.
             home: m NED; None if unknown.
             ramping: thrust ramps up on the ground, the trajectory waits.
             dt: s.

@@ -85,7 +85,6 @@ def draw_triangle(
         p: (3, 3) m, corners in camera axes.
         nearest: m, of the corners along the optical axis.
         least: 1/m, inverse depth below which nothing is seen.
-        camera: ``Pinhole``.
         image: ``Image``.
         shape: what is written.
         triangle: what is written.
@@ -233,11 +232,9 @@ def draw_curve(
     """Draw a row of a quadric.
 
     Args:
-        curve: ``Curve``.
         v: row.
         first: column.
         last: column.
-        camera: ``Pinhole``.
         image: ``Image``.
         least: 1/m, inverse depth below which nothing is seen.
         shape: what is written.

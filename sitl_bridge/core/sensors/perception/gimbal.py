@@ -67,9 +67,6 @@ def heading_of(body: Floats) -> float:
 class Gimbal:
     """The motion of a gimbal, stabilised in roll and pitch.
 
-    Args:
-        specification: its limits.
-
     Attributes:
         locked: whether yaw is counted from north; else from the vehicle's heading.
         angles: rad, roll, pitch and yaw that the camera has, before the motors' limits.

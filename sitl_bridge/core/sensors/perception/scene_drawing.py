@@ -296,11 +296,9 @@ def draw_scene(
     """Draw a scene as a pinhole camera sees it.
 
     Args:
-        scene: SCENE.
         place: (3,) m NED, of the camera.
         turn: (3, 3) camera axes to NED.
         limit: m of depth beyond which nothing is seen.
-        camera: ``Pinhole``.
         image: ``Image``, written.
     """
     image.inverse[:] = 0.0

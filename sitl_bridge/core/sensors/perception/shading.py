@@ -93,7 +93,6 @@ def paint(texture: TextureRecord, point: Floats, normal: Floats, color: Floats) 
     """Lay a texture on a surface.
 
     Args:
-        texture: TEXTURE.
         point: (3,) m, in the shape's axes.
         normal: (3,) in the shape's axes.
         color: (3,) the surface's own, changed.
@@ -159,8 +158,6 @@ def _paint_mesh(
     """Colour of a shape if it is a mesh; returns whether it is that of a picture.
 
     Args:
-        shape: SHAPE.
-        painted: its MESH_PAINT.
         triangle: that is met; -1 where it is not known.
         ray: tuple of origin (3,) in m NED, direction (3,) and distance in m.
         point: (3,) m, in the shape's axes.

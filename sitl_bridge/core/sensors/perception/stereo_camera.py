@@ -115,11 +115,7 @@ class VisualInertialSpecification(PairSpecification):
 
 
 class InertialBias:
-    """Biases of one VI-sensor's IMU: db/dt is white noise (RotorS; Kalibr's IMU noise model).
-
-    Args:
-        sensor: the airframe's line.
-    """
+    """Biases of one VI-sensor's IMU: db/dt is white noise (RotorS; Kalibr's IMU noise model)."""
 
     def __init__(self, sensor: VisualInertialSpecification) -> None:
         self._step = np.sqrt(1.0 / sensor.imu_rate)

@@ -153,7 +153,6 @@ class SeeingSpecification(BaseModel):
         """Rays of the sensor in NED: origins (n, 3) or (1, 3), directions (n, 3).
 
         Args:
-            view: of the sample.
             directions: (n, 3) unit vectors in the sensor's axes.
             age: (g,) s before the end of exposure at which each of g groups of rays is cast, n / g rays a
                 group; None: all at the end.
