@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from rich.console import Console
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.kernel_cache import root
-from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.base.system.port_holder import taken_by
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.warm import PARTS
 from sitl_bridge.link.hil.ports import FIRST_PORT
@@ -106,13 +105,9 @@ def check_instance() -> Finding:
 
 def check_tcp_port() -> Finding:
     """Whether the first port of simulators is free."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", FIRST_PORT))
-        except OSError:
-            text = f"in use by {holder_of(FIRST_PORT)}; {OTHER_INSTANCE}"
-            return Finding(f"TCP port {FIRST_PORT}", "taken", text)
+    holder = taken_by(FIRST_PORT)
+    if holder:
+        return Finding(f"TCP port {FIRST_PORT}", "taken", f"in use by {holder}; {OTHER_INSTANCE}")
     return Finding(f"TCP port {FIRST_PORT}", "ok", "free")
 
 
@@ -120,14 +115,9 @@ def check_udp_ports() -> list[Finding]:
     """Whether the ports of MAVLink links are free."""
     findings = []
     for port, purpose in UDP_PORTS.items():
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                text = f"in use by {holder_of(port, 'udp')}, {purpose}; {OTHER_INSTANCE}"
-                findings.append(Finding(f"UDP port {port}", "taken", text))
-            else:
-                findings.append(Finding(f"UDP port {port}", "ok", "free"))
+        holder = taken_by(port, "udp")
+        text = f"in use by {holder}, {purpose}; {OTHER_INSTANCE}" if holder else "free"
+        findings.append(Finding(f"UDP port {port}", "taken" if holder else "ok", text))
     return findings
 
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.child_process import ChildProcess
-from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.base.system.port_holder import taken_by
 from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.sensors.records import BATTERY
@@ -420,11 +419,8 @@ def require_free_udp(port: int, purpose: str) -> None:
     Raises:
         UserError: with the program that uses it.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise UserError(
-                f"UDP port {port}, {purpose}, is taken by {holder_of(port, 'udp')}; "
-                "stop it, or choose another --instance"
-            ) from error
+    holder = taken_by(port, "udp")
+    if holder:
+        raise UserError(
+            f"UDP port {port}, {purpose}, is taken by {holder}; stop it, or choose another --instance"
+        )

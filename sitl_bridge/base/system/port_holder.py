@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import socket
 import time
 from pathlib import Path
 from typing import Literal
 
 import psutil
+
+
+def taken_by(port: int, kind: Literal["tcp", "udp"] = "tcp", host: str = "127.0.0.1") -> str:
+    """The program that uses a port of this machine; empty if the port is free.
+
+    Raises:
+        OSError: for a host that is not this machine.
+    """
+    stream = kind == "tcp"
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM) as probe:
+        if stream:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return holder_of(port, kind)
+    return ""
 
 
 def holder_of(port: int, kind: Literal["tcp", "udp"] = "tcp") -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
-from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.base.system.port_holder import taken_by
 
 HOST = "127.0.0.1"
 NICENESS = 10
@@ -34,15 +34,12 @@ def require_free(port: int) -> None:
     Raises:
         UserError: if it is in use.
     """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise UserError(
-                f"port {port} of the embedded broker is in use by {holder_of(port)}; "
-                "choose another with --bus embedded:PORT, or use that broker: --bus mqtt://..."
-            ) from error
+    holder = taken_by(port)
+    if holder:
+        raise UserError(
+            f"port {port} of the embedded broker is in use by {holder}; "
+            "choose another with --bus embedded:PORT, or use that broker: --bus mqtt://..."
+        )
 
 
 def start_broker(port: int, directory: Path, password: str | None = None) -> ChildProcess:

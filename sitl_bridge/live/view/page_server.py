@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import io
-import socket
 from typing import TYPE_CHECKING, Any
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import VIEW, missing
-from sitl_bridge.base.system.port_holder import holder_of
+from sitl_bridge.base.system.port_holder import taken_by
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -56,16 +54,12 @@ def require_free_port(port: int, host: str = HOST, what: str = "the page") -> No
     Raises:
         UserError: with the program that holds it, or if the address is not one of this machine.
     """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise UserError(f"{what} cannot listen on {host}: {error.strerror}") from error
-            raise UserError(
-                f"port {port} of {what} is in use by {holder_of(port)}; choose another port"
-            ) from error
+    try:
+        holder = taken_by(port, host=host)
+    except OSError as error:
+        raise UserError(f"{what} cannot listen on {host}: {error.strerror}") from error
+    if holder:
+        raise UserError(f"port {port} of {what} is in use by {holder}; choose another port")
 
 
 def page_url(port: int) -> str:
