@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import UserError
@@ -91,11 +89,10 @@ def _run(
     anew: bool,
     terminal: Terminal,
 ) -> int:
-    console = terminal.console
     with Ledger(place, space, anew=anew) as ledger:
-        console.print(Text(f"campaign directory {place}"), soft_wrap=True)
+        terminal.say(f"campaign directory {place}")
         if len(ledger):
-            console.print(Text(f"{len(ledger)} runs have been flown before"))
+            terminal.say(f"{len(ledger)} runs have been flown before")
         engine = engine_of()
         try:
             with _Display(terminal) as display:
@@ -107,13 +104,13 @@ def _run(
         finally:
             engine.close()
     for line in progress.lost:
-        console.print(Text(f"a worker was lost: {line}", "yellow"), soft_wrap=True)
+        terminal.say(f"a worker was lost: {line}", "yellow")
     if progress.ended:
-        console.print(Text(f"ended early: {progress.ended}"))
+        terminal.say(f"ended early: {progress.ended}")
     files = write_tables(place)
-    _print_status(place, console)
+    _print_status(place, terminal)
     for path in files:
-        console.print(Text(f"table: {path}"), soft_wrap=True)
+        terminal.say(f"table: {path}")
     with terminal.step("writing the report"):
         page = write_campaign_report(place)
     terminal.say(f"report: {page}")
@@ -127,9 +124,9 @@ class _Display:
     """The progress: a live table on a terminal, else a line now and then where runs have ended."""
 
     def __init__(self, terminal: Terminal) -> None:
-        console = self._console = terminal.console
+        self._say = terminal.say
         self._live_shown, self._every = terminal.live, 0.0 if terminal.verbose else EVERY
-        self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._live = Live(console=terminal.console, refresh_per_second=4, transient=True)
         self._printed = time.monotonic()
         self._done = -1
 
@@ -149,10 +146,9 @@ class _Display:
         elif time.monotonic() - self._printed > self._every and progress.done != self._done:
             self._printed, self._done = time.monotonic(), progress.done
             if not progress.done:
-                self._console.print(Text("workers start; a new version is compiled first"), soft_wrap=True)
+                self._say("workers start; a new version is compiled first")
                 return
-            cells = ", ".join(f"{name} {value}" for name, value in _cells(progress))
-            self._console.print(Text(cells), soft_wrap=True)
+            self._say(", ".join(f"{name} {value}" for name, value in _cells(progress)))
 
 
 def _cells(progress: CampaignProgress) -> list[tuple[str, str]]:
@@ -188,10 +184,10 @@ def _table(progress: CampaignProgress) -> Table:
 @campaign.command()
 def status(directory: DirectoryArgument) -> None:
     """Print how far a campaign is, and what came of its flights."""
-    _print_status(directory, Console())
+    _print_status(directory, Terminal())
 
 
-def _print_status(directory: Path, console: Console) -> None:
+def _print_status(directory: Path, terminal: Terminal) -> None:
     header = campaign_header(directory)
     counts: dict[tuple[str, str], int] = {}
     reasons: dict[str, int] = {}
@@ -200,26 +196,24 @@ def _print_status(directory: Path, console: Console) -> None:
         counts[row.stage, result] = counts.get((row.stage, result), 0) + 1
         if not row.succeeded:
             reasons[row.reason] = reasons.get(row.reason, 0) + 1
-    table = Table(title=header["name"])
-    for name in ("stage", "succeeded", "failed", "invalid", "lost", "success rate (95 %)"):
-        table.add_column(name)
+    rows = []
     for stage in header["asked"]["stages"]:
         good, bad = counts.get((stage, "succeeded"), 0), counts.get((stage, "failed"), 0)
         low, high = clopper_pearson(good, good + bad)
         rate = f"{good / (good + bad):.2%}, {low:.2%} to {high:.2%}" if good + bad else "unknown"
         others = [str(counts.get((stage, name), 0)) for name in ("invalid", "lost")]
-        table.add_row(stage, str(good), str(bad), *others, rate)
-    console.print(table)
+        rows.append((stage, str(good), str(bad), *others, rate))
+    head = ("stage", "succeeded", "failed", "invalid", "lost", "success rate (95 %)")
+    terminal.table(head, rows, title=header["name"])
     for reason, count in sorted(reasons.items(), key=lambda pair: -pair[1])[:10]:
-        console.print(Text(f"{count} x {reason}"), soft_wrap=True)
+        terminal.say(f"{count} x {reason}")
 
 
 @campaign.command()
 def report(directory: DirectoryArgument) -> None:
     """Write the table and the report of a campaign, also of one that is not over."""
-    console = Console()
     for path in [*write_tables(directory), write_campaign_report(directory)]:
-        console.print(Text(str(path)), soft_wrap=True)
+        Terminal().say(str(path))
 
 
 @campaign.command()
@@ -245,10 +239,10 @@ def reproduce(
 
 
 def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | None) -> int:
-    console = Console()
+    terminal = Terminal()
     values = tuple(before.values[name] for name in space.names)
     for name, value in before.values.items():
-        console.print(Text(f"{name}: {value}"), soft_wrap=True)
+        terminal.say(f"{name}: {value}")
     if before.stage == "px4":
         px4 = find_px4(px4).root
     row = fly_job(
@@ -264,18 +258,14 @@ def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | Non
             px4=px4,
         )
     )
-    table = Table(title=f"run {before.id}")
-    for name in ("measure", "in the campaign", "now"):
-        table.add_column(name)
-    for name in [name for name in KINDS if name in before.measures or name in row.measures]:
-        table.add_row(
-            name, *(f"{one.measures[name]:.6g}" if name in one.measures else "" for one in (before, row))
-        )
-    console.print(table)
+    rows = [
+        (name, *(f"{one.measures[name]:.6g}" if name in one.measures else "" for one in (before, row)))
+        for name in KINDS
+        if name in before.measures or name in row.measures
+    ]
+    terminal.table(("measure", "in the campaign", "now"), rows, title=f"run {before.id}")
     same = row.measures == before.measures and row.succeeded == before.succeeded
-    console.print(Text("the same in every figure" if same else "differs from the run of the campaign"))
-    console.print(
-        Text("succeeded" if row.succeeded else f"failed: {row.reason}", "green" if row.succeeded else "red")
-    )
-    console.print(Text(f"run directory {row.directory}"), soft_wrap=True)
+    terminal.say("the same in every figure" if same else "differs from the run of the campaign")
+    terminal.say(*(("succeeded", "green") if row.succeeded else (f"failed: {row.reason}", "red")))
+    terminal.say(f"run directory {row.directory}")
     return 0 if row.succeeded == before.succeeded else 1

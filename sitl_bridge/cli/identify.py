@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from sitl_bridge.base.errors import UserError, shortened
-from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption, wind_words
 
 if TYPE_CHECKING:
     from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
@@ -104,16 +102,15 @@ def _identify_airframe(
     groups = [group.strip() for group in fit.split(",") if group.strip()]
     known = dict(_known(entry) for entry in fix)
     logs = [read_identification_flight(flight, len(airframe.rotors), vehicle) for flight in flights]
-    console = terminal.console
     for flight, log in zip(flights, logs, strict=True):
-        console.print(f"{flight} on {name}: {_driving(log)}", highlight=False, soft_wrap=True)
+        terminal.say(f"{flight} on {name}: {_driving(log)}")
     with terminal.step(f"fitting {name} to {', '.join(map(str, flights))}"):
         found = identify_airframe(logs, airframe, fit=groups, fix=known, window=window)
-    _show(found, console)
+    _show(found, terminal)
     if output is not None:
         for note in write_identified(output, name, found, [flight.resolve().name for flight in flights]):
-            console.print(f"note: {note}", highlight=False)
-        console.print(f"{output}: written; fly it with --airframe {output}", highlight=False, soft_wrap=True)
+            terminal.say(f"note: {note}")
+        terminal.say(f"{output}: written; fly it with --airframe {output}")
 
 
 def _driving(log: VehicleLog) -> str:
@@ -141,11 +138,10 @@ def _known(entry: str) -> tuple[str, float]:
         raise UserError(f"--fix {shortened(entry)}: write FIELD=VALUE, e.g. --fix mass=1.52") from None
 
 
-def _show(found: Identification, console: Console) -> None:
-    console.print(f"fitted to {found.windows} windows of {found.length:g} s", highlight=False)
-    table = Table("field", "unit", "airframe", "fitted", "+-", "+- %")
-    for estimate in found.estimates:
-        table.add_row(
+def _show(found: Identification, terminal: Terminal) -> None:
+    terminal.say(f"fitted to {found.windows} windows of {found.length:g} s")
+    rows = [
+        (
             estimate.parameter.path,
             estimate.parameter.unit,
             f"{estimate.before:.4g}",
@@ -153,46 +149,42 @@ def _show(found: Identification, console: Console) -> None:
             f"{estimate.deviation:.2g}",
             f"{100.0 * min(estimate.relative, 9.99):.1f}",
         )
-    for path, value in found.fixed.items():
-        table.add_row(path, "", "", f"{value:.4g}", "given", "")
-    if found.estimates or found.fixed:
-        console.print(table)
+        for estimate in found.estimates
+    ]
+    rows += [(path, "", "", f"{value:.4g}", "given", "") for path, value in found.fixed.items()]
+    if rows:
+        terminal.table(("field", "unit", "airframe", "fitted", "+-", "+- %"), rows)
     for wind in found.wind:
-        _show_wind(wind, console)
+        _show_wind(wind, terminal)
     if found.turning:
         for values in found.moment:
-            console.print(f"constant moment {_thousandths(values)} mN m (roll, pitch, yaw)", highlight=False)
+            terminal.say(f"constant moment {_thousandths(values)} mN m (roll, pitch, yaw)")
         moment, force = found.slow[:3], found.slow[3:]
-        console.print(
+        terminal.say(
             f"what no figure explains changes from window to window by {_thousandths(moment)} mN m and"
-            f" {_thousandths(force)} mN (north, east, down)",
-            highlight=False,
+            f" {_thousandths(force)} mN (north, east, down)"
         )
-    errors = Table("held-out part", "unit", "20 ms: before", "after", "2 s: before", "after")
+    errors = []
     for before, after in zip(found.before, found.after, strict=True):
         figures = (before.short, after.short, before.long, after.long)
-        errors.add_row(before.name, before.unit, *("-" if math.isnan(f) else f"{f:.3g}" for f in figures))
-    console.print(errors)
+        errors.append((before.name, before.unit, *("-" if math.isnan(f) else f"{f:.3g}" for f in figures)))
+    terminal.table(("held-out part", "unit", "20 ms: before", "after", "2 s: before", "after"), errors)
     for line in found.advice:
-        console.print(f"note: {line}", highlight=False)
+        terminal.say(f"note: {line}")
 
 
 def _thousandths(values: Floats) -> str:
     return ", ".join(f"{value * 1e3:.3g}" for value in values)
 
 
-def _show_wind(wind: WindEstimate, console: Console) -> None:
-    north, east = wind.mean
-    origin = math.degrees(math.atan2(-east, -north)) % 360.0
-    console.print(
-        f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg on average (standard deviation"
-        f" {wind.mean_deviation.max():.2f} m/s)",
-        highlight=False,
-    )
-    table = Table("time, s", "m/s north", "m/s east", "+-")
-    for time, velocity, deviation in zip(wind.time, wind.velocity, wind.deviation, strict=True):
-        table.add_row(f"{time:.0f}", *(f"{value:.2f}" for value in velocity), f"{deviation.max():.2f}")
-    console.print(table)
+def _show_wind(wind: WindEstimate, terminal: Terminal) -> None:
+    deviation = wind.mean_deviation.max()
+    terminal.say(f"{wind_words(*wind.mean)} on average (standard deviation {deviation:.2f} m/s)")
+    rows = [
+        (f"{time:.0f}", *(f"{value:.2f}" for value in velocity), f"{deviation.max():.2f}")
+        for time, velocity, deviation in zip(wind.time, wind.velocity, wind.deviation, strict=True)
+    ]
+    terminal.table(("time, s", "m/s north", "m/s east", "+-"), rows)
 
 
 def _identify_attitude(flight: Path, airframe: str | None, vehicle: str | None, *, keep: bool) -> None:

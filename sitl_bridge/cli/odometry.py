@@ -10,6 +10,7 @@ import typer
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import FIGURES, missing
+from sitl_bridge.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,14 +98,7 @@ def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yard
 
 
 def _print_table(results: Sequence[OdometryResult], title: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title)
-    for heading in ("estimator", "sensor"):
-        table.add_column(heading)
-    for heading in ("poses", "APE m", "APE max m", "APE deg", "RPE m", "RPE deg", "CPU s", "memory MB"):
-        table.add_column(heading, justify="right")
+    rows = []
     for result in results:
         cells = [result.estimator.name, result.estimator.sensor.name, str(result.poses)]
         if result.comparison is None:
@@ -113,10 +107,8 @@ def _print_table(results: Sequence[OdometryResult], title: str) -> None:
             ape = result.comparison.absolute.statistics()
             rpe = result.comparison.relative.statistics()
             cells += [f"{ape['translation'].rmse:.3f}", f"{ape['translation'].max:.3f}"]
-            cells += [
-                f"{ape['angle'].rmse:.2f}",
-                f"{rpe['translation'].rmse:.3f}",
-                f"{rpe['angle'].rmse:.2f}",
-            ]
-        table.add_row(*cells, f"{result.cpu:.1f}", f"{result.memory / 1e6:.0f}")
-    Console().print(table)
+            cells += [f"{ape['angle'].rmse:.2f}", f"{rpe['translation'].rmse:.3f}"]
+            cells.append(f"{rpe['angle'].rmse:.2f}")
+        rows.append([*cells, f"{result.cpu:.1f}", f"{result.memory / 1e6:.0f}"])
+    measures = ("poses", "APE m", "APE max m", "APE deg", "RPE m", "RPE deg", "CPU s", "memory MB")
+    Terminal().table(("estimator", "sensor", *measures), rows, title=title, right=len(measures))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseErrors
@@ -79,19 +80,12 @@ def _facts(found: Comparison, align: str) -> dict[str, object]:
 
 
 def _print_table(found: Comparison, align: str, relative: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     scale = f", scale {found.alignment.scale:.6g}" if align == "sim3" else ""
-    table = Table(title=f"{found.matched} matched poses, {found.length:.2f} m; alignment: {align}{scale}")
-    table.add_column("error")
-    for name in ("rmse", "mean", "median", "std", "min", "max"):
-        table.add_column(name, justify="right")
-    for title, errors in (("APE", found.absolute), (relative, found.relative)):
+    title = f"{found.matched} matched poses, {found.length:.2f} m; alignment: {align}{scale}"
+    rows = []
+    for kind, errors in (("APE", found.absolute), (relative, found.relative)):
         for name, figures in errors.statistics().items():
             unit = f" [{UNITS[name]}]" if UNITS[name] else ""
-            table.add_row(
-                f"{title} {name}".replace("[", r"\[") + unit.replace("[", r"\["),
-                *(f"{value:.6f}" for value in dataclasses.astuple(figures)),
-            )
-    Console().print(table)
+            values = (f"{value:.6f}" for value in dataclasses.astuple(figures))
+            rows.append((f"{kind} {name}{unit}", *values))
+    Terminal().table(("error", "rmse", "mean", "median", "std", "min", "max"), rows, title=title, right=6)

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.exit_codes import ExitCode
-from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
+from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption, wind_words
 
 if TYPE_CHECKING:
     from sitl_bridge.analysis.replay.vehicle_replay import VehicleReplay
@@ -75,7 +73,6 @@ def _replay_run(directory: Path, terminal: Terminal) -> bool:
     run = RecordedRun(directory)
     if not len(run.rows):
         raise UserError(f"{directory}: no step was recorded")
-    console = terminal.console
     for note in run.notes:
         terminal.say(f"note: {note}", "yellow")
     with terminal.step(f"repeating {directory}"):
@@ -83,25 +80,21 @@ def _replay_run(directory: Path, terminal: Terminal) -> bool:
     seconds = (int(run.rows["time"][-1]) - run.start) * 1e-6
     vehicles = f"{run.count} vehicle{'s' if run.count > 1 else ''}"
     if result.message_bytes:
-        console.print(
+        terminal.say(
             f"note: {result.message_bytes:,} bytes of messages of custom sensors and of those that see were"
             " not compared"
         )
     if result.difference is None:
         frames = f"{result.frame_bytes:,} bytes of sensor frames" if result.frame_bytes else "no frames"
         line = f"{directory}: {result.steps:,} steps of {vehicles}, {seconds:.1f} s, {frames}"
-        console.print(f"{line}: identical to the bit", highlight=False, soft_wrap=True)
+        terminal.say(f"{line}: identical to the bit")
         return True
     first = result.difference
-    line = f"{directory}: differs after {result.steps:,} identical steps"
-    console.print(line, highlight=False, soft_wrap=True)
-    table = Table("step", "time, s", "vehicle", "field", "recorded", "replayed")
-    table.add_row(
-        f"{first.step}", f"{first.time:.3f}", first.vehicle, first.field, first.recorded, first.replayed
-    )
-    console.print(table)
+    terminal.say(f"{directory}: differs after {result.steps:,} identical steps")
+    row = f"{first.step}", f"{first.time:.3f}", first.vehicle, first.field, first.recorded, first.replayed
+    terminal.table(("step", "time, s", "vehicle", "field", "recorded", "replayed"), [row])
     for line in differing_versions(run):
-        console.print(f"note: {line}", highlight=False)
+        terminal.say(f"note: {line}")
     terminal.point(f"look at {directory / 'run.json'} for the versions that flew it")
     return False
 
@@ -121,13 +114,12 @@ def _replay_log(
 
     airframe = load_airframe(name)
     log = read_vehicle_log(file, len(airframe.rotors))
-    console = terminal.console
     with terminal.step(f"flying {file.name} on {airframe.name}"):
         result = replay_log(log, airframe, window=window, wind=wind)
-    _show(result, f"{file.name} on {airframe.name}", console)
+    _show(result, f"{file.name} on {airframe.name}", terminal)
     if output is not None:
         write_csv_table(output, scalar_columns(result.table))
-        console.print(f"{output}: {len(result.table)} rows", highlight=False)
+        terminal.say(f"{output}: {len(result.table)} rows")
 
 
 def _replay_estimator(file: Path, directory: Path, px4: Path | None, terminal: Terminal) -> None:
@@ -139,43 +131,36 @@ def _replay_estimator(file: Path, directory: Path, px4: Path | None, terminal: T
     )
     from sitl_bridge.link.px4.find import find_px4
 
-    console = terminal.console
     build = None if px4 is None else find_px4(px4)
     for note in write_replay_files(file, directory, build):
-        console.print(f"note: {note}", highlight=False)
+        terminal.say(f"note: {note}")
     if build is None:
-        console.print(
+        terminal.say(
             f"{directory / SCRIPT} replays the log with PX4, where PX4_BUILD names its build directory;"
-            f" edit {PARAMETERS} first to try other parameters",
-            highlight=False,
-            soft_wrap=True,
+            f" edit {PARAMETERS} first to try other parameters"
         )
         return
     with terminal.step("PX4 replays its estimator"):
         result = run_estimator_replay(file, directory)
-    console.print(
+    terminal.say(
         f"{result.log}: {result.samples:,} positions, RMS {result.rms:.3f} m and at most"
-        f" {result.largest:.3f} m from the logged ones",
-        highlight=False,
-        soft_wrap=True,
+        f" {result.largest:.3f} m from the logged ones"
     )
 
 
-def _show(result: VehicleReplay, title: str, console: Console) -> None:
+def _show(result: VehicleReplay, title: str, terminal: Terminal) -> None:
     from sitl_bridge.analysis.replay.vehicle_log import TOO_SELDOM
 
-    north, east = result.wind
-    origin = math.degrees(math.atan2(-east, -north)) % 360.0
-    line = f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg"
+    line = wind_words(*result.wind)
     if math.isfinite(result.wind_error[0]):
         line += f" (standard error {max(result.wind_error):.2f} m/s)"
-    console.print(f"{title}: {result.windows} windows of {result.length:g} s", highlight=False)
-    console.print(f"{line}, {result.wind_source}", highlight=False)
-    console.print(f"motor commands: {result.source}, {result.rate:.0f} Hz", highlight=False)
+    terminal.say(f"{title}: {result.windows} windows of {result.length:g} s")
+    terminal.say(f"{line}, {result.wind_source}")
+    terminal.say(f"motor commands: {result.source}, {result.rate:.0f} Hz")
     if not result.turning:
-        console.print(f"note: rotation is taken as measured: {TOO_SELDOM}", highlight=False)
-    table = Table("", "unit", "measured", "RMS error", "largest", "mean", "correlation")
-    for error in result.errors:
-        figures = (error.measured, error.rms, error.largest, error.bias, error.correlation)
-        table.add_row(error.name, error.unit, *(f"{figure:.3g}" for figure in figures))
-    console.print(table)
+        terminal.say(f"note: rotation is taken as measured: {TOO_SELDOM}")
+    rows = [
+        (e.name, e.unit, *(f"{f:.3g}" for f in (e.measured, e.rms, e.largest, e.bias, e.correlation)))
+        for e in result.errors
+    ]
+    terminal.table(("", "unit", "measured", "RMS error", "largest", "mean", "correlation"), rows)

@@ -6,14 +6,16 @@ colours out where ``NO_COLOR`` is set or the output is no terminal.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 QuietOption = Annotated[
@@ -48,6 +50,17 @@ class Terminal:
         """Print a line."""
         self.console.print(Text(line, style), soft_wrap=True)
 
+    def table(
+        self, head: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, right: int = 0
+    ) -> None:
+        """Print a table; its last ``right`` columns are aligned to the right."""
+        table = Table(title=title)
+        for k, name in enumerate(head):
+            table.add_column(name, justify="left" if k < len(head) - right else "right")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        self.console.print(table)
+
     @contextmanager
     def step(self, what: str) -> Iterator[Callable[[str], None]]:
         """Show a long step until it ends; the value of the block changes its text."""
@@ -76,3 +89,9 @@ class Terminal:
             *([f"look at {log}"] if log.is_file() else []),
             f"then try: sitl-bridge report {directory}",
         )
+
+
+def wind_words(north: float, east: float) -> str:
+    """A wind in m/s by its speed and the direction that it comes from."""
+    origin = math.degrees(math.atan2(-east, -north)) % 360.0
+    return f"wind {math.hypot(north, east):.1f} m/s from {origin:.0f} deg"
