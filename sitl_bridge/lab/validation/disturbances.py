@@ -36,7 +36,7 @@ class Observer:
     constant: Floats
     slow: Floats
     time: Floats  # (6,) s, of the process
-    trust: Floats  # (6,) of a measured start's velocity and rates, beside the prediction from the start before
+    trust: Floats  # (6,) of a measured start's velocity and rates, beside the prediction before it
 
     @classmethod
     def fitted(cls, predicted: Motion, windows: Windows) -> Observer:
