@@ -220,7 +220,7 @@ def test_the_scatter_over_makers_is_stated() -> None:
 def test_a_size_that_is_not_measured_is_refused_with_the_nearest(
     tmp_path: Path, size: str, said: str
 ) -> None:
-    (fault,) = faults_of(based(tmp_path, f"rotor_model: {{propeller: '{size}'}}\n"))
+    (fault,) = faults_of(based(tmp_path, f"rotor_model: {{propeller: {size}}}\n"))
     assert fault.startswith(f"line 4: rotor_model.propeller: {said}")
 
 

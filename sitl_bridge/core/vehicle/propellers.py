@@ -144,9 +144,9 @@ def with_propeller(data: JsonObject) -> JsonObject:
         UserError: for a size that is not measured.
     """
     model = data.get("rotor_model")
-    if not isinstance(model, dict) or not isinstance(model.get("propeller"), str):
+    if not isinstance(model, dict) or not isinstance(model.get("propeller"), str | int):
         return data
-    found = propellers_of_size(model["propeller"])
+    found = propellers_of_size(str(model["propeller"]))
     given = data.get("sources")
     sources = dict(given) if isinstance(given, dict) else {}
     figures = dict.fromkeys(OTHER_LAWS, 0.0) if "base" in data else {}
