@@ -74,7 +74,7 @@ def main() -> None:
         if any(text in name or text in line for text in options.only)
     ]
     if not lines:
-        parser.error(f"no line and no page of a line contains {' or '.join(options.only)}")
+        parser.error(f"no line, and no name of a page with lines, contains {' or '.join(options.only)}")
     counts = {"ok": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="docs-check-") as place:
         base = Path(place) / "base"

@@ -12,6 +12,7 @@ One look at the load of the processors at the start decides.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +115,7 @@ def _threads_of(process: int) -> list[int]:
 class ProcessorPlacement:
     """Places flight stacks on the processors that this program may use, in a ``with`` block.
 
-    A thread of its own keeps them placed.  Does nothing if there is only one processor, or on a system
+    A thread of its own binds them, and keeps threads of sensors off the lockstep thread's processor.  Does nothing if there is only one processor, or on a system
     without processor affinity.
 
     Args:
@@ -149,10 +150,8 @@ class ProcessorPlacement:
         now = _busy_times()
         loads = {p: (now.get(p, 0.0) - before.get(p, 0.0)) / LOOK for p in self._order}
         self.places = place(loads, len(self._stacks), self._order)
-        repeats = 0
-        while True:
-            if repeats < REPEATS:
-                repeats += 1
+        for k in itertools.count():
+            if k < REPEATS:
                 self._bind()
             self._free_others()
             if self._stop.wait(PERIOD):

@@ -91,11 +91,8 @@ class Observer:
 
 def _follows(windows: Windows) -> Mask:
     """(w - 1,) whether the next window begins where a window's first horizon is."""
-    one_flight, next_horizon = (
-        np.diff(windows.flight) == 0,
-        np.abs(np.diff(windows.begins) - HORIZONS[0]) < 1e-6,
-    )
-    return np.asarray(one_flight & next_horizon)
+    one_flight = np.diff(windows.flight) == 0
+    return np.asarray(one_flight & (np.abs(np.diff(windows.begins) - HORIZONS[0]) < 1e-6))
 
 
 def trust_of_starts(errors: Floats, windows: Windows) -> Floats:
