@@ -115,8 +115,8 @@ def _threads_of(process: int) -> list[int]:
 class ProcessorPlacement:
     """Places flight stacks on the processors that this program may use, in a ``with`` block.
 
-    A thread of its own binds them, and keeps threads of sensors off the lockstep thread's processor.  Does nothing if there is only one processor, or on a system
-    without processor affinity.
+    A thread of its own binds them, and keeps threads of sensors off the lockstep thread's processor.  Does
+    nothing if there is only one processor, or on a system without processor affinity.
 
     Args:
         stacks: running flight stacks.
