@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS
 from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
 from sitl_bridge.analysis.evaluation.run_record import (
     SUMMARY,
@@ -35,6 +35,7 @@ from sitl_bridge.autopilot.commander_data import (
     OffboardTarget,
 )
 from sitl_bridge.autopilot.control.gains import ControllerChoice
+from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.arrays import Floats
@@ -62,6 +63,7 @@ from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
+from sitl_bridge.record.ulog_reader import FlightLog
 from sitl_bridge.session.settings import BUILTIN, FlightSettings
 from sitl_bridge.session.stacks import READY_LIMIT, ROUND, Message, MissionProgress
 
@@ -499,7 +501,7 @@ class InProcessStacks(Stacks):
         vehicles = []
         for i, (vehicle, memory) in enumerate(zip(self.settings.vehicles, self.logs.values(), strict=True)):
             assert isinstance(memory, TopicMemory)
-            log = FlightLog.of_memory(memory)
+            log = FlightLog.from_memory(memory, NAME)
             name, airframe = vehicle.name, vehicle.airframe
             record = results_of(Path(), log)
             mission, rotors = str(vehicle.mission), len(airframe.rotors)

@@ -1,4 +1,4 @@
-"""Types of numpy arrays; their shapes are in the docstrings."""
+"""Types of numpy arrays, whose shapes are in the docstrings, and the runs of a mask."""
 
 from __future__ import annotations
 
@@ -20,3 +20,9 @@ AnyArray: TypeAlias = NDArray[Any]
 """Of numbers of any type."""
 Columns: TypeAlias = Mapping[str, AnyArray]
 """A table: its columns by their names."""
+
+
+def true_spans(flags: Mask) -> list[tuple[int, int]]:
+    """Return first index and the one behind the last of each run of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sitl_bridge.analysis.evaluation.estimator_health import check_estimator
-from sitl_bridge.analysis.evaluation.flight_record import FlightLog, FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.record.ulog_reader import FlightLog
 
 OUT_OF_RANGE = (40.0, 50.0)
 """s"""
@@ -35,7 +36,7 @@ def ratios(high: tuple[float, float], orientation: int = 25) -> dict[str, float]
         "max_distance": np.full(len(beams), 12.0),
         "orientation": np.full(len(beams), orientation),
     }
-    log = FlightLog({("estimator_status", 0): status, ("distance_sensor", 0): beam}, (), built_in=False)
+    log = FlightLog({("estimator_status", 0): status, ("distance_sensor", 0): beam})
     return check_estimator(log, 0, FlightRecord(Path("flight.ulg"), take_off=5.0, landing=95.0)).ratios
 
 

@@ -28,7 +28,7 @@ from support.run_directories import (
     write_truth,
 )
 
-from sitl_bridge.analysis.evaluation.flight_record import FlightLog
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS
 from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits, limit_of_option
 from sitl_bridge.analysis.evaluation.run_changes import run_changes
 from sitl_bridge.analysis.evaluation.run_evaluation import evaluate, event_times
@@ -40,6 +40,7 @@ from sitl_bridge.analysis.report.run_events import timeline
 from sitl_bridge.analysis.report.time_lines import vehicle_plots
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.report import report as command
+from sitl_bridge.record.ulog_reader import FlightLog
 from sitl_bridge.record.ulog_writer import UlogWriter
 
 
@@ -468,7 +469,7 @@ def test_colours_of_a_terminal_are_not_in_messages(tmp_path: Path) -> None:
     log = tmp_path / "flight.ulg"
     with UlogWriter(log, 0, FORMATS, list(FORMATS)) as written:
         written.say(0, 6, "[commander] \x1b[32mReady for takeoff!\x1b[0m")
-    assert FlightLog.read(log).messages == [(0, 6, "[commander] Ready for takeoff!")]
+    assert FlightLog.read(log, TOPICS).messages == [(0, 6, "[commander] Ready for takeoff!")]
 
 
 def test_a_failsafe_of_the_built_in_stack_has_its_warning_as_the_cause() -> None:
@@ -487,7 +488,7 @@ def test_a_failsafe_of_the_built_in_stack_has_its_warning_as_the_cause() -> None
         (warned, "Battery low, returning"),
         ([], "the flight log names no cause"),
     ):
-        found = results_of(Path("x.ulg"), FlightLog(columns, messages, built_in=True))
+        found = results_of(Path("x.ulg"), FlightLog(columns, messages))
         assert found.failsafes == [cause]
 
 

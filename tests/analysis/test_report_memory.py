@@ -10,8 +10,9 @@ import pytest
 from support import run_directories
 from support.run_directories import make_run
 
-from sitl_bridge.analysis.evaluation import ulog_file
-from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS
+from sitl_bridge.record import ulog_reader
+from sitl_bridge.record.ulog_reader import FlightLog
 
 REPORT = """
 import resource, sys
@@ -46,9 +47,9 @@ def test_a_long_flight_takes_little_more_memory_than_a_short_one(
 
 def test_a_log_read_in_several_passes_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = next(make_run(tmp_path / "run").rglob("*.ulg"))
-    whole = FlightLog.read(log)
-    monkeypatch.setattr(ulog_file, "PASS", log.stat().st_size // 5)
-    parts = FlightLog.read(log)
+    whole = FlightLog.read(log, TOPICS)
+    monkeypatch.setattr(ulog_reader, "PASS", log.stat().st_size // 5)
+    parts = FlightLog.read(log, TOPICS)
     assert parts.messages == whole.messages
     for name in TOPICS:
         one, other = whole.topic(name), parts.topic(name)

@@ -9,13 +9,12 @@ import numpy as np
 from sitl_bridge.analysis.evaluation.flight_record import (
     BIASES,
     Estimator,
-    FlightLog,
     FlightRecord,
     in_air,
-    seconds,
 )
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import Floats, Mask, true_spans
 from sitl_bridge.base.json_data import ReadJson
+from sitl_bridge.record.ulog_reader import FlightLog, seconds
 
 GROUND_EFFECT_MARGIN = 5.0
 """Time at both ends of the flight without evaluation, because of the ground (Tools/ecl_ekf), s."""
@@ -125,8 +124,7 @@ def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str
         bad = chosen & (np.asarray(flags[name]) > 0)
         if not bad.any():
             continue
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(int)))
-        longest = max(float(lasts[a:b].sum()) for a, b in zip(edges[::2], edges[1::2], strict=True))
+        longest = max(float(lasts[a:b].sum()) for a, b in true_spans(bad))
         flown = max(float(lasts[chosen].sum()), 1e-9)
         rejected[words] = 100.0 * float(lasts[bad].sum()) / flown, longest
     return rejected

@@ -1,25 +1,16 @@
-"""Results of one flight from its ULog, and the log as arrays."""
+"""Results of one flight from its ULog."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.analysis.evaluation.ulog_file import Fields, read_columns
-from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.base.arrays import Columns, Floats, Ints, Mask
-from sitl_bridge.core.world.geography import Projection
-from sitl_bridge.link.px4.event_catalogue import DEBUG
-from sitl_bridge.record.topic_memory import TopicMemory
-
-EARTH_RADIUS = 6_371_000.0
-"""Radius of PX4's spherical Earth, m (src/lib/geo)."""
+from sitl_bridge.record.ulog_reader import Fields, seconds
 
 MODES = {
     0: "Manual",
@@ -93,12 +84,6 @@ BIASES = {
 """First of three entries of estimator_states.states, and the warning level (check_level_dict.csv)."""
 
 
-def _level(character: int) -> int:
-    """Return the level of a logged message, 0 emergency to 7 debug; debug where the byte is damaged."""
-    level = int(character) - ord("0")
-    return level if 0 <= level <= DEBUG else DEBUG
-
-
 @dataclass(frozen=True)
 class Deviation:
     """Distance of the vehicle from its reference: m (or m/s for velocities) and s."""
@@ -158,91 +143,6 @@ class FlightRecord:
     # error_time, error: deviation over time, by estimate
     error_time: Floats = field(default_factory=lambda: np.zeros(0))
     error: Floats = field(default_factory=lambda: np.zeros(0))
-
-
-class FlightLog:
-    """Topics of a flight as arrays.
-
-    Args:
-        columns: of the topics by (name, instance), then by field.
-        messages: (us, level, text) in order.
-        built_in: whether the built-in stack flew.
-        stack: that wrote the log, and its version; empty where it is not known.
-        parameters: of the stack at the start, by name.
-        damaged: whether parts cannot be read.
-    """
-
-    def __init__(
-        self,
-        columns: Mapping[tuple[str, int], Columns],
-        messages: Sequence[tuple[int, int, str]],
-        *,
-        built_in: bool,
-        stack: str = "",
-        parameters: Mapping[str, float] | None = None,
-        damaged: bool = False,
-    ) -> None:
-        self._columns, self.messages, self._built_in = columns, messages, built_in
-        self.stack = "the built-in flight stack" if built_in else stack or "PX4"
-        self.parameters, self.damaged = parameters or {}, damaged
-
-    @classmethod
-    def read(cls, path: Path, topics: Fields = TOPICS) -> Self:
-        """Read some topics of a ULog, of each the named fields.
-
-        Raises:
-            UserError: for a file that cannot be read or is no ULog.
-        """
-        log = read_columns(
-            path, {name: ("timestamp", *kept) if kept else () for name, kept in topics.items()}
-        )
-        built_in = log.info.get("sys_name") == NAME
-        messages = [(time, _level(level), text) for time, level, text in log.messages]
-        stack = f"{log.info.get('sys_name', 'PX4')} {log.version}".strip()
-        return cls(
-            log.topics,
-            messages,
-            built_in=built_in,
-            stack=stack,
-            parameters=log.parameters,
-            damaged=log.damaged,
-        )
-
-    @classmethod
-    def of_memory(cls, memory: TopicMemory) -> Self:
-        """What the built-in stack logged into memory."""
-        found = {(topic, 0): memory.columns(topic) for topic in memory.topics}
-        # As in a ULog, a topic without samples is not there.
-        found = {key: columns for key, columns in found.items() if len(columns["timestamp"])}
-        return cls(found, memory.messages, built_in=True)
-
-    def topic(self, name: str, instance: int = 0) -> Columns | None:
-        """Return the columns of one instance of a topic by field name; None if it was not logged."""
-        found = self._columns.get((name, instance))
-        return found if found is not None and len(found["timestamp"]) else None
-
-    def metres_a_degree(self, latitude: float, altitude: float) -> tuple[float, float]:
-        """Return metres per degree of latitude and of longitude on the Earth model of the log's writer."""
-        if self._built_in:
-            projection, small = Projection(math.radians(latitude), 0.0, altitude), 1e-6
-            north, east = projection.local(latitude + small, small)
-            return north / small, east / small
-        degree = math.radians(EARTH_RADIUS)
-        return degree, degree * math.cos(math.radians(latitude))
-
-    def instances(self, name: str) -> list[int]:
-        """Return the logged instances of a topic."""
-        return sorted(instance for topic, instance in self._columns if topic == name)
-
-
-def seconds(topic: Columns) -> Floats:
-    """Return the (k,) time stamps of a topic in s."""
-    return np.asarray(topic["timestamp"], np.float64) * 1e-6
-
-
-def columns(topic: Columns, *names: str) -> Floats:
-    """Return (k, c) columns of a topic, side by side."""
-    return np.stack([np.asarray(topic[name], np.float64) for name in names], axis=-1)
 
 
 def last_before(times: Floats, moments: Floats) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, true_spans
 
 START_DELAY = 5.0
 """Time after a waypoint before a hover is evaluated, s (helpers.py, ``--delay``)."""
@@ -109,9 +109,7 @@ def settling_time(time: Floats, distance: Floats, radius: float = BALL, held: fl
     """
     if not len(time):
         return None
-    inside = distance < radius
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], inside.astype(np.int8), [0]])))
-    for first, after in zip(edges[::2], edges[1::2], strict=True):
+    for first, after in true_spans(distance < radius):
         if time[after - 1] - time[first] >= held:
             return float(time[first] - time[0])
     return None

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from sitl_bridge.analysis.evaluation.flight_record import seconds
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import COMMANDED, EVENTS, STALL, WindEvent
+from sitl_bridge.record.ulog_reader import seconds
 
 INJECT_FAILURE, FLIGHT_TERMINATION = 420, 185
 """MAV_CMD"""

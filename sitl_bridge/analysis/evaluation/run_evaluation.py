@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, columns, modes_at, seconds
+from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, modes_at
 from sitl_bridge.analysis.evaluation.measures import Limits, Measure, measured, unmeasured
 from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseTrajectory, compare
 from sitl_bridge.analysis.evaluation.rotors_evaluation import (
@@ -30,6 +30,7 @@ from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair, close
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.record.ulog_reader import columns, seconds
 
 AT_LIMIT = 0.999
 """Motor command at which a motor is saturated, of 1; at 1 - AT_LIMIT it is at its lower limit."""

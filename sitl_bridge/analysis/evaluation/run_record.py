@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightLog, FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightRecord
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
-from sitl_bridge.analysis.evaluation.ulog_file import Fields
+from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.base.arrays import Columns, Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
@@ -26,6 +26,7 @@ from sitl_bridge.plan.plan_file import load_plan, parse_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_logs
 from sitl_bridge.record.run_recorder import EVENTS
 from sitl_bridge.record.truth_log import map_truth, read_columns
+from sitl_bridge.record.ulog_reader import Fields, FlightLog
 
 LOGGED: Fields = {
     **TOPICS,
@@ -111,7 +112,10 @@ class RunRecord:
             return ""
         named = self.of_vehicle(self.vehicles[0].name).get("flight_stack")
         log = self.vehicles[0].log
-        return str(named) if named else "" if log is None else log.stack
+        if named or log is None:
+            return str(named or "")
+        built_in = log.writer == NAME
+        return "the built-in flight stack" if built_in else f"{log.writer} {log.version}".strip()
 
     def of_vehicle(self, name: str) -> JsonObject:
         """The summary of a vehicle; that of the run for a single one."""

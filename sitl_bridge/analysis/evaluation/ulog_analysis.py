@@ -7,6 +7,7 @@ of PX4's Tools/ecl_ekf (check_level_dict.csv).
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +19,21 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     LEG_MODES,
     MODES,
     OFFBOARD,
-    FlightLog,
+    TOPICS,
     FlightRecord,
-    columns,
     deviation,
     in_air,
     last_before,
     modes_at,
-    seconds,
     true_at,
 )
+from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.base.arrays import AnyArray, Columns, Floats, Mask
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.px4.event_catalogue import WARNING
+from sitl_bridge.plan.plan import EARTH_RADIUS
+from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
 SETTLING = 5.0
 """Time after a change of mode or setpoint before deviations count, s, as in RotorS's evaluation, which starts
@@ -50,7 +53,7 @@ def read_flight(path: Path) -> FlightRecord:
     Raises:
         UserError: if the file is not a ULog, or lacks a field of one of its topics.
     """
-    return results_of(path, FlightLog.read(path))
+    return results_of(path, FlightLog.read(path, TOPICS))
 
 
 def results_of(path: Path, log: FlightLog) -> FlightRecord:
@@ -68,7 +71,7 @@ def results_of(path: Path, log: FlightLog) -> FlightRecord:
 def _figures(path: Path, log: FlightLog) -> FlightRecord:
     record = FlightRecord(path=path, damaged=log.damaged)
     record.messages = [(time * 1e-6, level, text.strip()) for time, level, text in log.messages]
-    windows = _air_windows(log)
+    windows = log.air_times()
     position = log.topic("vehicle_local_position")
     if position is None:
         return record
@@ -90,16 +93,14 @@ def _figures(path: Path, log: FlightLog) -> FlightRecord:
     return record
 
 
-def _air_windows(log: FlightLog) -> list[tuple[float, float]]:
-    """Return the times in the air, from PX4's land detector; the end of the log ends the last one."""
-    detected = log.topic("vehicle_land_detected")
-    if detected is None:
-        return []
-    time = seconds(detected)
-    flying = np.asarray(detected["landed"]) == 0
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flying.astype(int), [0]])))
-    ends = [min(end, len(time) - 1) for end in edges[1::2]]
-    return [(float(time[start]), float(time[end])) for start, end in zip(edges[::2], ends, strict=True)]
+def _metres_a_degree(log: FlightLog, latitude: float, altitude: float) -> tuple[float, float]:
+    """Return metres per degree of latitude and of longitude on the Earth model of the log's writer."""
+    if log.writer == NAME:
+        projection, small = Projection(math.radians(latitude), 0.0, altitude), 1e-6
+        north, east = projection.local(latitude + small, small)
+        return north / small, east / small
+    degree = math.radians(EARTH_RADIUS)
+    return degree, degree * math.cos(math.radians(latitude))
 
 
 def _read_truth(log: FlightLog, record: FlightRecord, position: Columns) -> None:
@@ -113,7 +114,7 @@ def _read_truth(log: FlightLog, record: FlightRecord, position: Columns) -> None
     last = int(np.flatnonzero(set_up)[-1])
     ref_lat, ref_lon = float(position["ref_lat"][last]), float(position["ref_lon"][last])
     ref_alt = float(position["ref_alt"][last])
-    a_degree_north, a_degree_east = log.metres_a_degree(ref_lat, ref_alt)
+    a_degree_north, a_degree_east = _metres_a_degree(log, ref_lat, ref_alt)
     north = (float(truth["ref_lat"][-1]) - ref_lat) * a_degree_north
     east = (float(truth["ref_lon"][-1]) - ref_lon) * a_degree_east
     down = ref_alt - float(truth["ref_alt"][-1])
@@ -278,7 +279,7 @@ class _Legs:
         self.time = seconds(triplet)
         last = int(np.flatnonzero(np.isfinite(position["ref_lat"]))[-1]) if len(position["ref_lat"]) else 0
         self.origin = tuple(float(position[name][last]) for name in ("ref_lat", "ref_lon", "ref_alt"))
-        self.scale = log.metres_a_degree(self.origin[0], self.origin[2])
+        self.scale = _metres_a_degree(log, self.origin[0], self.origin[2])
         self.previous = self._local(triplet, "previous")
         self.current = self._local(triplet, "current")
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pyulog import ULog
 
-from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import make_directory, write_whole
 from sitl_bridge.link.px4.find import Px4Build
+from sitl_bridge.record.ulog_reader import FlightLog, columns
 
 PARAMETERS, SCRIPT, OUTPUT = "replay_params.txt", "replay.sh", "replay.log"
 NEEDED = ("ekf2_timestamps", "sensor_combined", "vehicle_air_data", "vehicle_magnetometer")
@@ -53,10 +52,10 @@ def write_replay_files(file: Path, directory: Path, build: Px4Build | None = Non
     Raises:
         UserError: if the log cannot be replayed, or a file cannot be written.
     """
-    log = read_ulog(file, [*NEEDED, "estimator_states", "estimator_status"])
+    log = FlightLog.read(file, dict.fromkeys((*NEEDED, "estimator_states", "estimator_status"), ()))
     notes = _check(file, log)
     make_directory(directory)
-    parameters = {k: v for k, v in sorted(log.initial_parameters.items()) if k.startswith("EKF2_")}
+    parameters = {k: v for k, v in sorted(log.parameters.items()) if k.startswith("EKF2_")}
     lines = [f"{name} {value!r}\n" for name, value in parameters.items()]
     write_whole(directory / PARAMETERS, "".join(lines))
     program, etc = ("$PX4_BUILD/bin/px4", "$PX4_BUILD/etc")
@@ -76,25 +75,26 @@ exec "{program}" -d "{etc}" -s etc/init.d-posix/rcS -w "$PWD" "$@" < /dev/null
 """
 
 
-def _check(file: Path, log: ULog) -> list[str]:
-    tables = {(d.name, d.multi_id): d.data for d in log.data_list}
-    missing = [name for name in NEEDED if (name, 0) not in tables]
+def _check(file: Path, log: FlightLog) -> list[str]:
+    missing = [name for name in NEEDED if (name, 0) not in log.columns]
     if missing:
         raise UserError(
             f"{file}: lacks {', '.join(missing)}, which PX4's replay of EKF2 needs; record with SDLOG_PROFILE"
             " bits 0 and 1 (3), and SDLOG_MODE 1"
         )
     notes = []
-    stamps, samples = (len(tables[name, 0]["timestamp"]) for name in ("ekf2_timestamps", "sensor_combined"))
+    stamps, samples = (
+        len(log.columns[name, 0]["timestamp"]) for name in ("ekf2_timestamps", "sensor_combined")
+    )
     if samples < FEWEST * stamps:
         notes.append(f"{stamps - samples} of {stamps} inertial samples are missing in the log")
-    instances = {number for name, number in tables if name in ("estimator_status", "estimator_states")}
+    instances = {number for name, number in log.columns if name in ("estimator_status", "estimator_states")}
     if len(instances) > 1:
         notes.append(
             f"the log has {len(instances)} instances of EKF2, and PX4 replays one; record with"
             " EKF2_MULTI_IMU 0, EKF2_MULTI_MAG 0 and SENS_IMU_MODE 1"
         )
-    if log.file_corruption:
+    if log.damaged:
         notes.append("the log is damaged")
     return notes
 
@@ -132,15 +132,15 @@ def _compare(logged: Path, replayed: Path) -> EstimatorReplay:
     """Compare the positions of two logs where their times agree."""
     tracks = []
     for path in (logged, replayed):
-        found = read_ulog(path, ["estimator_local_position", "vehicle_local_position"]).data_list
-        table = next((d.data for d in found if d.multi_id == 0 and d.name.startswith("estimator")), None)
-        table = table if table is not None else next((d.data for d in found if d.multi_id == 0), None)
+        topics = ("estimator_local_position", "vehicle_local_position")
+        log = FlightLog.read(path, dict.fromkeys(topics, ("timestamp_sample", *"xyz")))
+        table = next((found for name in topics if (found := log.topic(name))), None)
         if table is None:
             raise UserError(f"{path}: has no position of the estimator")
-        tracks.append((table["timestamp_sample"], np.stack([table[axis] for axis in "xyz"], axis=1)))
+        tracks.append((table["timestamp_sample"], columns(table, *"xyz")))
     (times, one), (other_times, other) = tracks
     common, first, second = np.intersect1d(times, other_times, return_indices=True)
     if not len(common):
         raise UserError(f"{replayed}: has no time in common with {logged}")
-    apart = np.linalg.norm(one[first].astype(np.float64) - other[second], axis=1)
+    apart = np.linalg.norm(one[first] - other[second], axis=1)
     return EstimatorReplay(replayed, len(common), float(apart.max()), float(np.sqrt(np.mean(apart**2))))

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from pyulog import ULog
 
-from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Columns, Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.world import Origin
+from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
-Table = Mapping[str, NDArray[np.generic]]
-Tables = Mapping[tuple[str, int], Table]
+Tables = Mapping[tuple[str, int], Columns]
 
 TOPICS = [
     "actuator_motors",
@@ -103,31 +100,31 @@ def read_vehicle_log(path: Path, motors: int, *, whole: bool = False) -> Vehicle
     Raises:
         UserError: if the file is no ULog, is damaged, or lacks a topic.
     """
-    log = read_ulog(path, TOPICS)
-    if whole and log.file_corruption:
-        raise UserError(f"{path}: is damaged; identify from another flight")
+    log = FlightLog.read(path, dict.fromkeys(TOPICS, ()), whole=whole)
     try:
-        tables = {(d.name, d.multi_id): d.data for d in log.data_list if len(d.data["timestamp"]) > 1}
+        tables = {key: table for key, table in log.columns.items() if len(table["timestamp"]) > 1}
         return _read(path, log, tables, motors)
     except KeyError as error:
         raise UserError(f"{path}: has no field {error}, which the replay needs") from error
 
 
-def _read(path: Path, log: ULog, tables: Tables, motors: int) -> VehicleLog:
+def _read(path: Path, log: FlightLog, tables: Tables, motors: int) -> VehicleLog:
     def fastest(*choices: tuple[str, str]) -> Series:
         """Columns by a pattern of the topic with the highest rate; of like rates, the first."""
         found = []
         for topic, pattern in choices:
             table = tables.get((topic, 0))
-            if table is not None and (columns := _columns(table, pattern)):
-                found.append(_series(table, columns, _sample_time(log, tables, topic, columns[0])))
+            if table is not None and (names := _matching(table, pattern)):
+                found.append(_series(table, names, _sample_time(log, tables, topic, names[0])))
         if not found:
-            names = " or ".join(dict.fromkeys(topic for topic, _ in choices))
-            raise UserError(f"{path}: topic {names} is missing, which the replay needs")
+            topics = " or ".join(dict.fromkeys(topic for topic, _ in choices))
+            raise UserError(f"{path}: topic {topics} is missing, which the replay needs")
         return max(found, key=lambda series: round(series.rate, -1))
 
     voltage, current = _battery(tables)
     source, commands = _commands(path, log, tables, motors)
+    if ("vehicle_land_detected", 0) not in tables:
+        raise UserError(f"{path}: topic vehicle_land_detected is missing, which the replay needs")
     wind = next((tables[name, 0] for name in ("wind", "wind_estimate") if (name, 0) in tables), None)
     return VehicleLog(
         source=source,
@@ -147,19 +144,19 @@ def _read(path: Path, log: ULog, tables: Tables, motors: int) -> VehicleLog:
         voltage=voltage,
         current=current,
         speeds=_speeds(log, tables, motors),
-        airborne=_airborne(path, tables),
+        airborne=tuple(log.air_times()),
         origin=_origin(tables["vehicle_local_position", 0]),
-        damaged=bool(log.file_corruption),
+        damaged=log.damaged,
     )
 
 
-def _columns(table: Table, pattern: str) -> list[str]:
+def _matching(table: Columns, pattern: str) -> list[str]:
     names = [name for name in table if re.fullmatch(pattern, name)]
     order = {"rollspeed": 0, "pitchspeed": 1, "yawspeed": 2}
     return sorted(names, key=lambda name: (order.get(name, 0), name))
 
 
-def _sample_time(log: ULog, tables: Tables, topic: str, column: str) -> Floats:
+def _sample_time(log: FlightLog, tables: Tables, topic: str, column: str) -> Floats:
     """Times in s that the values of a topic are about.
 
     Samples of sensor_combined are means of the interval that ends at the timestamp, by the trapezoidal rule,
@@ -167,7 +164,7 @@ def _sample_time(log: ULog, tables: Tables, topic: str, column: str) -> Floats:
     topics are low-pass filtered; a Butterworth filter of second order delays by sqrt(2)/(2 pi f).
     """
     table = tables[topic, 0]
-    time = np.asarray(table["timestamp"], np.float64) * 1e-6
+    time = seconds(table)
     if "timestamp_sample" in table:
         sampled = np.asarray(table["timestamp_sample"], np.float64) * 1e-6
         time = np.where((sampled > 0.0) & (sampled <= time), sampled, time)
@@ -178,7 +175,7 @@ def _sample_time(log: ULog, tables: Tables, topic: str, column: str) -> Floats:
         rates = np.asarray(tables.get(("vehicle_imu_status", 0), {}).get(f"{kind}_rate_hz", ()), np.float64)
         rates = rates[np.isfinite(rates) & (rates > 1.0)]
         return np.asarray(time - 0.5 * length - (0.5 / np.median(rates) if len(rates) else 0.0))
-    cutoff = log.initial_parameters.get(CUTOFFS.get(topic, ""), 0.0)
+    cutoff = log.parameters.get(CUTOFFS.get(topic, ""), 0.0)
     return time - (math.sqrt(0.5) / (math.pi * cutoff) if cutoff > 0.0 else 0.0)
 
 
@@ -198,14 +195,14 @@ def _battery(tables: Tables) -> tuple[Series | None, Series | None]:
     return voltage, Series(voltage.time, current) if current.min() >= 0.0 else None
 
 
-def _speeds(log: ULog, tables: Tables, motors: int) -> Series | None:
+def _speeds(log: FlightLog, tables: Tables, motors: int) -> Series | None:
     """Rotor speeds in the order of the motors (esc[i].actuator_function, else esc[i]).
 
     PX4 in simulation invents them: rpm = 6000 times the command (SimulatorMavlink::send_esc_telemetry), or
     rad/s in their place (GZMixingInterfaceESC).
     """
     table = tables.get(("esc_status", 0))
-    if table is None or log.msg_info_dict.get("ver_hw") == SIMULATED:
+    if table is None or log.info.get("ver_hw") == SIMULATED:
         return None
     places = {}
     for k in range(8):
@@ -220,20 +217,20 @@ def _speeds(log: ULog, tables: Tables, motors: int) -> Series | None:
     return Series(series.time, turning) if len(series.time) > 1 and turning.max(axis=0).min() > 0.0 else None
 
 
-def _series(table: Table, names: list[str], time: Floats | None = None) -> Series:
+def _series(table: Columns, names: list[str], time: Floats | None = None) -> Series:
     """Columns of a topic without the rows that are not finite or not later than the row before."""
-    time = np.asarray(table["timestamp"], np.float64) * 1e-6 if time is None else time
-    values = np.stack([np.asarray(table[name], np.float64) for name in names], axis=-1)
+    time = seconds(table) if time is None else time
+    values = columns(table, *names)
     good = np.isfinite(values).all(axis=1) & (np.diff(time, prepend=-math.inf) > 0.0)
     return Series(time[good], values[good])
 
 
-def _origin(table: Table) -> tuple[float, float, float]:
+def _origin(table: Columns) -> tuple[float, float, float]:
     """Origin of the local frame, the last of those that are known and on Earth."""
     home = Origin()
     if "ref_lat" not in table:
         return home.latitude, home.longitude, home.altitude
-    place = np.stack([np.asarray(table[name], np.float64) for name in ("ref_lat", "ref_lon", "ref_alt")])
+    place = columns(table, "ref_lat", "ref_lon", "ref_alt").T
     on_earth = (np.abs(place) <= [[90.0], [180.0], [9000.0]]).all(axis=0)
     known = np.flatnonzero(on_earth & (np.abs(place[:2]) > 0.0).any(axis=0))
     if not len(known):
@@ -242,20 +239,7 @@ def _origin(table: Table) -> tuple[float, float, float]:
     return latitude, longitude, altitude
 
 
-def _airborne(path: Path, tables: Tables) -> tuple[tuple[float, float], ...]:
-    table = tables.get(("vehicle_land_detected", 0))
-    if table is None:
-        raise UserError(f"{path}: topic vehicle_land_detected is missing, which the replay needs")
-    time = np.asarray(table["timestamp"], np.float64) * 1e-6
-    air = ~np.asarray(table["landed"], bool)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], air, [False]]).astype(np.int8)))
-    return tuple(
-        (float(time[a]), float(time[min(b, len(time) - 1)]))
-        for a, b in zip(edges[::2], edges[1::2], strict=True)
-    )
-
-
-def _commands(path: Path, log: ULog, tables: Tables, motors: int) -> tuple[str, Series]:
+def _commands(path: Path, log: FlightLog, tables: Tables, motors: int) -> tuple[str, Series]:
     """The motors' signals from the topic with the higher rate.
 
     Raises:
@@ -265,12 +249,12 @@ def _commands(path: Path, log: ULog, tables: Tables, motors: int) -> tuple[str, 
     table = tables.get(("actuator_motors", 0))
     if table is not None and np.isfinite(table.get(f"control[{motors - 1}]", np.full(1, math.nan))).any():
         series = _series_of_motors(table, [f"control[{i}]" for i in range(motors)])
-        factor = float(log.initial_parameters.get("THR_MDL_FAC", 0.0))
+        factor = float(log.parameters.get("THR_MDL_FAC", 0.0))
         signals = Series(series.time, motor_signal(np.clip(series.values, 0.0, 1.0), factor))
         found.append((signals.rate, f"actuator_motors, THR_MDL_FAC {factor:g}", signals))
     for (name, instance), outputs in tables.items():
         if name == "actuator_outputs":
-            made = signals_of(log.initial_parameters, outputs, instance, motors)
+            made = signals_of(log.parameters, outputs, instance, motors)
             if made is not None:
                 found.append((made[1].rate, *made))
     if not found and any(name == "actuator_outputs" for name, _ in tables):
@@ -286,7 +270,7 @@ def _commands(path: Path, log: ULog, tables: Tables, motors: int) -> tuple[str, 
     return source, signals
 
 
-def _series_of_motors(table: Table, names: list[str]) -> Series:
+def _series_of_motors(table: Columns, names: list[str]) -> Series:
     """Commands; nan is PX4's word for a stopped motor."""
     return _series({**table, **{n: np.nan_to_num(np.asarray(table[n], np.float64)) for n in names}}, names)
 
@@ -300,7 +284,7 @@ def motor_signal(thrust: Floats, factor: float) -> Floats:
 
 
 def signals_of(
-    parameters: Mapping[str, float], table: Table, instance: int, motors: int
+    parameters: Mapping[str, float], table: Columns, instance: int, motors: int
 ) -> tuple[str, Series] | None:
     """Signals from one instance of actuator_outputs; None if its motors do not turn.
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.flight_record import MODES, seconds
+from sitl_bridge.analysis.evaluation.flight_record import MODES
 from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
+from sitl_bridge.record.ulog_reader import seconds
 
 LANES = (
     "flight mode",

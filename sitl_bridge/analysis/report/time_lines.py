@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.estimator_health import AMBER, RED, VIBRATION_FAIL, VIBRATION_WARN
-from sitl_bridge.analysis.evaluation.flight_record import FlightLog, FlightRecord, columns, seconds
+from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.run_evaluation import fleet_positions
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum
 from sitl_bridge.analysis.evaluation.vehicle_distances import closest_distance
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import euler_arrays
+from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
 MARGIN = 3.0
 """Time shown before take-off and after landing, s."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.signal import savgol_filter
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, true_spans
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
@@ -92,12 +92,7 @@ def _ascending(table: Table, time: str) -> Table:
 def _in_air(time: Floats, height: Floats, least: float) -> tuple[tuple[float, float], ...]:
     """Begin and end in s of the times in which a height in m exceeds the lowest tenth's by ``least``."""
     high = height > np.quantile(height, 0.02) + least
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], high, [False]]).astype(np.int8)))
-    return tuple(
-        (float(time[a]), float(time[b - 1]))
-        for a, b in zip(edges[::2], edges[1::2], strict=True)
-        if b - a > 50
-    )
+    return tuple((float(time[a]), float(time[b - 1])) for a, b in true_spans(high) if b - a > 50)
 
 
 PWM_SCALE = 65535.0

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from pyulog import ULog
 
-from sitl_bridge.analysis.evaluation.ulog_file import read_ulog
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Columns, Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays
+from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
 STEP = 0.01
 """Interval between rows, s: one step of the controller."""
@@ -49,23 +47,21 @@ def read_flight(path: Path) -> Recorded:
     Raises:
         UserError: if the file is no ULog, is damaged, has no attitude commands, or the flight is too short.
     """
-    log = read_ulog(path, _TOPICS)
-    if log.file_corruption:
-        raise UserError(f"{path}: is damaged; identify from another flight")
+    log = FlightLog.read(path, dict.fromkeys(_TOPICS, ()), whole=True)
     try:
         return _recorded(path, log)
     except KeyError as error:
         raise UserError(f"{path}: has no field {error}, which identification needs") from error
 
 
-def _recorded(path: Path, log: ULog) -> Recorded:
-    tables = {d.name: d.data for d in log.data_list if d.multi_id == 0 and len(d.data["timestamp"]) > 1}
+def _recorded(path: Path, log: FlightLog) -> Recorded:
+    tables = {name: table for name in _TOPICS if (table := log.topic(name)) and len(table["timestamp"]) > 1}
     for topic in _TOPICS:
         if topic not in tables:
             raise UserError(f"{path}: topic {topic} missing, which identification needs")
-    seconds = {name: 1e-6 * np.asarray(t["timestamp"], np.float64) for name, t in tables.items()}
-    begin, end = _longest_flight(seconds["vehicle_land_detected"], tables["vehicle_land_detected"]["landed"])
-    begin, end = _longest_command(seconds["vehicle_attitude_setpoint"], begin + MARGIN, end - MARGIN)
+    times = {name: seconds(table) for name, table in tables.items()}
+    begin, end = max(log.air_times(), key=lambda flight: flight[1] - flight[0], default=(0.0, 0.0))
+    begin, end = _longest_command(times["vehicle_attitude_setpoint"], begin + MARGIN, end - MARGIN)
     if end - begin < MIN_LENGTH:
         raise UserError(
             f"{path}: no {MIN_LENGTH:.0f} s of flight under attitude commands, {MARGIN:.0f} s from "
@@ -74,35 +70,34 @@ def _recorded(path: Path, log: ULog) -> Recorded:
     time = np.arange(begin, end, STEP)
 
     def column(topic: str, name: str) -> Floats:
-        values: Floats = np.interp(time, seconds[topic], np.asarray(tables[topic][name], np.float64))
+        values: Floats = np.interp(time, times[topic], np.asarray(tables[topic][name], np.float64))
         return values
 
     attitude = _angles(tables["vehicle_attitude"], "q")
     wanted = _angles(tables["vehicle_attitude_setpoint"], "q_d")
     truth = np.column_stack(
         [column("vehicle_local_position", name) for name in ("x", "y", "z", "vx", "vy", "vz")]
-        + [np.interp(time, seconds["vehicle_attitude"], np.unwrap(angle)) for angle in attitude.T]
+        + [np.interp(time, times["vehicle_attitude"], np.unwrap(angle)) for angle in attitude.T]
     )
-    since = seconds["vehicle_attitude_setpoint"]
+    since = times["vehicle_attitude_setpoint"]
     since = np.concatenate([since[:1], 0.5 * (since[1:] + since[:-1])])
     held = np.clip(np.searchsorted(since, time, side="right") - 1, 0, None)
     commands = np.column_stack([wanted[held, 0], wanted[held, 1], _thrust(time, truth)])
-    info = log.msg_info_dict
-    version = str(info.get("ver_sw", ""))[:10]
-    return Recorded(f"{info.get('sys_name', 'unknown')} {version}".strip(), time, truth, commands)
+    commit = str(log.info.get("ver_sw", ""))[:10]
+    return Recorded(f"{log.writer} {commit}".strip(), time, truth, commands)
 
 
-def _longest_command(seconds: Floats, begin: float, end: float) -> tuple[float, float]:
+def _longest_command(times: Floats, begin: float, end: float) -> tuple[float, float]:
     """Return begin and end in s of the longest series of setpoints without a gap, within limits."""
-    inside = seconds[(seconds >= begin) & (seconds <= end)]
+    inside = times[(times >= begin) & (times <= end)]
     parts = np.split(inside, np.flatnonzero(np.diff(inside) > MAX_GAP) + 1)
     longest = max(parts, key=lambda part: float(np.ptp(part)) if len(part) else 0.0)
     return (float(longest[0]), float(longest[-1])) if len(longest) else (0.0, 0.0)
 
 
-def _angles(table: dict[str, NDArray[np.generic]], name: str) -> Floats:
+def _angles(table: Columns, name: str) -> Floats:
     """Return (k, 3) roll, pitch, yaw of a topic's quaternions; an invalid row repeats the one before."""
-    q = np.column_stack([np.asarray(table[f"{name}[{i}]"], np.float64) for i in range(4)])
+    q = columns(table, *(f"{name}[{i}]" for i in range(4)))
     sound = np.isfinite(q).all(axis=1) & (np.abs(np.linalg.norm(q, axis=1) - 1.0) < 0.1)
     last = np.maximum.accumulate(np.where(sound, np.arange(len(q)), np.argmax(sound)))
     return euler_arrays(q[last])
@@ -120,13 +115,3 @@ def _thrust(time: Floats, truth: Floats) -> Floats:
     )
     force = np.gradient(truth[:, 3:6], time, axis=0) - (0.0, 0.0, STANDARD_GRAVITY)
     return -np.asarray((force * down).sum(axis=1), np.float64)
-
-
-def _longest_flight(seconds: Floats, landed: NDArray[np.generic]) -> tuple[float, float]:
-    """Return begin and end in s of the longest time in the air."""
-    air = ~np.asarray(landed, bool)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], air, [False]]).astype(np.int8)))
-    ends = [
-        (seconds[a], seconds[min(b, len(seconds) - 1)]) for a, b in zip(edges[::2], edges[1::2], strict=True)
-    ]
-    return max(ends, key=lambda pair: pair[1] - pair[0], default=(0.0, 0.0))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.flight_record import FlightLog, columns, seconds
 from sitl_bridge.analysis.replay.vehicle_log import motor_signal
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
 MARGIN = 3.0
 """s after a take-off and before a landing."""

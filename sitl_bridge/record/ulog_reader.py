@@ -1,0 +1,135 @@
+"""Reads ULog files, PX4's and the built-in flight stack's: topics as arrays, as far as a file goes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from pyulog import ULog
+
+from sitl_bridge.base.arrays import Columns, Floats, true_spans
+from sitl_bridge.base.error_log import cause
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.record.topic_memory import TopicMemory
+
+PASS = 128 << 20
+"""Bytes of a file from which it is read in several passes, each for some of the topics."""
+COLOUR = re.compile("\x1b\\[[0-9;]*m")
+"""A terminal's colours, which PX4 logs with some of its messages."""
+DEBUG = 7
+"""Level of the least important messages."""
+Fields = Mapping[str, Sequence[str]]
+"""Topics, each with those of its fields that are kept besides the time; none stands for all."""
+
+
+@dataclass(frozen=True)
+class FlightLog:
+    """Topics of a flight as arrays."""
+
+    columns: Mapping[tuple[str, int], Columns]  # of the topics by (name, instance), then by field
+    messages: Sequence[tuple[int, int, str]] = ()  # (us, level, text) in order; 0 emergency to 7 debug
+    info: JsonObject = field(default_factory=dict)  # about the writer, by name
+    version: str = ""  # of the writer, such as v1.16.0; its commit where it is no release; empty if unknown
+    parameters: Mapping[str, float] = field(default_factory=dict)  # of the writer at the start, by name
+    damaged: bool = False  # whether parts cannot be read
+
+    @classmethod
+    def read(cls, path: Path, topics: Fields, *, whole: bool = False) -> Self:
+        """Read some topics of a ULog, of each the named fields; what the log lacks is left out.
+
+        A file that ends in the middle is read up to there; of a damaged one, what pyulog can read.  pyulog
+        holds every field of the topics that it reads.  A long flight's topics are therefore read one after
+        the other, and only the columns are kept.
+
+        Args:
+            path: of the ULog.
+            topics: to read.
+            whole: refuse a damaged file.
+
+        Raises:
+            UserError: for a file that cannot be read, is no ULog or is damaged.
+        """
+        try:
+            passes = min(1 + path.stat().st_size // PASS, len(topics))
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+        found: dict[tuple[str, int], Columns] = {}
+        for first in range(passes):
+            log = _open(path, list(topics)[first::passes])
+            if whole and log.file_corruption:
+                raise UserError(f"{path}: is damaged; take another flight")
+            for data in log.data_list:
+                kept = topics[data.name] and ("timestamp", *topics[data.name])
+                columns = {name: np.array(c) for name, c in data.data.items() if not kept or name in kept}
+                found.setdefault((data.name, data.multi_id), columns)
+        messages = [
+            (m.timestamp, _level(m.log_level), COLOUR.sub("", m.message)) for m in log.logged_messages
+        ]
+        info = log.msg_info_dict
+        version = str(log.get_version_info_str() or info.get("ver_sw") or "")[:20]
+        return cls(found, messages, info, version, dict(log.initial_parameters), bool(log.file_corruption))
+
+    @classmethod
+    def from_memory(cls, memory: TopicMemory, writer: str) -> Self:
+        """What a flight stack of this name logged into memory."""
+        found = {(topic, 0): memory.columns(topic) for topic in memory.topics}
+        # As in a ULog, a topic without samples is not there.
+        found = {key: columns for key, columns in found.items() if len(columns["timestamp"])}
+        return cls(found, memory.messages, {"sys_name": writer})
+
+    @property
+    def writer(self) -> str:
+        """Name of the flight stack."""
+        return str(self.info.get("sys_name", "PX4"))
+
+    def topic(self, name: str, instance: int = 0) -> Columns | None:
+        """Return the columns of one instance of a topic by field name; None if it was not logged."""
+        found = self.columns.get((name, instance))
+        return found if found is not None and len(found["timestamp"]) else None
+
+    def instances(self, name: str) -> list[int]:
+        """Return the logged instances of a topic."""
+        return sorted(instance for topic, instance in self.columns if topic == name)
+
+    def air_times(self) -> list[tuple[float, float]]:
+        """Return begin and end in s of the flights by the land detector, at most to the end of the log."""
+        detected = self.topic("vehicle_land_detected")
+        if detected is None:
+            return []
+        time = seconds(detected)
+        spans = true_spans(np.asarray(detected["landed"]) == 0)
+        return [(float(time[begin]), float(time[min(end, len(time) - 1)])) for begin, end in spans]
+
+
+def _open(path: Path, topics: Sequence[str]) -> ULog:
+    """Read some topics; what pyulog prints about each damaged place is dropped."""
+    try:
+        with path.open("rb") as file, contextlib.redirect_stdout(io.StringIO()):
+            return ULog(file, list(topics))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # pyulog raises whatever its parser meets
+        raise UserError(f"{path}: cannot be read as a ULog: {cause(error)}") from error
+
+
+def _level(character: int) -> int:
+    """Return the level of a logged message, a digit's character code; debug where the byte is damaged."""
+    level = int(character) - ord("0")
+    return level if 0 <= level <= DEBUG else DEBUG
+
+
+def seconds(topic: Columns) -> Floats:
+    """Return the (k,) time stamps of a topic in s."""
+    return np.asarray(topic["timestamp"], np.float64) * 1e-6
+
+
+def columns(topic: Columns, *names: str) -> Floats:
+    """Return (k, c) columns of a topic, side by side."""
+    return np.stack([np.asarray(topic[name], np.float64) for name in names], axis=-1)
