@@ -8,33 +8,10 @@ from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.sensors.custom import CustomSensorHost
-from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.perception.sensor_runner import SensorRunner
-
-FIELDS: dict[str, dict[str, int | slice]] = {
-    "imu": {"specific_force": slice(0, 3), "angular_velocity": slice(3, 6), "temperature": 6},
-    "magnetometer": {"field": slice(0, 3)},
-    "barometer": {"pressure": 0, "temperature": 1, "pressure_altitude": 2},
-    "gps": {
-        "latitude": 0,
-        "longitude": 1,
-        "altitude": 2,
-        "velocity": slice(3, 6),
-        "eph": 6,
-        "epv": 7,
-        "fix": 8,
-        "satellites": 9,
-    },
-    "airspeed": {"differential_pressure": 0, "temperature": 1},
-    "range_finder": {"distance": 0},
-    "optical_flow": {"flow": slice(0, 2), "gyroscope": slice(2, 5), "interval": 5, "quality": 7},
-    "battery": {"voltage": 0, "current": 1, "remaining": 2, "consumed": 3},
-}
-"""Places of the figures in a sensor's values (core/sensors/records.py), by kind."""
-
-_KINDS = {name: number for number, name in KIND_NAMES.items()}
 
 
 def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[str, Floats]:
@@ -43,13 +20,13 @@ def built_in_samples(simulation: Simulation, kind: str, instance: int) -> dict[s
     Raises:
         UserError: if no vehicle carries that kind.
     """
-    fitted = (simulation.sensors["kind"] == _KINDS[kind]) & (simulation.sensors["instance"] == instance)
+    fitted = (simulation.sensors["kind"] == KINDS[kind].code) & (simulation.sensors["instance"] == instance)
     values = np.full((len(simulation), simulation.sensor_states["values"].shape[2]), np.nan)
     carriers = fitted.any(axis=1)
     if not carriers.any():
         raise UserError(f"no vehicle carries {kind} {instance}")
     values[carriers] = simulation.sensor_states["values"][carriers, fitted[carriers].argmax(axis=1)]
-    return {name: values[:, place] for name, place in FIELDS[kind].items()}
+    return {name: values[:, place] for name, place in KINDS[kind].values.items()}
 
 
 def custom_samples(hosts: tuple[SensorHost, ...], name: str, count: int) -> JsonObject:
@@ -91,12 +68,12 @@ def samples(
     Raises:
         UserError: if no vehicle carries the sensor.
     """
-    if sensor in FIELDS:
+    if sensor in KINDS:
         return built_in_samples(simulation, sensor, instance)
     name = f"{sensor}_{instance}"
     known = {host.name for host in hosts}
     if name not in known:
-        near = did_you_mean(sensor, [*FIELDS, *(entry.rpartition("_")[0] for entry in known)])
+        near = did_you_mean(sensor, [*KINDS, *(entry.rpartition("_")[0] for entry in known)])
         raise UserError(f"no vehicle carries a sensor {sensor!r} {instance}{near}")
     if any(isinstance(host, SensorRunner) for host in hosts if host.name == name):
         return seen_samples(hosts, name, len(simulation), zero)

@@ -24,8 +24,8 @@ from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.sensors.battery_monitor import BATTERY
 from sitl_bridge.core.sensors.custom import CustomSensorHost
-from sitl_bridge.core.sensors.records import BATTERY
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import Timeline
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup

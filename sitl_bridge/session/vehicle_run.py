@@ -22,9 +22,9 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.port_holder import taken_by
+from sitl_bridge.core.sensors.battery_monitor import BATTERY
 from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
-from sitl_bridge.core.sensors.records import BATTERY
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import StackEvent
 from sitl_bridge.core.simulation.simulation import Simulation

@@ -31,8 +31,8 @@ from sitl_bridge.autopilot.records import (
     RANGE_HEIGHT,
     VELOCITY,
 )
-from sitl_bridge.core.sensors import records as kinds
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
+from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World, WorldSpecification
@@ -264,7 +264,7 @@ def test_an_outage_of_satellites_drops_the_position_and_ends_without_a_jump() ->
     bench = irises(wandering(121.0))
     bench.fly(20.0)
     before = bench.estimates["position_deviation"][:, :2].max()
-    fail(bench, kinds.GPS, FAULT_OFF)
+    fail(bench, KINDS["gps"].code, FAULT_OFF)
     bench.fly(4.5)
     assert all_valid(bench, POSITION | VELOCITY)
     bench.fly(1.0)
@@ -274,7 +274,7 @@ def test_an_outage_of_satellites_drops_the_position_and_ends_without_a_jump() ->
     assert bench.estimates["position_deviation"][:, :2].min() > 2.0 * before
     low, high = bounds(15, len(SEEDS))
     assert low < nees(bench).mean() < high
-    fail(bench, kinds.GPS, FAULT_NONE)
+    fail(bench, KINDS["gps"].code, FAULT_NONE)
     bench.fly(20.0)
     assert all_valid(bench, POSITION | VELOCITY)
     assert not bench.estimates["resets"].any()
@@ -314,7 +314,11 @@ def test_a_single_false_fix_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "source"),
-    [(kinds.GPS, GPS_POSITION), (kinds.BAROMETER, BARO_HEIGHT), (kinds.MAGNETOMETER, MAGNETIC_HEADING)],
+    [
+        (KINDS["gps"].code, GPS_POSITION),
+        (KINDS["barometer"].code, BARO_HEIGHT),
+        (KINDS["magnetometer"].code, MAGNETIC_HEADING),
+    ],
 )
 def test_a_sensor_that_is_stuck_is_no_longer_listened_to(kind: int, source: int) -> None:
     bench = irises(wandering(61.0), 5)
@@ -334,7 +338,7 @@ def test_a_sensor_that_is_stuck_is_no_longer_listened_to(kind: int, source: int)
 def test_silent_inertial_sensors_leave_nothing_valid() -> None:
     bench = irises(hovering(31.0), 2)
     bench.fly(15.0)
-    fail(bench, kinds.IMU, FAULT_OFF)
+    fail(bench, KINDS["imu"].code, FAULT_OFF)
     bench.fly(0.4)
     assert all_valid(bench, ATTITUDE)
     bench.fly(0.2)
@@ -343,7 +347,7 @@ def test_silent_inertial_sensors_leave_nothing_valid() -> None:
 
 def test_inertial_biases_are_found() -> None:
     bench = Bench(load_airframe("firefly"), wandering(61.0), SEEDS)
-    imu = bench.memories[:, bench.slot(kinds.IMU)]
+    imu = bench.memories[:, bench.slot(KINDS["imu"].code)]
     before = np.sqrt(((imu["bias"] + imu["turn_on"])[:, :6] ** 2).mean(axis=0))
     assert before[:3].min() > 0.04
     assert before[3:].min() > 0.005
@@ -420,10 +424,10 @@ def test_the_covariance_stays_symmetric_and_positive_definite() -> None:
     bench = Bench(load_airframe("iris_full"), wandering(61.0), SEEDS[:5])
     events: dict[int, Any] = {
         20: lambda: bench.offsets.__setitem__((slice(None), 0), 50.0 / 6.37e6),
-        32: lambda: fail(bench, kinds.GPS, FAULT_OFF),
-        40: lambda: fail(bench, kinds.GPS, FAULT_NONE),
-        45: lambda: fail(bench, kinds.BAROMETER, FAULT_OFF),
-        50: lambda: fail(bench, kinds.MAGNETOMETER, FAULT_OFF),
+        32: lambda: fail(bench, KINDS["gps"].code, FAULT_OFF),
+        40: lambda: fail(bench, KINDS["gps"].code, FAULT_NONE),
+        45: lambda: fail(bench, KINDS["barometer"].code, FAULT_OFF),
+        50: lambda: fail(bench, KINDS["magnetometer"].code, FAULT_OFF),
     }
     for second in range(60):
         bench.fly(1.0)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from support.sensor_bench import STEP, Bench
 
-from sitl_bridge.core.sensors import records
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification
 from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, GpsSpecification
 from sitl_bridge.core.sensors.imu import ImuSpecification
@@ -21,6 +20,7 @@ from sitl_bridge.core.sensors.magnetometer import MagnetometerSpecification
 from sitl_bridge.core.sensors.pressure import AirspeedSpecification, BarometerSpecification
 from sitl_bridge.core.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
 from sitl_bridge.core.sensors.records import FAULT_OFF, FAULT_STUCK
+from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.atmosphere import air
@@ -383,7 +383,7 @@ def test_a_sensor_that_is_off_is_silent_and_one_that_is_stuck_repeats_itself(lat
 
 def test_no_two_samples_are_ever_equal(make_simulation: Make) -> None:
     simulation = make_simulation("iris")
-    kinds = {records.IMU: 6, records.MAGNETOMETER: 3, records.BAROMETER: 1}
+    kinds = {KINDS["imu"].code: 6, KINDS["magnetometer"].code: 3, KINDS["barometer"].code: 1}
     seen: dict[int, list[NDArray[np.float64]]] = {kind: [] for kind in kinds}
     for _ in range(1000):
         simulation.advance()

@@ -15,7 +15,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.core.dynamics.vibration import Vibration, damage, vibration
-from sitl_bridge.core.sensors.records import IMU
+from sitl_bridge.core.sensors.imu import IMU
 from sitl_bridge.core.simulation.events import PropellerDamage
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe

@@ -14,8 +14,8 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import STATE
-from sitl_bridge.core.sensors import records
 from sitl_bridge.core.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.frame_parser import ParserScratch, parse
 from sitl_bridge.link.hil.frame_writer import sensor_slots, write_frame, write_step
@@ -121,7 +121,7 @@ zero_or = st.one_of(st.just(0.0), ordinary)
 @given(st.lists(zero_or, min_size=7, max_size=7), st.integers(0, 2))
 def test_inertial_frames_are_those_of_pymavlink(values: list[float], instance: int) -> None:
     encoder = Encoder()
-    encoder.add(records.IMU, values, instance)
+    encoder.add(KINDS["imu"].code, values, instance)
     expected = mavlink.MAVLink_hil_sensor_message(
         TIME, *values[:6], 0, 0, 0, 0, 0, 0, values[6], 0x3F, instance
     )
@@ -133,17 +133,17 @@ def test_inertial_frames_are_those_of_pymavlink(values: list[float], instance: i
 
 def test_time_moves_on_where_no_inertial_sensor_works() -> None:
     encoder = Encoder()
-    encoder.add(records.IMU, [0.1] * 7)
-    encoder.add(records.IMU, [0.1] * 7, 1)
+    encoder.add(KINDS["imu"].code, [0.1] * 7)
+    encoder.add(KINDS["imu"].code, [0.1] * 7, 1)
     encoder.memories["fresh"] = 0
     assert encoder.bytes() == packed(clock())
 
 
 def test_an_instance_s_frame_carries_nothing_of_another_s() -> None:
     encoder = Encoder()
-    encoder.add(records.MAGNETOMETER, [2.15e-5, 1.5e-6, 4.3e-5])
-    encoder.add(records.BAROMETER, [95598.28, 11.8, 488.0])
-    encoder.add(records.IMU, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 1)
+    encoder.add(KINDS["magnetometer"].code, [2.15e-5, 1.5e-6, 4.3e-5])
+    encoder.add(KINDS["barometer"].code, [95598.28, 11.8, 488.0])
+    encoder.add(KINDS["imu"].code, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 1)
     first, second = mavlink.MAVLink(None).parse_buffer(bytearray(encoder.bytes()))
     assert first.id == 0
     assert first.xacc == 0.0
@@ -159,10 +159,10 @@ def test_an_instance_s_frame_carries_nothing_of_another_s() -> None:
 
 def test_one_frame_carries_all_that_is_fresh_in_the_link_s_units() -> None:
     encoder = Encoder()
-    encoder.add(records.IMU, [0.1, -0.2, -9.8, 0.01, 0.02, 0.03, 12.0])
-    encoder.add(records.MAGNETOMETER, [2.15e-5, 1.5e-6, 4.3e-5])
-    encoder.add(records.BAROMETER, [95598.28, 11.8, 488.0])
-    encoder.add(records.AIRSPEED, [61.25, 11.8])
+    encoder.add(KINDS["imu"].code, [0.1, -0.2, -9.8, 0.01, 0.02, 0.03, 12.0])
+    encoder.add(KINDS["magnetometer"].code, [2.15e-5, 1.5e-6, 4.3e-5])
+    encoder.add(KINDS["barometer"].code, [95598.28, 11.8, 488.0])
+    encoder.add(KINDS["airspeed"].code, [61.25, 11.8])
     f = np.float32
     expected = mavlink.MAVLink_hil_sensor_message(
         TIME, f(0.1), f(-0.2), f(-9.8), f(0.01), f(0.02), f(0.03), f(0.215), f(0.015), f(0.43),
@@ -184,7 +184,10 @@ def test_position_frames_are_those_of_pymavlink(
 ) -> None:
     encoder = Encoder()
     encoder.add(
-        records.GPS, [latitude, longitude, height, *velocity, 0.9, 1.8, 3, 10], instance, time=TIME - 120000
+        KINDS["gps"].code,
+        [latitude, longitude, height, *velocity, 0.9, 1.8, 3, 10],
+        instance,
+        time=TIME - 120000,
     )
     speed = math.hypot(velocity[0], velocity[1])
     course = math.degrees(math.atan2(velocity[1], velocity[0])) % 360.0
@@ -275,7 +278,7 @@ def test_truth_carries_the_velocity_s_derivative_as_px4_logs_it(
 )
 def test_a_range_finder_reports_where_it_points(beam: tuple[float, ...], orientation: int) -> None:
     encoder = Encoder()
-    encoder.add(records.RANGE_FINDER, [1.0, 0.2, 12.0, 4e-4])
+    encoder.add(KINDS["range_finder"].code, [1.0, 0.2, 12.0, 4e-4])
     encoder.sensors[0]["rotation"][2] = beam
     parser = mavlink.MAVLink(None)
     messages = parser.parse_buffer(bytearray(encoder.bytes()))
@@ -285,8 +288,8 @@ def test_a_range_finder_reports_where_it_points(beam: tuple[float, ...], orienta
 @pytest.mark.parametrize("distance", [1.25, math.nan])
 def test_range_and_flow_frames_are_those_of_pymavlink(distance: float) -> None:
     encoder = Encoder()
-    encoder.add(records.RANGE_FINDER, [distance, 0.2, 12.0, 4e-4])
-    encoder.add(records.OPTICAL_FLOW, [0.01, -0.02, 0.001, 0.002, 0.003, 0.02, math.nan, 255])
+    encoder.add(KINDS["range_finder"].code, [distance, 0.2, 12.0, 4e-4])
+    encoder.add(KINDS["optical_flow"].code, [0.01, -0.02, 0.001, 0.002, 0.003, 0.02, math.nan, 255])
     seen = math.isfinite(distance)
     f = np.float32
     first = mavlink.MAVLink_distance_sensor_message(

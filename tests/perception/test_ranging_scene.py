@@ -7,7 +7,7 @@ import math
 import pytest
 from support.scenes import mesh_object
 
-from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.scene_specification import AnyObject, BoxObject, SceneSpecification

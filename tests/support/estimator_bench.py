@@ -14,17 +14,17 @@ from sitl_bridge.autopilot.records import ESTIMATE, MEASUREMENT
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.records import STATE
-from sitl_bridge.core.sensors import records as kinds
 from sitl_bridge.core.sensors.records import MAX_SENSORS, SENSOR, SENSOR_STATE
+from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.sensors.sample import sample_sensors, start_sensor
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World
 
 STEP = 4000
 START = 1_000_000_000
-SLOT_KINDS = (
-    kinds.IMU, kinds.MAGNETOMETER, kinds.BAROMETER, kinds.GPS, kinds.RANGE_FINDER, kinds.OPTICAL_FLOW
-)  # fmt: skip
+SLOT_KINDS = tuple(
+    KINDS[kind].code for kind in ("imu", "magnetometer", "barometer", "gps", "range_finder", "optical_flow")
+)
 
 
 @compiled

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.cdr_layout import bytes_of, layout_of
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records, Singles
-from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.record.run_reader import RecordedSteps
 

@@ -36,9 +36,9 @@ from sitl_bridge.autopilot.records import (
 )
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
-from sitl_bridge.core.sensors import records as kinds
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
+from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.vehicle.perception_settings import odometry
 from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE
 from sitl_bridge.core.world.earth import SEMI_MAJOR_AXIS
@@ -112,18 +112,18 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> Recor
     # Highest instance first, so that the lowest instance of a kind overrides the others.
     records = sorted(airframe.sensor_records(), key=lambda record: -int(record["instance"]))
     for sensor in records:
-        if sensor["kind"] == kinds.IMU:
+        if sensor["kind"] == KINDS["imu"].code:
             _set_inertial(estimator, sensor)
     for sensor in records:
-        if sensor["kind"] == kinds.MAGNETOMETER:
+        if sensor["kind"] == KINDS["magnetometer"].code:
             _set_magnetometer(estimator, sensor)
-        elif sensor["kind"] == kinds.BAROMETER:
+        elif sensor["kind"] == KINDS["barometer"].code:
             _set_barometer(estimator, sensor, environment)
-        elif sensor["kind"] == kinds.GPS:
+        elif sensor["kind"] == KINDS["gps"].code:
             _set_gps(estimator, sensor, airframe, float(environment["latitude"]))
-        elif sensor["kind"] == kinds.RANGE_FINDER:
+        elif sensor["kind"] == KINDS["range_finder"].code:
             _set_range_finder(estimator, sensor)
-        elif sensor["kind"] == kinds.OPTICAL_FLOW:
+        elif sensor["kind"] == KINDS["optical_flow"].code:
             _set_flow(estimator, sensor)
     _set_odometry(estimator, airframe)
     lowest = max((point[2] for point in airframe.contact.points), default=0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,11 +11,17 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import BATTERY, Sensor, SensorState
+from sitl_bridge.core.sensors.records import Sensor, SensorState
+
+BATTERY = 8
 
 
 class BatterySpecification(SensorSpecification):
     """A power module."""
+
+    code = BATTERY
+    # V, A, 0..1, A s
+    values: ClassVar = {"voltage": 0, "current": 1, "remaining": 2, "consumed": 3}
 
     kind: Literal["battery"]
     instance: Literal[0] = 0
@@ -24,7 +30,7 @@ class BatterySpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(BATTERY)
+        sensor = self.record()
         sensor["axis_count"] = 2
         self.voltage.fill(sensor, (0,), self.period)
         self.current.fill(sensor, (1,), self.period)

@@ -8,8 +8,8 @@ measured quantities are in the sensors' own modules.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
@@ -106,6 +106,10 @@ class SensorSpecification(BaseModel):
     """Fields of every built-in sensor: instance, rate, latency and mounting position."""
 
     model_config = STRICT
+    code: ClassVar[int]
+    """Kind in a SENSOR record, another one for each."""
+    values: ClassVar[Mapping[str, int | slice]]
+    """Places of the figures in ``values`` of a SENSOR_STATE, by name."""
 
     instance: int = Field(0, ge=0, le=3, description="sensor id on the simulator link")
     rate: float = Field(
@@ -134,10 +138,10 @@ class SensorSpecification(BaseModel):
             raise ValueError(f"the phase of {self.phase:g} s must be below the period of {self.period:g} s")
         return self
 
-    def record(self, kind: int) -> Records:
+    def record(self) -> Records:
         """Return a () SENSOR record with the common fields."""
         sensor = np.zeros((), SENSOR)
-        sensor["kind"] = kind
+        sensor["kind"] = self.code
         sensor["instance"] = self.instance
         sensor["period"] = round(self.period * 1e6)
         sensor["phase"] = round(self.phase * 1e6)

@@ -7,7 +7,7 @@ spoofed offset NED m.  sensor_faults.py sets jamming and spoofing between steps.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,9 +19,11 @@ from sitl_bridge.base.quantities import Positive
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import GPS, Sensor, SensorState
+from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.earth import geodetic
 from sitl_bridge.core.world.records import Environment
+
+GPS = 4
 
 JAMMING = 4
 """Index in ``memory``: 0 = clear sky, 1 = no signal."""
@@ -46,6 +48,19 @@ EKF2's gates of 3 m and 5 m for any ordinary receiver (PX4, EKF2_REQ_EPH, EKF2_R
 
 class GpsSpecification(SensorSpecification):
     """A satellite receiver."""
+
+    code = GPS
+    # rad, m AMSL, m/s NED, m, MAVLink GPS_FIX_TYPE
+    values: ClassVar = {
+        "latitude": 0,
+        "longitude": 1,
+        "altitude": 2,
+        "velocity": slice(3, 6),
+        "eph": 6,
+        "epv": 7,
+        "fix": 8,
+        "satellites": 9,
+    }
 
     kind: Literal["gps"]
     instance: int = Field(0, ge=0, le=1, description="sensor id on the simulator link")
@@ -76,7 +91,7 @@ class GpsSpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(GPS)
+        sensor = self.record()
         sensor["axis_count"] = 6
         self.velocity.fill(sensor, (0, 1, 2), self.period)
         self.position_noise.fill(sensor, (3, 4, 5), self.period)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,9 +16,11 @@ from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.dynamics.vibration import vibration
 from sitl_bridge.core.sensors.axes import to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import IMU, Sensor, SensorState
+from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import Environment
+
+IMU = 1
 
 ZERO_CELSIUS = 273.15
 REFERENCE_TEMPERATURE = 25.0
@@ -45,6 +47,10 @@ class ImuSpecification(SensorSpecification):
     inertial sensor (SimulatorMavlink.cpp: 16 g, 2000 deg/s).
     """
 
+    code = IMU
+    # specific force m/s^2 and angular rate rad/s, body FRD, temperature deg C
+    values: ClassVar = {"specific_force": slice(0, 3), "angular_velocity": slice(3, 6), "temperature": 6}
+
     kind: Literal["imu"]
     instance: int = Field(0, ge=0, le=2, description="sensor id on the simulator link; 0 drives the lockstep")
     accelerometer: ErrorSpecification = Field(description="m/s^2")
@@ -69,7 +75,7 @@ class ImuSpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(IMU)
+        sensor = self.record()
         sensor["axis_count"] = 6
         self.accelerometer.fill(sensor, (0, 1, 2), self.period)
         self.gyroscope.fill(sensor, (3, 4, 5), self.period)

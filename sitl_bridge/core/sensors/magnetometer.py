@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,12 +13,18 @@ from sitl_bridge.base.quantities import Positive, Vector
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import MAGNETOMETER, Sensor, SensorState
+from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.records import Environment
+
+MAGNETOMETER = 2
 
 
 class MagnetometerSpecification(SensorSpecification):
     """A three-axis magnetometer."""
+
+    code = MAGNETOMETER
+    # T, body FRD
+    values: ClassVar = {"field": slice(0, 3)}
 
     kind: Literal["magnetometer"]
     instance: int = Field(0, ge=0, le=1, description="sensor id on the simulator link")
@@ -30,7 +36,7 @@ class MagnetometerSpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(MAGNETOMETER)
+        sensor = self.record()
         sensor["axis_count"] = 3
         self.error.fill(sensor, (0, 1, 2), self.period)
         sensor["parameter"][:3] = self.current_field

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,13 +15,20 @@ from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, Share, reading
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
-from sitl_bridge.core.sensors.records import AIRSPEED, BAROMETER, Sensor, SensorState
+from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import air, pressure_altitude
 from sitl_bridge.core.world.records import Environment
+
+BAROMETER = 3
+AIRSPEED = 5
 
 
 class BarometerSpecification(SensorSpecification):
     """A static pressure sensor; PX4 publishes one sample as two sensors."""
+
+    code = BAROMETER
+    # Pa absolute, deg C, m
+    values: ClassVar = {"pressure": 0, "temperature": 1, "pressure_altitude": 2}
 
     kind: Literal["barometer"]
     instance: Literal[0] = 0
@@ -45,7 +52,7 @@ class BarometerSpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(BAROMETER)
+        sensor = self.record()
         sensor["axis_count"] = 1
         self.error.fill(sensor, (0,), self.period)
         sensor["parameter"][:3] = self.airflow
@@ -56,6 +63,10 @@ class BarometerSpecification(SensorSpecification):
 class AirspeedSpecification(SensorSpecification):
     """A pitot tube along the sensor's x axis with a differential pressure sensor."""
 
+    code = AIRSPEED
+    # Pa, deg C
+    values: ClassVar = {"differential_pressure": 0, "temperature": 1}
+
     kind: Literal["airspeed"]
     instance: Literal[0] = 0
     error: ErrorSpecification = Field(description="Pa")
@@ -63,7 +74,7 @@ class AirspeedSpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(AIRSPEED)
+        sensor = self.record()
         sensor["axis_count"] = 1
         self.error.fill(sensor, (0,), self.period)
         if self.pressure_range is not None:

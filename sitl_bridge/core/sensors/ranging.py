@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,9 +14,12 @@ from sitl_bridge.base.quantities import Positive
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
-from sitl_bridge.core.sensors.records import OPTICAL_FLOW, RANGE_FINDER, Sensor, SensorState
+from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.ray_casting import cast_ray
 from sitl_bridge.core.world.records import Environment
+
+RANGE_FINDER = 6
+OPTICAL_FLOW = 7
 
 FURTHEST = 1000.0
 """m to which a ray is followed through a scene."""
@@ -26,6 +29,10 @@ CONE_RAYS = 8
 
 class RangeFinderSpecification(SensorSpecification):
     """A range finder along the sensor's z axis (downward unless rotated), beam or cone."""
+
+    code = RANGE_FINDER
+    # m, nan: no return; then least and greatest m, variance m^2
+    values: ClassVar = {"distance": 0}
 
     kind: Literal["range_finder"]
     instance: Literal[0] = 0
@@ -42,7 +49,7 @@ class RangeFinderSpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(RANGE_FINDER)
+        sensor = self.record()
         sensor["axis_count"] = 1
         self.error.fill(sensor, (0,), self.period)
         variance = float(sensor["noise"][0]) ** 2 + float(sensor["bias_start"][0]) ** 2
@@ -53,6 +60,10 @@ class RangeFinderSpecification(SensorSpecification):
 class OpticalFlowSpecification(SensorSpecification):
     """A downward optical flow camera with its own gyroscope; integrates between its samples."""
 
+    code = OPTICAL_FLOW
+    # integrated rad, s, 0..255; at 6 the distance in m, nan: none
+    values: ClassVar = {"flow": slice(0, 2), "gyroscope": slice(2, 5), "interval": 5, "quality": 7}
+
     kind: Literal["optical_flow"]
     instance: Literal[0] = 0
     flow: ErrorSpecification = Field(description="rad, of one integrated sample")
@@ -61,7 +72,7 @@ class OpticalFlowSpecification(SensorSpecification):
 
     def pack(self) -> Records:
         """() SENSOR."""
-        sensor = self.record(OPTICAL_FLOW)
+        sensor = self.record()
         sensor["axis_count"] = 5
         self.flow.fill(sensor, (0, 1), self.period)
         self.gyroscope.fill(sensor, (2, 3, 4), self.period)

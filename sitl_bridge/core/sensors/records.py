@@ -16,38 +16,7 @@ MAX_VALUES = 16
 DELAY_SLOTS = 16
 
 NONE = 0
-IMU = 1
-MAGNETOMETER = 2
-BAROMETER = 3
-GPS = 4
-AIRSPEED = 5
-RANGE_FINDER = 6
-OPTICAL_FLOW = 7
-BATTERY = 8
-
-KIND_NAMES = {
-    IMU: "imu",
-    MAGNETOMETER: "magnetometer",
-    BAROMETER: "barometer",
-    GPS: "gps",
-    AIRSPEED: "airspeed",
-    RANGE_FINDER: "range_finder",
-    OPTICAL_FLOW: "optical_flow",
-    BATTERY: "battery",
-}
-"""Names of the kinds in airframe files."""
-
-# Content of ``values`` by kind (SI units, radians, degrees Celsius for temperatures):
-#   IMU            0-2 specific force m/s^2, 3-5 angular rate rad/s (body FRD), 6 temperature
-#   MAGNETOMETER   0-2 field in tesla (body FRD)
-#   BAROMETER      0 absolute pressure Pa, 1 temperature, 2 pressure altitude m
-#   GPS            0 latitude rad, 1 longitude rad, 2 height AMSL m, 3-5 velocity NED m/s, 6 eph m, 7 epv m,
-#                  8 fix type (MAVLink GPS_FIX_TYPE), 9 satellites
-#   AIRSPEED       0 differential pressure Pa, 1 temperature
-#   RANGE_FINDER   0 distance m (nan: no return), 1 minimum m, 2 maximum m, 3 variance m^2
-#   OPTICAL_FLOW   0-1 integrated flow rad (x, y), 2-4 integrated gyro rad, 5 integration time s,
-#                  6 distance m (nan: none), 7 quality 0..255
-#   BATTERY        0 voltage V, 1 current A, 2 remaining 0..1, 3 consumed A s
+"""Code of an empty slot."""
 
 FAULT_NONE = 0
 FAULT_OFF = 1  # no samples
@@ -57,7 +26,7 @@ FAULT_STUCK = 2  # repeats the last sample
 class Sensor(Record):
     """Settings of a sensor."""
 
-    kind: int
+    kind: int  # code of its specification
     instance: int  # sensor id on the simulator link
     period: int  # us between samples
     phase: int  # us from the start to the first sample

@@ -11,42 +11,30 @@ from typing import Annotated
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Records, Words
+from sitl_bridge.base.arrays import Records, Words
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.dynamics.records import State, Vehicle
-from sitl_bridge.core.sensors.battery_monitor import sample_battery
 from sitl_bridge.core.sensors.error_model import draw_errors, start_errors
-from sitl_bridge.core.sensors.gps import sample_gps, start_gps
-from sitl_bridge.core.sensors.imu import sample_imu, start_imu
-from sitl_bridge.core.sensors.magnetometer import sample_magnetometer
-from sitl_bridge.core.sensors.pressure import sample_airspeed, sample_barometer
+from sitl_bridge.core.sensors.gps import GPS, start_gps
+from sitl_bridge.core.sensors.imu import IMU, start_imu
 from sitl_bridge.core.sensors.ranging import (
+    OPTICAL_FLOW,
     forget_flow,
     integrate_flow,
-    sample_optical_flow,
-    sample_range_finder,
 )
 from sitl_bridge.core.sensors.records import (
-    AIRSPEED,
-    BAROMETER,
-    BATTERY,
     DELAY_SLOTS,
     FAULT_NONE,
     FAULT_OFF,
-    GPS,
-    IMU,
-    KIND_NAMES,
-    MAGNETOMETER,
     MAX_VALUES,
     NONE,
-    OPTICAL_FLOW,
-    RANGE_FINDER,
     SENSOR,
     SENSOR_STATE,
     Sensor,
     SensorState,
 )
+from sitl_bridge.core.sensors.registry import KIND_NAMES, measure
 from sitl_bridge.core.world.records import Environment
 
 
@@ -112,33 +100,6 @@ def refuse_rates_beyond(sensors: Records, step: int) -> None:
             f"sensors sample at most once in a step of {step} us: {names}; give a rate of"
             f" {1e6 / step:g} Hz at most"
         )
-
-
-@compiled
-def measure(
-    vehicle: Vehicle, state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
-) -> bool:
-    """Take one sample into ``out`` ((MAX_VALUES,) row); False where the instrument puts out nothing."""
-    draw_errors(sensor, memory)
-    memory.drawn = 0
-    kind = sensor.kind
-    if kind == IMU:
-        sample_imu(vehicle, state, environment, sensor, memory, out)
-    elif kind == MAGNETOMETER:
-        sample_magnetometer(state, environment, sensor, memory, out)
-    elif kind == BAROMETER:
-        sample_barometer(vehicle, state, environment, sensor, memory, out)
-    elif kind == GPS:
-        return sample_gps(state, environment, sensor, memory, out)
-    elif kind == AIRSPEED:
-        sample_airspeed(state, environment, sensor, memory, out)
-    elif kind == RANGE_FINDER:
-        sample_range_finder(environment, state, sensor, memory, out[:])
-    elif kind == OPTICAL_FLOW:
-        sample_optical_flow(environment, state, sensor, memory, out[:])
-    elif kind == BATTERY:
-        sample_battery(vehicle, state, sensor, memory, out)
-    return True
 
 
 @compiled

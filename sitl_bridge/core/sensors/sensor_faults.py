@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
-from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK, GPS, KIND_NAMES, NONE
+from sitl_bridge.core.sensors.gps import GPS, JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
+from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK, NONE
+from sitl_bridge.core.sensors.registry import KIND_NAMES
 
 Fault = Literal["none", "off", "stuck"]
 _FAULTS: dict[Fault, int] = {"none": FAULT_NONE, "off": FAULT_OFF, "stuck": FAULT_STUCK}

@@ -24,7 +24,7 @@ from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
 from sitl_bridge.core.dynamics.scene_contact import MEMORY
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.vibration import damage_propeller
-from sitl_bridge.core.sensors.records import KIND_NAMES
+from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.core.sensors.sensor_faults import end_spoofing, find_sensor, jam, set_fault, spoof
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.wind import Gust, Length, Moment, PassingSpeed, Speed, Upward, WindSpecification

@@ -39,15 +39,14 @@ from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.stability import check_stability
 from sitl_bridge.core.dynamics.step import settle_flow, step_vehicle
 from sitl_bridge.core.dynamics.vibration import turn_phases, vibration
-from sitl_bridge.core.sensors.ranging import integrate_flow, sample_optical_flow, sample_range_finder
-from sitl_bridge.core.sensors.records import (
-    MAX_SENSORS,
-    NONE,
+from sitl_bridge.core.sensors.ranging import (
     OPTICAL_FLOW,
     RANGE_FINDER,
-    SENSOR,
-    SENSOR_STATE,
+    integrate_flow,
+    sample_optical_flow,
+    sample_range_finder,
 )
+from sitl_bridge.core.sensors.records import MAX_SENSORS, NONE, SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
 from sitl_bridge.core.simulation.fleet_step import HISTORY, POSE, FleetArrays, advance_block, advance_steps
 from sitl_bridge.core.world.atmosphere import air

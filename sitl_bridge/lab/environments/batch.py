@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.api.compiling import compilation_shown
-from sitl_bridge.api.sensor_samples import FIELDS
 from sitl_bridge.autopilot.control.allocation import allocation_record
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.control.records import CONTROLLER
@@ -24,7 +23,9 @@ from sitl_bridge.base.kernels.thread_blocks import BLOCKS_PER_THREAD, cut, run_b
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, RUNGE_KUTTA, STATE
-from sitl_bridge.core.sensors.records import GPS, KIND_NAMES, SENSOR_STATE
+from sitl_bridge.core.sensors.gps import GPS
+from sitl_bridge.core.sensors.records import SENSOR_STATE
+from sitl_bridge.core.sensors.registry import KIND_NAMES, KINDS
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.atmosphere import air
@@ -439,7 +440,7 @@ def _slots(sensors: NDArray[np.void]) -> NDArray[np.void]:
             if KIND_NAMES[int(sensor["kind"])] != kind:
                 continue
             for figure in figures:
-                place = slice(0, 3) if figure == "latitude" else FIELDS[kind][figure]
+                place = slice(0, 3) if figure == "latitude" else KINDS[kind].values[figure]
                 first, size = (
                     (place, 1) if isinstance(place, int) else (place.start, place.stop - place.start)
                 )

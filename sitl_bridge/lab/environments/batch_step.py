@@ -24,7 +24,8 @@ from sitl_bridge.base.kernels.rotations import write_quaternion
 from sitl_bridge.core.dynamics.proximity import interact
 from sitl_bridge.core.dynamics.rotor import lay_out_rotors
 from sitl_bridge.core.dynamics.step import advance_laid_out, has_diverged
-from sitl_bridge.core.sensors.records import GPS, MAX_AXES, Sensor
+from sitl_bridge.core.sensors.gps import GPS
+from sitl_bridge.core.sensors.records import MAX_AXES, Sensor
 from sitl_bridge.core.sensors.sample import begin_sensor, sample_sensors
 from sitl_bridge.core.simulation.fleet_step import apply_wind
 from sitl_bridge.core.world.records import START

@@ -11,20 +11,12 @@ from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.records import State
-from sitl_bridge.core.sensors.gps import FIX_NONE
-from sitl_bridge.core.sensors.records import (
-    AIRSPEED,
-    BAROMETER,
-    GPS,
-    IMU,
-    MAGNETOMETER,
-    MAX_SENSORS,
-    NONE,
-    OPTICAL_FLOW,
-    RANGE_FINDER,
-    Sensor,
-    SensorState,
-)
+from sitl_bridge.core.sensors.gps import FIX_NONE, GPS
+from sitl_bridge.core.sensors.imu import IMU
+from sitl_bridge.core.sensors.magnetometer import MAGNETOMETER
+from sitl_bridge.core.sensors.pressure import AIRSPEED, BAROMETER
+from sitl_bridge.core.sensors.ranging import OPTICAL_FLOW, RANGE_FINDER
+from sitl_bridge.core.sensors.records import MAX_SENSORS, NONE, Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import (
     GAS_CONSTANT,
     SEA_LEVEL_PRESSURE,

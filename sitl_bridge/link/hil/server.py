@@ -341,15 +341,12 @@ class LockstepServer:
             return None
         return int(self.loop["time"]) - self.simulation.start
 
-    def sensor_values(self, vehicle: int, kind: int, instance: int = 0) -> Floats | None:
-        """(16,) last sample of a vehicle's sensor (core/sensors/records.py); None if it has no such
-        sensor."""
-        sensors: Any = self.simulation.sensors[vehicle]
-        for i, sensor in enumerate(sensors):
-            if sensor["kind"] == kind and sensor["instance"] == instance:
-                values: Floats = self.simulation.sensor_states[vehicle, i]["values"].copy()
-                return values
-        return None
+    def sensor_values(self, vehicle: int, kind: int) -> Floats | None:
+        """(16,) last sample of the first sensor of a kind, as its specification has it; None without one."""
+        (fitted,) = np.nonzero(self.simulation.sensors[vehicle]["kind"] == kind)
+        if not len(fitted):
+            return None
+        return np.array(self.simulation.sensor_states[vehicle, fitted[0]]["values"])
 
     # --- the lockstep thread
 

@@ -11,9 +11,10 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.contact_log import part_name
-from sitl_bridge.core.sensors.gps import JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
+from sitl_bridge.core.sensors.gps import GPS, JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
-from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, GPS, KIND_NAMES, NONE
+from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, NONE
+from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.live.bus.client_link import SimulationSnapshot
