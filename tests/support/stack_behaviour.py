@@ -1,7 +1,7 @@
 """What PX4 v1.16.0 answers and does, as a table that the built-in stack and real PX4 are driven through.
 
 Every row is a few MAVLink messages from a ground station and what comes of them: the result of the command,
-the mode in force and whether the vehicle is armed.  ``docs/built-in-stack.md`` shows the same rows.
+the mode in force and whether the vehicle is armed.  ``docs/built-in-stack.md`` shows those that differ.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Row:
         return self.result, self.mode, self.armed
 
     def line(self) -> str:
-        """Its line of the tables in docs/built-in-stack.md."""
+        """Its line of the table in docs/built-in-stack.md."""
         settings = ", ".join(f"{name} {value:g}" for name, value in self.parameters.items())
         real = f"{words(self.px4)}: {self.reason}" if self.px4 else ""
         return f"| {self.name} | {settings} | {words(self.outcome)} | {real} |"
