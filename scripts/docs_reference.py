@@ -27,12 +27,14 @@ from sitl_bridge.record.records import ROW, STEP, flat
 from sitl_bridge.session.scenario import Scenario
 
 MODELS: dict[str, type[BaseModel]] = {
-    "Scenario": Scenario,
     "Airframe": Airframe,
     "World": WorldSpecification,
+    "Scenario": Scenario,
     "Campaign": Campaign,
 }
-"""Heading and model of each kind of file."""
+"""Heading and model of each kind of file; a section stands where it comes first."""
+GUARD = 1e6
+"""Limits from here on only keep nonsense out; the page leaves them out."""
 
 
 PLACE = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -119,19 +121,22 @@ def user_files() -> Iterator[str]:
     """The page of the fields of each file."""
     yield "# Files\n"
     yield "Every field of the input files.  A field without a default is required.\n"
+    places = {model.__name__: anchor(heading) for heading, model in MODELS.items()}
     for heading, model in MODELS.items():
         yield f"## {heading}\n"
-        yield from described(heading, model.model_json_schema(by_alias=True))
+        yield from described(heading, model.model_json_schema(by_alias=True), places)
 
 
-def described(heading: str, schema: dict[str, Any]) -> Iterator[str]:
-    """The fields of a schema, and of each section that it refers to."""
+def described(heading: str, schema: dict[str, Any], places: dict[str, str]) -> Iterator[str]:
+    """The fields of a schema, and of each section that it refers to and that has no place on the page yet."""
     sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
-    yield from fields(heading, schema)
-    for name, section in sections.items():
+    new = {name: section for name, section in sections.items() if name not in places}
+    places |= {name: anchor(title(heading, name)) for name in new}
+    yield from fields(schema, sections, places)
+    for name, section in new.items():
         if "properties" in section:
             yield f"### {title(heading, name)}\n"
-            yield from fields(heading, section)
+            yield from fields(section, sections, places)
 
 
 def bus_topics() -> Iterator[str]:
@@ -151,7 +156,7 @@ def bus_topics() -> Iterator[str]:
     }
     for topic, (mode, model) in topics.items():
         yield f"## `{topic}`\n"
-        yield from described(topic, model.model_json_schema(mode=mode))
+        yield from described(topic, model.model_json_schema(mode=mode), {})
 
 
 def recorded_columns() -> Iterator[str]:
@@ -178,12 +183,12 @@ def title(heading: str, name: str) -> str:
     return f"{heading}: {name}"
 
 
-def anchor(heading: str, name: str) -> str:
-    """Identifier that GitHub and mkdocs give to the heading of a section."""
-    return re.sub(r"[^\w -]", "", title(heading, name).lower()).replace(" ", "-")
+def anchor(heading: str) -> str:
+    """Identifier that GitHub and mkdocs give to a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def fields(heading: str, schema: dict[str, Any]) -> Iterator[str]:
+def fields(schema: dict[str, Any], sections: dict[str, Any], places: dict[str, str]) -> Iterator[str]:
     """The table of a section's fields."""
     if description := schema.get("description"):
         yield f"{' '.join(description.split())}\n"
@@ -191,35 +196,45 @@ def fields(heading: str, schema: dict[str, Any]) -> Iterator[str]:
     yield "| field | type | default | meaning |"
     yield "|---|---|---|---|"
     for name, field in schema["properties"].items():
-        default = (
-            "" if name in required or "default" not in field else f"`{cell(json.dumps(field['default']))}`"
-        )
+        default = "" if name in required or "default" not in field else default_of(field, sections)
         meaning = cell(field.get("description", ""))
-        yield f"| `{name}` | {kind(heading, field)} | {default} | {meaning} |"
+        yield f"| `{name}` | {kind(field, places)} | {default} | {meaning} |"
     yield ""
 
 
-def kind(heading: str, field: dict[str, Any]) -> str:
+def default_of(field: dict[str, Any], sections: dict[str, Any]) -> str:
+    """The default of a field; of a section with its own defaults, that it has them."""
+    default = field["default"]
+    for part in [field, *field.get("anyOf", ()), *field.get("oneOf", ())]:
+        section = sections.get(part.get("$ref", "").rsplit("/", 1)[-1])
+        if section and default == {
+            name: value.get("default", {}) for name, value in section["properties"].items()
+        }:
+            return "its defaults"
+    return f"`{cell(json.dumps(default))}`"
+
+
+def kind(field: dict[str, Any], places: dict[str, str]) -> str:
     """The type of a field, with a link if it is a section."""
     if reference := field.get("$ref"):
         name = reference.rsplit("/", 1)[1]
-        return f"[{name}](#{anchor(heading, name)})"
+        return f"[{name}](#{places[name]})"
     for key in ("anyOf", "oneOf", "allOf"):
         if key in field:
-            return " or ".join(dict.fromkeys(kind(heading, part) for part in field[key]))
+            return " or ".join(dict.fromkeys(kind(part, places) for part in field[key]))
     if "const" in field:
         return f"`{field['const']}`"
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if field.get("type") == "array":
         inner = field.get("items") or (field.get("prefixItems") or [{}])[0]
-        return f"list of {kind(heading, inner)}"
+        return f"list of {kind(inner, places)}"
     limits = [
         f"{sign} {field[key]:g}"
         for key, sign in (
             ("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"),
         )
-        if key in field
+        if key in field and abs(field[key]) < GUARD
     ]  # fmt: skip
     return " ".join([str(field.get("type", "any")), *limits])
 
