@@ -37,8 +37,8 @@ SEA_LEVEL = 1.225
 class Figure:
     """A published figure, with its digits, beside the simulated one."""
 
-    quantity: str
-    unit: str
+    quantity: str  # with its unit
+    case: str  # where, or of what
     published: str
     value: float
 
@@ -75,13 +75,13 @@ def atmosphere() -> Iterator[Figure]:
         for name, unit, text, value in zip(
             ("temperature", "pressure", "density"), ("K", "Pa", "kg/m³"), published, found, strict=True
         ):
-            yield Figure(f"{name} at {height} m", unit, text, float(value))
+            yield Figure(f"{name}, {unit}", f"{height} m", text, float(value))
 
 
 def earth() -> Iterator[Figure]:
     """Gravity on the ellipsoid, and the magnetic field."""
-    yield Figure("gravity at the equator", "m/s²", "9.7803253", gravity(0.0, 0.0))
-    yield Figure("gravity at the poles", "m/s²", "9.8321849", gravity(math.pi / 2, 0.0))
+    yield Figure("gravity, m/s²", "the equator", "9.7803253", gravity(0.0, 0.0))
+    yield Figure("gravity, m/s²", "the poles", "9.8321849", gravity(math.pi / 2, 0.0))
     for year, height, latitude, longitude, *published in (
         (2025.0, 0.0, 80.0, 0.0, "6521.6", "145.9", "54791.5"),
         (2025.0, 0.0, 0.0, 120.0, "39677.8", "-109.6", "-10580.2"),
@@ -90,7 +90,7 @@ def earth() -> Iterator[Figure]:
         place = f"{latitude:g}°, {longitude:g}°, {height:g} km, {year:g}"
         field = magnetic_field(math.radians(latitude), math.radians(longitude), 1e3 * height, year) * 1e9
         for axis, text, value in zip("XYZ", published, field, strict=True):
-            yield Figure(f"magnetic field {axis} at {place}", "nT", text, float(value))
+            yield Figure(f"magnetic field {axis}, nT", place, text, float(value))
 
 
 def turbulence() -> Iterator[Figure]:
@@ -103,10 +103,8 @@ def turbulence() -> Iterator[Figure]:
     ):
         along, vertical, sigma, sigma_w = dryden_scales(height, 10.0)
         values = (along, vertical, sigma / sigma_w)
-        for name, unit, text, value in zip(
-            ("L_u", "L_w", "σ_u/σ_w"), ("m", "m", "1"), published, values, strict=True
-        ):
-            yield Figure(f"{name} at {height:g} m", unit, text, float(value))
+        for name, text, value in zip(("L_u, m", "L_w, m", "σ_u/σ_w"), published, values, strict=True):
+            yield Figure(name, f"{height:g} m", text, float(value))
 
 
 def hovers() -> Iterator[Figure]:
@@ -116,7 +114,7 @@ def hovers() -> Iterator[Figure]:
     ):  # fmt: skip
         trim = performance(load_airframe(name).record, SEA_LEVEL, 9.81).hover
         assert trim is not None
-        yield Figure(f"`{name}`: rotor speed at hover", "rad/s", published, float(np.mean(trim.rotor_speed)))
+        yield Figure("rotor speed at hover, rad/s", f"`{name}`", published, float(np.mean(trim.rotor_speed)))
 
 
 DIAMETER = 0.254
@@ -156,7 +154,7 @@ def wind_tunnel() -> Iterator[Figure]:
         for advance, *published in rows:
             found = propeller_coefficients(ct, cp, rpm, float(advance))
             for name, text, value in zip(("C_T", "C_P"), published, found, strict=True):
-                yield Figure(f"{name} at {rpm} rpm, advance ratio {advance}", "1", text, value)
+                yield Figure(name, f"{rpm} rpm, advance ratio {advance}", text, value)
 
 
 def ground_effect() -> Iterator[Figure]:
@@ -164,7 +162,7 @@ def ground_effect() -> Iterator[Figure]:
     for radii in (2.0, 1.0, 0.75):
         published = f"{1.0 / (1.0 - (0.25 / radii) ** 2):.4f}"
         value = ground_effect_factor(0.13, radii * 0.13, 1.0, 0.0, 5.0)
-        yield Figure(f"thrust at {radii:g} radii above the ground", "1", published, value)
+        yield Figure("thrust over that far away", f"{radii:g} radii above the ground", published, value)
 
 
 def inertial_sensor() -> Iterator[Figure]:
@@ -180,7 +178,7 @@ def inertial_sensor() -> Iterator[Figure]:
     ):
         means = samples[:, columns].reshape(-1, size, 3).mean(axis=1)
         deviation = math.sqrt(0.5 * float(np.mean(np.diff(means, axis=0) ** 2)))
-        yield Figure(f"noise density of the {name}", unit, published, scale * deviation * math.sqrt(0.1))
+        yield Figure(f"{name}, {unit}", "noise density", published, scale * deviation * math.sqrt(0.1))
 
 
 @dataclass(frozen=True)
@@ -221,10 +219,12 @@ def tables(found: list[tuple[Section, list[Figure]]]) -> Iterator[str]:
     for section, figures in found:
         yield f"## {section.title}\n"
         yield f"Source: {section.source}.\n"
-        yield "| quantity | unit | published | simulated |"
-        yield "|---|---|---|---|"
-        for figure in figures:
-            yield f"| {figure.quantity} | {figure.unit} | {figure.published} | {figure.shown} |"
+        quantities = list(dict.fromkeys(figure.quantity for figure in figures))
+        yield f"| | {' | '.join(quantities)} |"
+        yield "|---" * (1 + len(quantities)) + "|"
+        for case in dict.fromkeys(figure.case for figure in figures):
+            of_case = {f.quantity: f"{f.published}, {f.shown}" for f in figures if f.case == case}
+            yield f"| {case} | {' | '.join(of_case.get(quantity, '') for quantity in quantities)} |"
         yield ""
 
 
