@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sitl_bridge.analysis import report
+    from sitl_bridge.analysis.evaluation.measures import CustomMeasure
     from sitl_bridge.api import faults, planning
     from sitl_bridge.api import scene_objects as scene
     from sitl_bridge.api.airframe_choice import Airframe
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sitl_bridge.core.dynamics.custom_rotor import RotorLaw
     from sitl_bridge.core.dynamics.proximity import Proximity
     from sitl_bridge.core.sensors.custom import CustomSensor, Truth
+    from sitl_bridge.core.simulation.events import CustomFault
     from sitl_bridge.core.world.custom_wind import WindField
     from sitl_bridge.lab import environments as learning
     from sitl_bridge.session.stacks import Message
@@ -32,6 +34,8 @@ __all__ = [
     "Airframe",
     "ConfigurationError",
     "Controller",
+    "CustomFault",
+    "CustomMeasure",
     "CustomSensor",
     "FlightResult",
     "Message",
@@ -62,6 +66,8 @@ _HOMES = {
     "Airframe": "api.airframe_choice",
     "ConfigurationError": "base.errors",
     "Controller": "autopilot.control.user_controller",
+    "CustomFault": "core.simulation.events",
+    "CustomMeasure": "analysis.evaluation.measures",
     "CustomSensor": "core.sensors.custom",
     "FlightResult": "api.flights",
     "Message": "session.stacks",

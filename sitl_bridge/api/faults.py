@@ -4,6 +4,7 @@ They are the events of scenario files, of the message bus and of the live page.
 """
 
 from sitl_bridge.core.simulation.events import (
+    CustomEvent,
     GpsJamming,
     GpsSpoofing,
     MotorLoss,
@@ -15,6 +16,7 @@ from sitl_bridge.core.simulation.events import (
 )
 
 __all__ = [
+    "CustomEvent",
     "GpsJamming",
     "GpsSpoofing",
     "MotorLoss",

@@ -1,4 +1,4 @@
-"""Loads a class from a user's Python file, such as a sensor, and finds the file of a class."""
+"""A user's own classes, such as a sensor: named in a file with their options, loaded from a Python file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
+from sitl_bridge.base.quantities import STRICT
 
 T = TypeVar("T")
+NO_FILE = Path("<no file>")
+"""Of a class that was typed in."""
+Options = dict[str, float | int | str | bool | list[float]]
+"""Arguments of a class's constructor, by name."""
 
 _running: dict[str, Path] = {}
 """Users' files that are being executed, by their modules' names."""
@@ -33,6 +40,37 @@ def refuse_while_loading(what: str) -> None:
             f"{file}: starts {what} while a class is loaded from the file; put the statements of the program"
             ' under `if __name__ == "__main__":`'
         )
+
+
+class UserClass(BaseModel):
+    """A class of a user's in a Python file."""
+
+    model_config = STRICT | ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    file: Path = Field(description="Python file, relative to the file that names it")
+    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
+    options: Options = Field(default_factory=dict, description="arguments of the class")
+
+    def make(self, base: type[T], what: str, known: type[T] | None = None) -> T:
+        """An object of the class; runs the user's file, where the class is not known already.
+
+        Args:
+            base: the class's base.
+            what: kind of class, for messages.
+            known: the class.
+
+        Raises:
+            UserError: if file or class is missing, or the class does not take the options.
+        """
+        found = known or load_class(self.file, self.class_name, base, what)
+        try:
+            return found(**self.options)
+        except Exception as error:
+            raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
+
+    def beside(self, directory: Path) -> Self:
+        """The same with its file relative to a directory."""
+        return self.model_copy(update={"file": directory / self.file})
 
 
 def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:

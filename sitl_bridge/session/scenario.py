@@ -23,6 +23,7 @@ from sitl_bridge.base.yaml_file import Document, Fault, placed, read, validate
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
     AnyEvent,
+    CustomEvent,
     EventSpecification,
     WindEvent,
     event_faults,
@@ -308,7 +309,9 @@ def scenario_world(world: WorldSpecification | Path, file: Path, document: Docum
 
 
 def _event_beside(event: ScenarioEvent, directory: Path) -> ScenarioEvent:
-    """An event with the files of its wind relative to a directory."""
+    """An event with the files of its wind, or of its own class, relative to a directory."""
+    if isinstance(event, CustomEvent):
+        return event.beside(directory.resolve())
     if not isinstance(event, WindEvent):
         return event
     return event.model_copy(update={"wind": wind_with_files_beside(event.wind, directory)})

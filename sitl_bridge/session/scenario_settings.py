@@ -78,7 +78,7 @@ def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:
     """
     document, limits = scenario.document, scenario.specification.limits
     lines = {name: document.line(("limits", name)) for name in limits}
-    return checked_limits(limits, document.source, lines)
+    return checked_limits(limits, document.source, lines, Path(document.source).parent)
 
 
 def _check_avoidance(scenario: LoadedScenario) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from support.docs_pages import write_files
+from support.paths import DOCS
 from support.run_directories import (
     END,
     FORMATS,
@@ -29,7 +31,13 @@ from support.run_directories import (
 )
 
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS
-from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits, limit_of_option
+from sitl_bridge.analysis.evaluation.measures import (
+    KINDS,
+    Measure,
+    checked_limits,
+    limit_of_option,
+    limits_of_file,
+)
 from sitl_bridge.analysis.evaluation.run_changes import run_changes
 from sitl_bridge.analysis.evaluation.run_evaluation import evaluate, event_times
 from sitl_bridge.analysis.evaluation.run_record import read_run
@@ -38,7 +46,7 @@ from sitl_bridge.analysis.report.report_page import LARGEST, page
 from sitl_bridge.analysis.report.reported_run import report
 from sitl_bridge.analysis.report.run_events import timeline
 from sitl_bridge.analysis.report.time_lines import vehicle_plots
-from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.report import report as command
 from sitl_bridge.record.ulog_reader import FlightLog
 from sitl_bridge.record.ulog_writer import UlogWriter
@@ -503,3 +511,29 @@ def test_a_turn_beyond_180_degrees_is_continuous(tmp_path: Path) -> None:
     (yaw,) = (plot for plot in vehicle_plots(vehicle, 2000) if plot.key == "yaw")
     assert np.abs(np.diff(yaw.lines[0].values)).max() < 1.0
     assert yaw.lines[0].values.max() > 350.0
+
+
+def test_a_measure_of_the_users_own_is_judged_and_reported(tmp_path: Path) -> None:
+    write_files(DOCS / "how-to" / "fault.md", tmp_path)
+    limits = tmp_path / "limits.yaml"
+    limits.write_text("reach.py:Reach: 1.5\ntouchdown: 0.4\n")
+    run = read_run(make_run(tmp_path / "run"))
+    vehicle = run.vehicles[0]
+    flight = vehicle.flight()
+    assert flight is not None
+    place = vehicle.true("position", "north", "east")[vehicle.time >= flight[0]]
+    reach = max(np.hypot(*(place - place[0]).T))
+    found = evaluate(run, limits_of_file(limits))
+    (own,) = [one for one in found.measures if one.kind.name.endswith("reach.py:Reach")]
+    assert (own.value, own.limit, own.kind.unit) == (pytest.approx(reach), 1.5, "m")
+    assert own.kind.title == "Greatest horizontal distance from the take-off"
+    assert own.passed == (reach <= 1.5)
+    assert Measure.from_data(json.loads(json.dumps(own.as_data()))).words() == own.words()
+    (one,) = report([run], limits_of_file(limits))
+    assert "Greatest horizontal distance from the take-off" in page([one])
+    for name, message in (("reach.py:None", "has no class None"), ("none.py:Reach", "no such Python file")):
+        with pytest.raises(ConfigurationError, match=message):
+            checked_limits({name: 1.0}, "limits", directory=tmp_path)
+    (tmp_path / "reach.py").write_text((tmp_path / "reach.py").read_text().replace("flight()", "landing()"))
+    with pytest.raises(UserError, match=r"reach\.py:Reach failed"):
+        evaluate(run, limits_of_file(limits))

@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
+from support.docs_pages import write_files
 from support.paths import DOCS
 from typer.testing import CliRunner
 
@@ -16,7 +18,17 @@ from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.cli.main import build
-from sitl_bridge.core.simulation.events import AnyEvent, GustEvent, MotorLoss, Timeline, WindEvent, actions
+from sitl_bridge.core.simulation.events import (
+    COMMANDED,
+    AnyEvent,
+    EventSpecification,
+    GustEvent,
+    MotorLoss,
+    ScheduledEvent,
+    Timeline,
+    WindEvent,
+    actions,
+)
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -43,6 +55,7 @@ EVENTS = {
     "gps_jamming": "level: 1",
     "gps_spoofing": "velocity: [1, 0, 0]",
     "payload_drop": "vehicles: []",
+    "custom": "file: charge_loss.py, class: ChargeLoss",
     "stack_killed": "vehicles: [0]",
     "stack_stopped": "seconds: 1",
     "gust": "speed: 3",
@@ -67,6 +80,7 @@ AVOIDANCE = """avoidance:
 
 
 def scenario(directory: Path, section: str, *events: str) -> Path:
+    write_files(DOCS / "how-to" / "fault.md", directory)
     file = directory / "scenario.yaml"
     listed = "".join(f"  - {{{event}}}\n" for event in events)
     file.write_text(f"seed: 1\nevents:\n{listed}{section}")
@@ -229,3 +243,46 @@ def test_a_recorded_wind_of_an_event_lies_beside_the_scenario(tmp_path: Path, ir
     ((_, change),) = actions([found], simulation, lambda _line: None)
     change()
     assert simulation.world.wind_series.shape == (2, 4)
+
+
+def test_a_fault_of_the_users_own_begins_and_ends(tmp_path: Path, iris: Airframe) -> None:
+    fault = "at: 1, kind: custom, file: own.py, class: Own, options: {share: 0.25}, lasts: 2"
+    (tmp_path / "own.py").write_text(
+        "import sitl_bridge as sb\n"
+        "class Own(sb.CustomFault):\n"
+        "    def __init__(self, share):\n"
+        "        self.share = share\n"
+        "    def begin(self, simulation, vehicle):\n"
+        "        simulation.states[vehicle]['rotor_health'][2] = self.share\n"
+        "    def end(self, simulation, vehicle):\n"
+        "        simulation.states[vehicle]['rotor_health'][2] = 1.0\n"
+    )
+    (found,) = load_scenario(scenario(tmp_path, FORMATION, fault)).events
+    simulation = Simulation(World(), [VehicleSetup(iris.vehicle(), iris.sensor_records())])
+    noted: list[ScheduledEvent] = []
+    happens = actions([found], simulation, lambda _line: None, on_event=lambda event, *_: noted.append(event))
+    health = simulation.states[0]["rotor_health"]
+    assert [at for at, _ in happens] == [1.0, 3.0]
+    happens[0][1]()
+    assert health[:4].tolist() == [1.0, 1.0, 0.25, 1.0]
+    happens[1][1]()
+    assert health[:4].tolist() == [1.0, 1.0, 1.0, 1.0]
+    # A replay reads the event back as it was recorded.
+    again = TypeAdapter(EventSpecification).validate_python(noted[0].model_dump(mode="json"))
+    assert again == found
+    assert "custom" not in COMMANDED
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("file: none.py, class: ChargeLoss", "no such Python file for a fault"),
+        ("file: charge_loss.py, class: Nothing", "has no class Nothing derived from CustomFault"),
+        ("file: charge_loss.py, class: ChargeLoss, options: {part: 1}", "does not take its options"),
+    ],
+)
+def test_a_fault_that_cannot_be_loaded_is_refused_before_the_flight(
+    tmp_path: Path, named: str, message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"line 3: events\[0\]: .*{message}"):
+        load_scenario(scenario(tmp_path, FORMATION, f"at: 1, kind: custom, {named}"))

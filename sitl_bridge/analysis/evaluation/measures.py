@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import csv
 import difflib
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import ValidationError
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
+from sitl_bridge.base.user_file import UserClass
 from sitl_bridge.base.yaml_file import load
+
+if TYPE_CHECKING:
+    from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle
+
+
+class CustomMeasure:
+    """Base of a user's own measure of a vehicle's flight, which a limit names by ``FILE.py:CLASS``."""
+
+    unit: ClassVar[str] = ""
+    """Of value and limit."""
+    at_least: ClassVar[bool] = False
+    """Whether the limit is a lower bound."""
+
+    def value(self, vehicle: RecordedVehicle) -> float:
+        """Measure a flight.
+
+        Args:
+            vehicle: with its truth (``vehicle.time``, ``vehicle.true("position", "north", "east", "down")``),
+                its flight log (``vehicle.log.topic(...)``), and take-off and landing (``vehicle.flight()``).
+
+        Returns:
+            the value; nan where there is none.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -26,6 +54,7 @@ class MeasureKind:
     limit: float | None = None  # the default; None for none
     at_least: bool = False  # whether the limit is a lower bound
     source: str = ""  # of the default limit
+    own: CustomMeasure | None = None  # that a user wrote
 
 
 def _kinds() -> dict[str, MeasureKind]:
@@ -49,6 +78,49 @@ KINDS = _kinds()
 
 The limit of ``touchdown`` is about three times PX4's landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from
 0.2 m; that of ``vibration`` is VIBRATION_FAIL of estimator_health.py."""
+
+OWN = ".py:"
+"""Between file and class of a user's own measure."""
+
+
+def _add_own(name: str, directory: Path) -> str:
+    """Add the measure of a user's class, ``FILE.py:CLASS``; returns its name, with the whole path.
+
+    Raises:
+        UserError: if the class cannot be loaded.
+    """
+    file, _, class_name = name.rpartition(":")
+    own = UserClass.model_validate({"file": (directory / file).resolve(), "class": class_name})
+    made = own.make(CustomMeasure, "measure")
+    title = class_name if type(made).__doc__ is None else inspect.getdoc(made) or class_name
+    name = f"{own.file}:{class_name}"
+    KINDS[name] = MeasureKind(
+        name, title.partition("\n")[0].rstrip("."), made.unit, None, made.at_least, own=made
+    )
+    return name
+
+
+def is_known(name: str) -> bool:
+    """Whether a measure is of this version, or of a user."""
+    return name in KINDS or OWN in name
+
+
+def own_values(vehicle: RecordedVehicle, limits: Limits) -> dict[str, float]:
+    """Values of the user's own measures among those with a limit.
+
+    Raises:
+        UserError: for one that fails.
+    """
+    found = {}
+    for name in limits:
+        if (own := KINDS[name].own) is None:
+            continue
+        try:
+            found[name] = float(own.value(vehicle))
+        except Exception as error:
+            raise UserError(f"measure {name} failed: {error!r}") from error
+    return found
+
 
 Limits = Mapping[str, float | None]
 """Limits by name of the measure; None removes the default."""
@@ -92,9 +164,9 @@ class Measure:
         Raises:
             KeyError, TypeError, ValueError: for other data.
         """
-        value, limit = data["value"], data["limit"]
+        name, value, limit = data["name"], data["value"], data["limit"]
         return cls(
-            KINDS[data["name"]],
+            KINDS.get(name) or MeasureKind(name, data["title"], data["unit"], None, data["at_least"]),
             math.inf if value is None else float(value),
             data["vehicle"] or "",
             None if limit is None else float(limit),
@@ -126,9 +198,18 @@ def unmeasured(limits: Limits, found: Iterable[Measure]) -> list[str]:
 
 
 def checked_limits(
-    limits: Mapping[str, object], source: str, lines: Mapping[str, int] | None = None
+    limits: Mapping[str, object],
+    source: str,
+    lines: Mapping[str, int] | None = None,
+    directory: Path = Path(),
 ) -> dict[str, float | None]:
-    """Limits whose names and values were checked; ``lines`` of the names in the source, if there are any.
+    """Limits whose names and values were checked, and the user's own measures among them loaded.
+
+    Args:
+        limits: as a user wrote them.
+        source: of them, for messages.
+        lines: of the names in the source, if there are any.
+        directory: to which files of own measures are relative.
 
     Raises:
         ConfigurationError: with every fault.
@@ -137,6 +218,12 @@ def checked_limits(
     found: dict[str, float | None] = {}
     for name, value in limits.items():
         where = f"line {lines[name]}: {name}" if lines and name in lines else str(name)
+        if OWN in name:
+            try:
+                name = _add_own(name, directory)
+            except (UserError, ValidationError) as error:
+                faults.append(f"{where}: {error}")
+                continue
         if name not in KINDS:
             near = difflib.get_close_matches(str(name), KINDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
@@ -160,7 +247,7 @@ def limits_of_file(path: Path) -> dict[str, float | None]:
         UserError: if the file cannot be read.
     """
     data, lines = load(path)
-    return checked_limits(data, str(path), {name: lines.get((name,), 1) for name in data})
+    return checked_limits(data, str(path), {name: lines.get((name,), 1) for name in data}, path.parent)
 
 
 def limit_of_option(text: str) -> tuple[str, float | None]:

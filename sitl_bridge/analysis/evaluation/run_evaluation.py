@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, modes_at
-from sitl_bridge.analysis.evaluation.measures import Limits, Measure, measured, unmeasured
+from sitl_bridge.analysis.evaluation.measures import Limits, Measure, measured, own_values, unmeasured
 from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseTrajectory, compare
 from sitl_bridge.analysis.evaluation.rotors_evaluation import (
     RMS_TIME,
@@ -101,6 +101,7 @@ def _evaluate_vehicle(run: RunRecord, vehicle: RecordedVehicle, limits: Limits) 
     _rotors_values(found, values)
     _dynamics_values(vehicle, found, values)
     _truth_values(run, vehicle, values)
+    values |= own_values(vehicle, limits)
     found.measures = measured(values, limits, label)
     return found
 

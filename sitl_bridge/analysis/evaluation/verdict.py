@@ -14,7 +14,7 @@ from sitl_bridge.analysis.evaluation.estimator_health import (
     VIBRATION_WARN,
     rejection_in_words,
 )
-from sitl_bridge.analysis.evaluation.measures import KINDS, Limits, Measure, checked_limits
+from sitl_bridge.analysis.evaluation.measures import Limits, Measure, checked_limits, is_known
 from sitl_bridge.analysis.evaluation.object_contacts import contact_words
 from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_evaluation import Evaluation, evaluate
@@ -81,7 +81,7 @@ class Verdict:
         Raises:
             KeyError, TypeError, ValueError: for other data.
         """
-        measures = tuple(Measure.from_data(one) for one in data["measures"] if one["name"] in KINDS)
+        measures = tuple(Measure.from_data(one) for one in data["measures"] if is_known(one["name"]))
         reasons, notes = (tuple(str(line) for line in data[key]) for key in ("reasons", "notes"))
         return cls(str(data["word"]), reasons, notes, measures)
 

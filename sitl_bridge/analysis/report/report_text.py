@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.measures import KINDS, Measure
+from sitl_bridge.analysis.evaluation.measures import KINDS, Measure, MeasureKind
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN
 from sitl_bridge.analysis.report.reported_run import Reported
@@ -163,7 +163,7 @@ def _measures(reported: Sequence[Reported]) -> str:
         f"<th>{escape(one.label) if several else 'Value'}</th>" for one in reported
     )
     rows = []
-    for name, kind in KINDS.items():
+    for name, kind in _kinds(reported).items():
         groups = [[m for m in one.verdict.measures if m.kind.name == name] for one in reported]
         known = [m for group in groups for m in group]
         if not known:
@@ -180,6 +180,11 @@ def _measures(reported: Sequence[Reported]) -> str:
         " a file of limits, or <code>limits:</code> in a scenario.</p>"
     )
     return hint + _table(head, "".join(rows)) + "".join(_per_vehicle(one) for one in reported)
+
+
+def _kinds(reported: Sequence[Reported]) -> dict[str, MeasureKind]:
+    """Kinds of measures, those of users last."""
+    return KINDS | {m.kind.name: m.kind for one in reported for m in one.verdict.measures}
 
 
 def _table(head: str, rows: str, kind: str = "wide") -> str:
@@ -220,8 +225,9 @@ def _per_vehicle(one: Reported) -> str:
     if not names:
         return ""
     by_key = {(m.vehicle, m.kind.name): m for m in one.verdict.measures}
-    kinds = [n for n in KINDS if any((name, n) in by_key for name in names)]
-    head = "<th>Vehicle</th>" + "".join(f"<th>{escape(KINDS[kind].title)}</th>" for kind in kinds)
+    known = _kinds([one])
+    kinds = [n for n in known if any((name, n) in by_key for name in names)]
+    head = "<th>Vehicle</th>" + "".join(f"<th>{escape(known[kind].title)}</th>" for kind in kinds)
     rows = []
     for name in names:
         found = [by_key.get((name, kind)) for kind in kinds]

@@ -24,11 +24,10 @@ from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
 from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
-from sitl_bridge.base.user_file import load_class
+from sitl_bridge.base.user_file import Options, load_class
 from sitl_bridge.core.dynamics.records import LAW_PARAMETERS, Vehicle
 from sitl_bridge.core.dynamics.rotor import LoadFunction, Loads, RotorModel
 
-Options = dict[str, float | int | str | bool | list[float]]
 _TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
 _TRIAL = ((100.0, 0.0, 0.0), (400.0, 2.0, 5.0), (800.0, -2.0, 5.0))
 """Speeds in rad/s and flows in m/s of the trial calls before compilation."""

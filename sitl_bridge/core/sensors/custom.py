@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.output_file import LineLog
-from sitl_bridge.base.quantities import STRICT
-from sitl_bridge.base.user_file import load_class
+from sitl_bridge.base.user_file import NO_FILE, UserClass
 from sitl_bridge.core.sensors.error_model import SLOWEST
 from sitl_bridge.core.world.records import START
 
@@ -71,19 +70,12 @@ class CustomSensor:
         return ()
 
 
-class CustomSpecification(BaseModel):
+class CustomSpecification(UserClass):
     """A line of an airframe that carries a user's own sensor."""
-
-    model_config = STRICT
 
     kind: Literal["custom"]
     instance: int = Field(0, ge=0, le=15, description="tells several of one class apart")
-    file: Path = Field(description="Python file, relative to the airframe's file")
-    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
     rate: float = Field(ge=SLOWEST, le=250.0, description="Hz")
-    options: dict[str, float | int | str | bool | list[float]] = Field(
-        default_factory=dict, description="arguments of the class"
-    )
     _class: type[CustomSensor] | None = PrivateAttr(None)
 
     @classmethod
@@ -107,7 +99,7 @@ class CustomSpecification(BaseModel):
             file = inspect.getsourcefile(sensor)
         except (TypeError, OSError):  # a class that was typed in has no file
             file = None
-        given = {"file": file or "<no file>", "class": sensor.__name__, "rate": rate, "instance": instance}
+        given = {"file": file or NO_FILE, "class": sensor.__name__, "rate": rate, "instance": instance}
         try:
             made = cls.model_validate({"kind": "custom", **given, "options": options})
         except ValidationError as error:
@@ -127,12 +119,7 @@ class CustomSpecification(BaseModel):
         Raises:
             UserError: when file or class is missing, or the class does not take the options.
         """
-        found = self._class or load_class(self.file, self.class_name, CustomSensor, "custom sensor")
-        try:
-            sensor = found(**self.options)
-        except Exception as error:
-            raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
-        return sensor
+        return self.make(CustomSensor, "custom sensor", self._class)
 
 
 def _figures(sample: Any) -> Sample:

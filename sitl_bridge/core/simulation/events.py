@@ -9,7 +9,8 @@ one list of all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
@@ -21,6 +22,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
+from sitl_bridge.base.user_file import UserClass
 from sitl_bridge.core.dynamics.scene_contact import MEMORY
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.vibration import damage_propeller
@@ -255,6 +257,62 @@ class PayloadDrop(VehicleEvent):
         simulation.airframes[vehicle] = empty
 
 
+class CustomFault:
+    """Base of a user's own fault.  The options of the event are the constructor's arguments.
+
+    Beginning and end of one fault may come on two objects: what the end needs is in the simulation.
+    """
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Change a vehicle between two steps, mostly ``simulation.states[vehicle]``.
+
+        Args:
+            simulation: of all vehicles; its records ``vehicles``, ``states``, ``sensors`` and
+                ``sensor_states`` are of core/dynamics/records.py and core/sensors/records.py.
+            vehicle: its index.
+        """
+        raise NotImplementedError
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Put right what ``begin`` changed; needed for a fault that has an end."""
+        raise NotImplementedError
+
+
+class CustomEvent(PassingEvent, UserClass):
+    """A fault of your own, a class in a Python file."""
+
+    needs = "sensors"
+
+    kind: Literal["custom"] = Field("custom", description="kind of event")
+
+    def problem(self, _airframe: Airframe) -> str:
+        """Why the class cannot be loaded."""
+        try:
+            self.make(CustomFault, "fault")
+        except UserError as error:
+            return str(error)
+        return ""
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Begin the user's fault."""
+        with self._told():
+            self.make(CustomFault, "fault").begin(simulation, vehicle)
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """End it."""
+        with self._told():
+            self.make(CustomFault, "fault").end(simulation, vehicle)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"{self.file}: {self.class_name} failed: {error!r}") from error
+
+
 class StackEvent(VehicleEvent):
     """The flight stack's process is killed, or stopped for some seconds of wall time."""
 
@@ -360,6 +418,7 @@ AnyEvent = (
     | GpsJamming
     | GpsSpoofing
     | PayloadDrop
+    | CustomEvent
     | StackEvent
     | GustEvent
     | WindEvent
@@ -371,9 +430,12 @@ EVENTS: dict[str, type[ScheduledEvent]] = {kind: made for made in get_args(AnyEv
 COMMANDED: dict[str, type[VehicleEvent]] = {
     kind: made
     for kind, made in (EVENTS | {"teleport": TeleportEvent}).items()
-    if issubclass(made, VehicleEvent) and made.needs != "processes"
+    if issubclass(made, VehicleEvent) and made is not CustomEvent and made.needs != "processes"
 }
-"""The class of each command that begins, and for some ends, an event of a vehicle at once."""
+"""The class of each command that begins, and for some ends, an event of a vehicle at once.
+
+A user's own is none: whoever reaches the bus must not execute files.
+"""
 
 
 def event_of_command(name: str, data: ReadJson) -> tuple[VehicleEvent, bool]:

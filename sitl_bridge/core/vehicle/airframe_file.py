@@ -48,9 +48,7 @@ def load_airframe(name: str | Path) -> Airframe:
 def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
     """An airframe with the files that it names taken relative to a directory, and its payload loaded."""
     placed = tuple(
-        sensor.model_copy(update={"file": directory / sensor.file})
-        if isinstance(sensor, CustomSpecification)
-        else sensor
+        sensor.beside(directory) if isinstance(sensor, CustomSpecification) else sensor
         for sensor in airframe.sensors
     )
     # Absolute paths: the built-in stack, a process in another directory, loads these as well.

@@ -9,14 +9,12 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import PrivateAttr
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.quantities import STRICT
-from sitl_bridge.base.user_file import load_class
+from sitl_bridge.base.user_file import NO_FILE, UserClass
 
 Place = tuple[float, float, float]
 Velocity = Callable[[float, Place], Sequence[float]]
@@ -36,16 +34,8 @@ class WindField:
         raise NotImplementedError
 
 
-class CustomWind(BaseModel):
+class CustomWind(UserClass):
     """A wind of the user's own; it adds to whatever else blows."""
-
-    model_config = STRICT
-
-    file: Path | None = Field(None, description="Python file, relative to the world's file")
-    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
-    options: dict[str, float | int | str | bool | list[float]] = Field(
-        default_factory=dict, description="arguments of the class"
-    )
 
     _function: Velocity | None = PrivateAttr(None)
 
@@ -55,14 +45,16 @@ class CustomWind(BaseModel):
         made_wind: Velocity | WindField = wind() if isinstance(wind, type) else wind
         function = made_wind.velocity if isinstance(made_wind, WindField) else made_wind
         name = str(getattr(wind, "__name__", type(wind).__name__))
-        made = cls.model_validate({"class": name if name.isidentifier() else type(wind).__name__})
+        made = cls.model_validate(
+            {"file": NO_FILE, "class": name if name.isidentifier() else type(wind).__name__}
+        )
         made._function = function
         return made
 
     @property
     def name(self) -> str:
         """What messages call it."""
-        return self.class_name if self.file is None else f"{self.file}: {self.class_name}"
+        return self.class_name if self.file == NO_FILE else f"{self.file}: {self.class_name}"
 
     def load(self) -> Velocity:
         """The function; runs the user's file.
@@ -70,15 +62,7 @@ class CustomWind(BaseModel):
         Raises:
             UserError: when file or class is missing, or the class does not take the options.
         """
-        if self._function is not None:
-            return self._function
-        if self.file is None:
-            raise UserError(f"wind {self.class_name}: needs the file of the class")
-        found = load_class(self.file, self.class_name, WindField, "wind")
-        try:
-            return found(**self.options).velocity
-        except Exception as error:
-            raise UserError(f"{self.name} does not take its options: {error}") from error
+        return self._function or self.make(WindField, "wind").velocity
 
 
 _Numbers = ctypes.POINTER(ctypes.c_double)

@@ -61,7 +61,7 @@ class CampaignSpace:
             message = "is a formation or avoidance; a campaign flies scenarios with a mission"
             raise ConfigurationError(str(file), [campaign.fault(("base",), message)])
         lines = {name: campaign.document.line(("limits", name)) for name in made.limits}
-        limits = limits_of(base) | checked_limits(made.limits, str(file), lines)
+        limits = limits_of(base) | checked_limits(made.limits, str(file), lines, file.parent)
         return cls(campaign, base, limits, _digest(base, campaign.base))
 
     @property
