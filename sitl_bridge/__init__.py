@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sitl_bridge.core.simulation.events import CustomFault
     from sitl_bridge.core.world.custom_wind import WindField
     from sitl_bridge.lab import environments as learning
+    from sitl_bridge.live.outlets import CustomOutlet
     from sitl_bridge.session.stacks import Message
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Controller",
     "CustomFault",
     "CustomMeasure",
+    "CustomOutlet",
     "CustomSensor",
     "FlightResult",
     "Message",
@@ -68,6 +70,7 @@ _HOMES = {
     "Controller": "autopilot.control.user_controller",
     "CustomFault": "core.simulation.events",
     "CustomMeasure": "analysis.evaluation.measures",
+    "CustomOutlet": "live.outlets",
     "CustomSensor": "core.sensors.custom",
     "FlightResult": "api.flights",
     "Message": "session.stacks",

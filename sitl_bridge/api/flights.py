@@ -19,10 +19,10 @@ from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.base.user_file import place_of, refuse_while_loading
 from sitl_bridge.core.vehicle.vehicle_specification import Choice
-from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.outlets import BusSettings
 from sitl_bridge.session.mission_file import find_mission
 from sitl_bridge.session.session import Session
-from sitl_bridge.session.settings import FlightOptions, FlightSettings, OutletSettings
+from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def fly(
         px4=None if px4 is None else Path(px4),
         runs=Path(runs),
         arguments=tuple(arguments),
-        outlets=OutletSettings(bus=None if bus is None else BusAddress.parse(bus)),
+        outlets=() if bus is None else (BusSettings.parse(bus),),
         expose=expose,
         python=None if python is None else find_interpreter(python),
         limits=checked_limits(limits or {}, "limits"),

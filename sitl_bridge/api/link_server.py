@@ -9,9 +9,9 @@ from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.base.user_file import refuse_while_loading
 from sitl_bridge.link.hil.link_state import OnStall
-from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.live.outlets import BusSettings
 from sitl_bridge.session.session import Session
-from sitl_bridge.session.settings import ExternalStacks, FlightOptions, FlightSettings, OutletSettings
+from sitl_bridge.session.settings import ExternalStacks, FlightOptions, FlightSettings
 
 
 def serve(
@@ -58,7 +58,7 @@ def serve(
         seed=seed,
         speed=speed,
         instance=instance,
-        outlets=OutletSettings(bus=None if bus is None else BusAddress.parse(bus)),
+        outlets=() if bus is None else (BusSettings.parse(bus),),
         runs=Path(runs),
     )
     external = ExternalStacks(host, battery)

@@ -17,6 +17,7 @@ from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.exit_codes import ExitCode
+from sitl_bridge.live.outlets import OUTLETS
 
 if TYPE_CHECKING:
     import typer
@@ -59,13 +60,6 @@ COMMANDS = {
 }
 """By name: the module, which has a function or a group of commands of that name, and the summary in
 ``--help``."""
-
-OPTIONAL_VALUES = {
-    "--view": ("8080", r"\d+"),
-    "--stream": ("8765", r"([\w.-]+:)?\d+"),
-    "--ros2": ("", r"\d+"),
-}
-"""Options that may stand without a value: the value that they then have, and the pattern of a given one."""
 
 FORMER = {
     "--samples": "--samples is gone: images, clouds and scans are topics of --ros2, which need no ROS; a"
@@ -121,6 +115,7 @@ def with_values(arguments: Sequence[str]) -> list[str]:
         UserError: for an option that there was in earlier versions.
     """
     given = list(arguments)
+    optional = {f"--{one.option}": one.bare for one in OUTLETS}
     made: list[str] = []
     for i, word in enumerate(given):
         if word == "--":
@@ -128,9 +123,8 @@ def with_values(arguments: Sequence[str]) -> list[str]:
         if word.partition("=")[0] in FORMER:
             raise UserError(FORMER[word.partition("=")[0]])
         following = given[i + 1] if i + 1 < len(given) else ""
-        default, pattern = OPTIONAL_VALUES.get(word, ("", ""))
-        lone = word in OPTIONAL_VALUES and not re.fullmatch(pattern, following)
-        made.append(f"{word}={default}" if lone else word)
+        bare = optional.get(word)
+        made.append(word if bare is None or re.fullmatch(bare[1], following) else f"{word}={bare[0]}")
     return made
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -24,9 +23,8 @@ from sitl_bridge.core.vehicle.vehicle_specification import Choice
 from sitl_bridge.core.world.wind import parse_wind
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.live.bus.address import PASSWORD, BusAddress
-from sitl_bridge.live.ros2.settings import LAST_DOMAIN, Ros2Settings
-from sitl_bridge.session.settings import FlightOptions, OutletSettings
+from sitl_bridge.live.outlets import OUTLETS, OutletSettings, Ros2Settings, parse_outlets
+from sitl_bridge.session.settings import FlightOptions
 
 PythonOption = Annotated[str | None, typer.Option(help="interpreter of the script (default: this program's)")]
 RunsOption = Annotated[Path, typer.Option(help="parent directory of run directories")]
@@ -37,11 +35,6 @@ LimitOption = Annotated[
     ),
 ]
 ReportOption = Annotated[bool, typer.Option("--report", help="write report.html into the run directory")]
-
-VIEWER_PORT = 19410
-"""UDP port on which PX4's viewers expect instance 0."""
-STREAM_ADDRESS = "127.0.0.1"
-"""Address on which the stream listens unless it is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,39 +58,7 @@ class RunOptions:
     instance: Annotated[
         int, typer.Option(min=0, max=254, help="of the first flight stack; sets all ports: 4560 + instance")
     ] = 0
-    bus: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SITL_BRIDGE_BUS",
-            help="publish on MQTT and take commands: embedded, embedded:PORT or mqtt[s]://USER@HOST:PORT",
-        ),
-    ] = None
-    view: Annotated[
-        int | None,
-        typer.Option(
-            metavar="[PORT]", help="show the run in the browser, live, and take commands there (port 8080)"
-        ),
-    ] = None
-    viewer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST[:PORT]",
-            help="send the vehicles' states to PX4's viewers, as its SIH does: UDP port 19410 + instance",
-        ),
-    ] = None
-    stream: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[[HOST:]PORT]", help="let Foxglove connect and follow the run (127.0.0.1, port 8765)"
-        ),
-    ] = None
-    ros2: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[DOMAIN]",
-            help="be a node of ROS 2 on this machine: topics and commands (default: ROS_DOMAIN_ID, or 0)",
-        ),
-    ] = None
+    outlets: tuple[OutletSettings, ...] = ()  # an option each, of OUTLETS
     ros2_wait: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE", help="with --ros2: simulated time waits for this node; may be repeated"),
@@ -121,13 +82,7 @@ class RunOptions:
             seed=self.seed,
             speed=parse_speed(self.speed),
             instance=self.instance,
-            outlets=OutletSettings(
-                parse_bus(self.bus),
-                None if self.view is None else check_port(self.view, "--view"),
-                None if self.viewer is None else parse_viewer(self.viewer),
-                None if self.stream is None else parse_stream(self.stream),
-                parse_ros2(self.ros2, self.ros2_wait or ()),
-            ),
+            outlets=_waiting(self.outlets, tuple(self.ros2_wait or ())),
             runs=self.runs_dir,
             airframe=None if self.airframe is None else load_airframe(self.airframe),
             **others,
@@ -170,15 +125,28 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     kind = signature.parameters["run"].annotation
     types = get_type_hints(kind, include_extras=True)
     parameters = [one for one in signature.parameters.values() if one.name != "run"]
-    parameters += [
-        inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=types[one.name]
-        )
-        for one in fields(kind)
-    ]
+    for one in fields(kind):
+        options = {one.name: types[one.name]}
+        if one.name == "outlets":
+            options = {
+                o.option: Annotated[
+                    str | None, typer.Option(metavar=o.metavar, envvar=o.variable, help=o.help)
+                ]
+                for o in OUTLETS
+            }
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None if name != one.name else one.default,
+                annotation=annotation,
+            )
+            for name, annotation in options.items()
+        ]
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
+        values["outlets"] = parse_outlets({one.option: values.pop(one.option) for one in OUTLETS})
         options = kind(**{one.name: values.pop(one.name) for one in fields(kind)})
         command(run=options, **values)
 
@@ -186,76 +154,15 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def check_port(port: int, option: str) -> int:
-    """A TCP or UDP port that programs of users may open.
+def _waiting(outlets: tuple[OutletSettings, ...], nodes: tuple[str, ...]) -> tuple[OutletSettings, ...]:
+    """The same, with nodes of ROS 2 for which simulated time waits.
 
     Raises:
-        UserError: for any other number.
+        UserError: for nodes to wait for without ROS 2.
     """
-    if not 1024 <= port <= 65535:
-        raise UserError(f"{option} {port}: give a port from 1024 to 65535")
-    return port
-
-
-def parse_viewer(text: str) -> tuple[str, int]:
-    """``HOST`` or ``HOST:PORT``.
-
-    Raises:
-        UserError: for any other text.
-    """
-    host, colon, port = text.partition(":")
-    if not host or (colon and not port.isdecimal()):
-        raise UserError(f"--viewer {text!r}: write HOST or HOST:PORT, such as 127.0.0.1")
-    return host, check_port(int(port), "--viewer: port") if colon else VIEWER_PORT
-
-
-def parse_stream(text: str) -> tuple[str, int]:
-    """``PORT`` or ``HOST:PORT``.
-
-    Raises:
-        UserError: for any other text.
-    """
-    host, colon, port = text.rpartition(":")
-    if not port.isdecimal() or (colon and not host):
-        raise UserError(f"--stream {text!r}: write PORT or HOST:PORT, such as 8765 or 0.0.0.0:8765")
-    return host or STREAM_ADDRESS, check_port(int(port), "--stream: port")
-
-
-def parse_ros2(domain: str | None, wait: Sequence[str]) -> Ros2Settings | None:
-    """How the run is shown to ROS 2; None where it is not.
-
-    Raises:
-        UserError: for nodes to wait for without a domain, and for a number that is none.
-    """
-    if domain is not None:
-        return Ros2Settings(parse_domain(domain), tuple(wait))
-    if wait:
-        raise UserError(f"--ros2-wait {wait[0]}: give --ros2, too")
-    return None
-
-
-def parse_domain(text: str) -> int:
-    """A ROS 2 domain; that of ROS_DOMAIN_ID for an empty text.
-
-    Raises:
-        UserError: for a number that is none.
-    """
-    text = text or os.environ.get("ROS_DOMAIN_ID", "") or "0"
-    if not text.isdecimal() or int(text) > LAST_DOMAIN:
-        raise UserError(f"--ros2: a domain of ROS 2 is 0 to {LAST_DOMAIN}, not {text!r}")
-    return int(text)
-
-
-def parse_bus(text: str | None) -> BusAddress | None:
-    """The broker of ``--bus``, with the password from the environment.
-
-    The password is removed from the environment, so that no child process inherits it.
-
-    Raises:
-        UserError: for an invalid address.
-    """
-    password = os.environ.pop(PASSWORD, None)
-    return None if text is None else BusAddress.parse(text, password)
+    if nodes and not any(isinstance(one, Ros2Settings) for one in outlets):
+        raise UserError(f"--ros2-wait {nodes[0]}: give --ros2, too")
+    return tuple(replace(one, wait=nodes) if isinstance(one, Ros2Settings) else one for one in outlets)
 
 
 def parse_speed(text: str) -> float:

@@ -9,7 +9,7 @@ import typer
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
-from sitl_bridge.cli.options import check_port
+from sitl_bridge.live.outlets import check_port
 from sitl_bridge.live.view.page_server import DEFAULT_PORT, page_url, require_viser
 
 

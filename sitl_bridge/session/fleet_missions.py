@@ -21,7 +21,7 @@ from sitl_bridge.session.missions.environment import FLEET_VARIABLE, PAUSE_VARIA
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED, MissionGate
 from sitl_bridge.session.plan_flight import Say
 from sitl_bridge.session.running_session import FlownMission, SessionVehicles, fly_plan
-from sitl_bridge.session.settings import FlightSettings, OutletSettings
+from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.vehicle_run import Mission, VehicleRun
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class FleetMissions:
 
     def start(self) -> None:
         """Start the missions of all vehicles whose flight stack is running."""
-        shown = self._settings.outlets != OutletSettings()
+        shown = bool(self._settings.outlets)
         if self._settings.formation is not None or self._settings.avoidance is not None:
             self.common = FlownMission(
                 self._vehicles, self._server, self._fly_swarm, self._report, shown=shown

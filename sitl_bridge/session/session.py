@@ -40,7 +40,6 @@ from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
-from sitl_bridge.session.outlets import start_outlets
 from sitl_bridge.session.running_session import FlightCommands
 from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.stacks import STEP
@@ -255,7 +254,9 @@ class Session:
             lambda: [vehicle.report() for vehicle in monitored],
             limit_time=self.server.limit_time,
         )
-        start_outlets(shown, settings.outlets, lambda outlet: self._stack.callback(outlet.close))
+        for outlet in [one.make(shown) for one in settings.outlets]:
+            self._stack.callback(outlet.close)
+            outlet.start()
 
     def _order_formation(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
         """Hand an order of page or bus to the formation.

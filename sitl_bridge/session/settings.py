@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
-from sitl_bridge.base.extras import ROS2, missing
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.simulation.events import EventSpecification, problems
@@ -28,8 +25,7 @@ from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 from sitl_bridge.link.px4.find import Px4Build, find_px4
-from sitl_bridge.live.bus.address import BusAddress
-from sitl_bridge.live.ros2.settings import Ros2Settings
+from sitl_bridge.live.outlets import OutletSettings
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.mission_file import check_mission
 
@@ -111,52 +107,6 @@ class ExternalStacks:
 # --------------------------------------------------------------------------- options of a user
 
 
-@dataclass(frozen=True)
-class OutletSettings:
-    """What shows a run, and takes commands to it; None for none."""
-
-    bus: BusAddress | None = None  # broker to publish the run on
-    view: int | None = None  # TCP port of the live page
-    # host to which the states are sent as by PX4's SIH, and the UDP port of instance 0
-    viewer: tuple[str, int] | None = None
-    stream: tuple[str, int] | None = None  # address and TCP port on which Foxglove connects
-    ros2: Ros2Settings | None = None  # how the run is shown to ROS 2
-
-    def faults(self) -> list[str]:
-        """What keeps them from starting: missing packages and ports in use."""
-        from sitl_bridge.live.view.page_server import require_foxglove, require_free_port, require_viser
-
-        found = []
-        if self.bus is not None and self.bus.embedded and self.bus.port:
-            from sitl_bridge.live.bus.broker import require_free
-
-            try:
-                require_free(self.bus.port)
-            except UserError as error:
-                found.append(f"--bus: {error}")
-        if self.view is not None:
-            try:
-                require_viser()
-                require_free_port(self.view)
-            except UserError as error:
-                found.append(f"--view: {error}")
-        if self.viewer is not None:
-            try:
-                socket.getaddrinfo(*self.viewer, family=socket.AF_INET, type=socket.SOCK_DGRAM)
-            except OSError as error:
-                found.append(f"--viewer: host {self.viewer[0]!r} is unknown: {error.strerror}")
-        if self.stream is not None:
-            host, port = self.stream
-            try:
-                require_foxglove()
-                require_free_port(port, host, "the stream")
-            except UserError as error:
-                found.append(f"--stream: {error}")
-        if self.ros2 is not None and find_spec("cyclonedds") is None:
-            found.append(f"--ros2: {missing('cyclonedds', 'ROS 2 topics', ROS2)}")
-        return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class FlightOptions:
     """Options of a flight as a user gives them; None means the value of the scenario file, or the default."""
@@ -174,7 +124,7 @@ class FlightOptions:
     px4: Path | None = None  # PX4 to fly with; None searches for it
     runs: Path = Path("runs")  # parent of the run directories
     arguments: tuple[str, ...] = ()  # of the script, after those in the scenario file
-    outlets: OutletSettings = field(default_factory=OutletSettings)  # what shows the flight
+    outlets: tuple[OutletSettings, ...] = ()  # what shows the flight
     # whether other machines may reach the MAVLink ports of PX4, and through them its files
     expose: bool = False
     python: Path | None = None  # interpreter of all scripts
@@ -282,7 +232,7 @@ class FlightSettings:
     on_stall: OnStall = "leave"  # reaction of the link to a flight stack that stops answering
     proximity: Proximity | None = None  # collisions and downwash between vehicles
     events: tuple[EventSpecification, ...] = ()  # scheduled faults and changes
-    outlets: OutletSettings = field(default_factory=OutletSettings)  # what shows the run
+    outlets: tuple[OutletSettings, ...] = ()  # what shows the run
     # whether other machines may reach the MAVLink ports of PX4, and through them its files
     expose: bool = False
     # of measures by name, with which the flight succeeds; None for no limit
@@ -379,7 +329,12 @@ class FlightSettings:
         Raises:
             ConfigurationError: with all faults.
         """
-        faults = self.outlets.faults()
+        faults = []
+        for outlet in self.outlets:
+            try:
+                outlet.check()
+            except UserError as error:
+                faults.append(f"--{outlet.option}: {error}")
         if not self.speed > 0:
             faults.append(f"--speed: {self.speed:g} is not above 0")
         if self.seed < 0:

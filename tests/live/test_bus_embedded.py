@@ -21,8 +21,9 @@ from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.bus.client import REFUSED
 from sitl_bridge.live.bus.messages import PUBLISHED
 from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.live.outlets import BusSettings
 from sitl_bridge.session.session import Session
-from sitl_bridge.session.settings import FlightOptions, OutletSettings
+from sitl_bridge.session.settings import FlightOptions
 
 
 def answer_to_login(port: int, *login: str) -> int:
@@ -42,7 +43,7 @@ def test_a_flight_whose_broker_has_no_port_is_refused_before_anything_is_made(tm
         holder.listen()
         address = BusAddress.parse(f"embedded:{holder.getsockname()[1]}")
         settings = flight_settings(MISSIONS / "square.plan", options)
-        settings = replace(settings, outlets=OutletSettings(bus=address))
+        settings = replace(settings, outlets=(BusSettings(address),))
         with pytest.raises(UserError, match=f"--bus: port {address.port} of .* is in use by"):
             Session(settings)
     assert not (tmp_path / "runs").exists()

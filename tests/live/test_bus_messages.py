@@ -18,7 +18,6 @@ from pydantic import ValidationError
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.options import parse_bus
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World
@@ -33,6 +32,7 @@ from sitl_bridge.live.bus.schema import DIRECTORY, schemas
 from sitl_bridge.live.bus.simulation_commands import OnCommand
 from sitl_bridge.live.bus.snapshot import take_snapshot
 from sitl_bridge.live.bus.topics import Topics
+from sitl_bridge.live.outlets import BusSettings, parse_outlets
 
 PAUSE = b'{"version": 1, "request_id": "%s"}'
 
@@ -99,10 +99,11 @@ def test_a_password_leaves_the_environment_before_anything_is_started(
 ) -> None:
     for text in (None, "mqtts://ann@host"):
         monkeypatch.setenv(PASSWORD, "hushhush")
-        address = parse_bus(text)
+        outlets = parse_outlets({"bus": text})
         assert PASSWORD not in os.environ
-    assert address is not None
-    assert address.password == "hushhush"
+    (bus,) = outlets
+    assert isinstance(bus, BusSettings)
+    assert bus.address.password == "hushhush"
 
 
 @pytest.mark.parametrize(

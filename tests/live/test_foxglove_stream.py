@@ -24,10 +24,9 @@ from websockets.typing import Subprotocol
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import with_values
-from sitl_bridge.cli.options import parse_stream
 from sitl_bridge.live.bus.client_link import FROM_CLIENT, PipeEnd, RowsRequest, Stop, UserNotice
+from sitl_bridge.live.outlets import FoxgloveSettings
 from sitl_bridge.live.view.foxglove_stream import FoxgloveStream
-from sitl_bridge.session.settings import OutletSettings
 
 pytestmark = pytest.mark.timeout(60)
 TIMEOUT = 20.0
@@ -255,14 +254,14 @@ def test_the_end_of_the_run_closes_the_connection(streamed: Streamed) -> None:
 @pytest.mark.parametrize("text", ["", "host:", ":8765", "x", "host:80"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--stream"):
-        parse_stream(text)
+        FoxgloveSettings.parse(text)
 
 
 def test_the_address_may_be_left_out() -> None:
     assert with_values(["fly", "--stream", "a.plan"]) == ["fly", "--stream=8765", "a.plan"]
     assert with_values(["fly", "--stream", "0.0.0.0:9000", "a.plan"])[2] == "0.0.0.0:9000"
-    assert parse_stream("9000") == ("127.0.0.1", 9000)
-    assert parse_stream("0.0.0.0:9000") == ("0.0.0.0", 9000)
+    assert FoxgloveSettings.parse("9000") == FoxgloveSettings("127.0.0.1", 9000)
+    assert FoxgloveSettings.parse("0.0.0.0:9000") == FoxgloveSettings("0.0.0.0", 9000)
 
 
 def test_what_keeps_the_stream_from_starting_is_reported_before(
@@ -271,11 +270,10 @@ def test_what_keeps_the_stream_from_starting_is_reported_before(
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        (fault,) = OutletSettings(stream=("127.0.0.1", holder.getsockname()[1])).faults()
-    assert "--stream: port" in fault
-    assert "is in use by" in fault
-    (fault,) = OutletSettings(stream=("192.0.2.1", free_port())).faults()
-    assert fault.startswith("--stream: the stream cannot listen on 192.0.2.1")
+        with pytest.raises(UserError, match=r"port .* is in use by"):
+            FoxgloveSettings("127.0.0.1", holder.getsockname()[1]).check()
+    with pytest.raises(UserError, match=r"the stream cannot listen on 192\.0\.2\.1"):
+        FoxgloveSettings("192.0.2.1", free_port()).check()
     monkeypatch.setitem(sys.modules, "foxglove.websocket", None)
-    (fault,) = OutletSettings(stream=("127.0.0.1", free_port())).faults()
-    assert "pip install 'sitl-bridge[view]'" in fault
+    with pytest.raises(UserError, match=r"pip install 'sitl-bridge\[view\]'"):
+        FoxgloveSettings("127.0.0.1", free_port()).check()

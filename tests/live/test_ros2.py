@@ -32,7 +32,6 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.graph import RosGraph
-from sitl_bridge.live.ros2.settings import Ros2Settings
 from sitl_bridge.live.ros2.types import type_hash
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 
@@ -248,7 +247,7 @@ def published(tmp_path: Path) -> Iterator[tuple[Source, Node, list[str]]]:
             hosts=(source.runner,),
             on_flight=source.fly,
         )
-        graph = RosGraph(run, Ros2Settings(DOMAIN))
+        graph = RosGraph(run, DOMAIN)
         graph.start()
         try:
             yield source, Node(), said
@@ -481,7 +480,7 @@ def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path
         source: Any = Source(climb)
         climb.advance(1)
         run = RunContext(source, climb.path, notify=said.append, limit_time=source.limit_time)
-        graph = RosGraph(run, Ros2Settings(DOMAIN, ("slow",)))
+        graph = RosGraph(run, DOMAIN, ("slow",))
         graph.start()
         slow = threading.Thread(target=slow_node, args=(took, stop))
         try:

@@ -22,7 +22,6 @@ from support.run_directories import make_run
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import with_values
-from sitl_bridge.cli.options import parse_viewer
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.geometry import VoxelGrid
@@ -41,6 +40,7 @@ from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import Reply
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.bus.topics import Topics
+from sitl_bridge.live.outlets import PageSettings, ViewerSettings
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.live_view import LiveView
 from sitl_bridge.live.view.page_server import open_page
@@ -55,7 +55,6 @@ from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.record.truth_log import TruthLog
-from sitl_bridge.session.settings import OutletSettings
 
 
 def rows_at(seconds: float, vehicles: int = 2) -> np.ndarray[Any, Any]:
@@ -263,18 +262,18 @@ def test_an_option_may_stand_without_its_value() -> None:
 @pytest.mark.parametrize("text", ["", ":19410", "host:", "host:x", "host:99"])
 def test_an_address_of_a_viewer_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="--viewer"):
-        parse_viewer(text)
-    assert parse_viewer("10.0.0.2") == ("10.0.0.2", 19410)
-    assert parse_viewer("localhost:20000") == ("localhost", 20000)
+        ViewerSettings.parse(text)
+    assert ViewerSettings.parse("10.0.0.2") == ViewerSettings("10.0.0.2", 19410)
+    assert ViewerSettings.parse("localhost:20000") == ViewerSettings("localhost", 20000)
 
 
 def test_without_viser_the_message_has_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     monkeypatch.setitem(sys.modules, "viser", None)
-    (fault,) = OutletSettings(view=free_port()).faults()
-    assert fault.startswith("--view: pages with a 3-D view need the package viser")
-    assert "pip install 'sitl-bridge[view]'" in fault
+    with pytest.raises(UserError, match="pages with a 3-D view need the package viser") as caught:
+        PageSettings(free_port()).check()
+    assert "pip install 'sitl-bridge[view]'" in str(caught.value)
 
 
 def test_a_port_in_use_is_reported_before_anything_starts() -> None:
@@ -282,8 +281,8 @@ def test_a_port_in_use_is_reported_before_anything_starts() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        (fault,) = OutletSettings(view=holder.getsockname()[1]).faults()
-    assert "is in use by" in fault
+        with pytest.raises(UserError, match="is in use by"):
+            PageSettings(holder.getsockname()[1]).check()
 
 
 def test_only_the_page_itself_may_connect(free_port: Callable[[], int]) -> None:

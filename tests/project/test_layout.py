@@ -42,7 +42,7 @@ PARTS = {
     "core": (("world",), ("dynamics",), ("odometry",), ("sensors",), ("vehicle",), ("simulation",)),
     "link": (("mavlink",), ("hil",), ("px4",)),
     "analysis": (("evaluation",), ("report",), ("replay",), ("export",)),
-    "live": (("bus",), ("view",), ("ros2",)),
+    "live": (("bus",), ("view",), ("ros2",), ("outlets",)),
     "lab": (("identification",), ("validation",), ("environments",), ("odometry",), ("campaign",)),
     "autopilot": (
         (

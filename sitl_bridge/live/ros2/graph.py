@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,6 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
-from sitl_bridge.live.ros2.settings import Ros2Settings
 from sitl_bridge.live.ros2.waiting import LEAD, WaitedNodes
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.record.followed_steps import StepFollower, StepsPart
@@ -57,24 +56,25 @@ class RosGraph:
 
     Args:
         run: that is published; its recording has begun.
-        settings: how.
+        domain: ROS_DOMAIN_ID.
+        wait: nodes that simulated time waits for.
     """
 
-    def __init__(self, run: RunContext, settings: Ros2Settings) -> None:
-        self._run, self._source, self._settings = run, run.source, settings
+    def __init__(self, run: RunContext, domain: int, wait: Sequence[str] = ()) -> None:
+        self._run, self._source, self._domain = run, run.source, domain
         self._simulation = simulation = run.source.simulation
         self._errors = ErrorLog(run.notify) if run.errors is None else run.errors
         self._rotors = simulation.vehicles["rotor_count"].tolist()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ROS 2", daemon=True)
-        self._participant = Participant(settings.domain)
+        self._participant = Participant(domain)
         types = self._recorded = topic_types(simulation.names, list(simulation.sensors))
         self._battery_time = simulation.start - BATTERY_PERIOD
         batteries = {battery_topic(name): "sensor_msgs/BatteryState" for name in simulation.names}
         for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types, **batteries}.items():
             self._participant.advertise(topic, kind)
         self._commands = RosCommands(run, self._participant)
-        self._waited = WaitedNodes(settings.wait, self._participant, run.notify, self._stop.is_set)
+        self._waited = WaitedNodes(wait, self._participant, run.notify, self._stop.is_set)
         self._limit = run.limit_time() if self._waited and run.limit_time is not None else None
         self._runners = [host for host in run.hosts if isinstance(host, SensorRunner)]
         self._seen: deque[tuple[SensorRunner, SeenSample]] = deque(maxlen=WAITING * len(self._runners))
@@ -83,7 +83,7 @@ class RosGraph:
 
     def start(self) -> None:
         """Publish, from now on."""
-        self._run.notify(f"ROS 2 topics in domain {self._settings.domain}")
+        self._run.notify(f"ROS 2 topics in domain {self._domain}")
         if self._limit is not None:
             limit = self._limit
             self._source.call(lambda: limit.run_until(self._simulation.time))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sitl_bridge.live.bus.client_link import Sent, SnapshotRequest, StackReports
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.view.page_server import page_url, require_free_port, require_viser
-from sitl_bridge.live.view.stream_outlets import Stream
+from sitl_bridge.live.view.stream import Stream
 
 
 class LiveView(Stream):

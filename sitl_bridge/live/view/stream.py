@@ -52,18 +52,3 @@ class Stream(Outlet):
                 self._send(picture_of(self.last_sample, vehicle, sensor))
             case _:
                 super().process(message)
-
-
-def viewer_stream(run: RunContext, target: tuple[str, int]) -> Stream:
-    """The state stream for PX4's viewers, to a host and the UDP port of instance 0."""
-    host, port = target
-    arguments = [host, str(port), ",".join(str(number) for number in run.instances)]
-    module = "sitl_bridge.live.view.viewer_stream"
-    return Stream("the state stream for viewers", module, run, "viewer", arguments)
-
-
-def foxglove_stream(run: RunContext, address: tuple[str, int]) -> Stream:
-    """The stream for Foxglove, which listens on a host and a TCP port."""
-    host, port = address
-    module = "sitl_bridge.live.view.foxglove_stream"
-    return Stream("the stream for Foxglove", module, run, "stream", [host, str(port)])
