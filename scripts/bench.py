@@ -49,7 +49,7 @@ from sitl_bridge.live.bus.broker import NICENESS
 from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.session.scenario import load_avoidance
+from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.swarm.avoidance.closed_loop import fly
 from sitl_bridge.swarm.formation.specification import (
     FormationSection,
@@ -470,7 +470,8 @@ def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """
     found = {}
     for name, seeds in (("swap_six", range(5)), ("swap_sixteen", range(1))):
-        scenario = load_avoidance(ROOT / f"missions/{name}.yaml")
+        scenario = load_scenario(ROOT / f"missions/{name}.yaml").avoidance
+        assert scenario is not None
         rounds = [[fly(scenario, seed=seed) for seed in seeds] for _ in range(options.repeats)]
         least = min(flight.distances().min() for flight in rounds[0])
         entry: dict[str, Any] = {"least_distance_m": float(least)}

@@ -67,7 +67,6 @@ class StackFleet(Closing):
         members: the vehicles.
         seed: of all random streams.
         step: us between inertial samples.
-        truth_interval: us between samples of ground truth in the vehicles' logs; 0 for none.
         proximity: what vehicles do to one another; None for nothing.
 
     Attributes:
@@ -87,7 +86,6 @@ class StackFleet(Closing):
         *,
         seed: int = 0,
         step: int = 4000,
-        truth_interval: int = 0,
         proximity: Proximity | None = None,
     ) -> None:
         setups = [VehicleSetup.from_airframe(m.airframe, m.position, m.yaw, m.name) for m in members]
@@ -100,7 +98,7 @@ class StackFleet(Closing):
         self._facts = {key: facts_of(airframe, world) for key, airframe in kinds.items()}
         self.errors = ErrorLog(print_error)
         self._steps = max(1, round(TICK / step))
-        self._frames = FrameArrays.of(s, truth_interval)
+        self._frames = FrameArrays.of(s)
         self._fresh_frames = [array.copy() for array in self._frames]
         self._frame_handles = handles_of(self._frames)
         self._stack_handles = handles_of(self.stacks)

@@ -29,14 +29,12 @@ class FrameArrays(NamedTuple):
     kept: Bytes  # uint8, the frames of all vehicles in one call where they are recorded; else empty
 
     @classmethod
-    def of(cls, simulation: Simulation, truth_interval: int) -> FrameArrays:
-        """Memory for a simulation's vehicles, with ground truth every ``truth_interval`` us (0: none)."""
+    def of(cls, simulation: Simulation) -> FrameArrays:
+        """Memory for a simulation's vehicles."""
         n = len(simulation)
-        links = np.zeros(n, LINK)
-        links["truth_interval"] = truth_interval
         payloads = np.zeros((n, 1), PAYLOADS)
         return cls(
-            links=links,
+            links=np.zeros(n, LINK),
             slots=np.array([sensor_slots(row) for row in simulation.sensors]),
             payloads=payloads,
             payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),

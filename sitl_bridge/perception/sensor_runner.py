@@ -56,7 +56,6 @@ class SensorRunner:
         vehicle: index of the vehicle.
         name: of its random stream; None for the vehicle's.
         start: us of simulated time at the start.
-        deliver: called with every sample, between two steps; returns messages for the flight stack.
         recording: takes every sample that is delivered; closed with the runner.
         mapper: takes the rays of every sample of a sensor that measures distances; closed with the runner.
 
@@ -75,7 +74,6 @@ class SensorRunner:
         vehicle: int = 0,
         name: str | None = None,
         start: int = START,
-        deliver: Callable[[SeenSample], Sequence[MavlinkMessage]] = lambda _sample: (),
         recording: SampleRecording | None = None,
         mapper: Mapper | None = None,
     ) -> None:
@@ -88,7 +86,6 @@ class SensorRunner:
         self._process = specification.processor()
         self._simulation = simulation
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=specification.name)
-        self._deliver = deliver
         self._period = round(1e6 / specification.rate)
         self._latency = round(specification.latency * 1e6)
         self._start = start
@@ -149,7 +146,6 @@ class SensorRunner:
             self._record(view.poses, self.latest)
             for listener in self.listeners:
                 listener(self.latest)
-            messages += self._deliver(self.latest)
             messages += link_messages(self.specification, view.time, self.latest.arrays)
             if self.companion is not None:
                 self.companion(companion_messages(self.specification, view.time, self.latest.arrays))

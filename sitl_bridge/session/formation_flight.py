@@ -163,7 +163,7 @@ def fly_formation(
     """Fly a formation with vehicles that stand at its starting places, land them, and write the result.
 
     Args:
-        plan: of ``load_formation``.
+        plan: of a scenario.
         stacks: of the vehicles, in the formation's order.
         say: takes lines for the user.
         directory: of the result; a vehicle that does not land, or a flight that has failed, is in it, too.

@@ -317,30 +317,6 @@ def _event_beside(event: ScenarioEvent, directory: Path) -> ScenarioEvent:
     return event.model_copy(update={"wind": wind_with_files_beside(event.wind, directory)})
 
 
-def load_formation(file: Path, *, seed: int | None = None) -> FormationPlan:
-    """The formation of a scenario file, planned and checked.
-
-    Raises:
-        ConfigurationError: with every fault of the file; if it has no formation.
-    """
-    found = load_scenario(file, seed=seed).formation
-    if found is None:
-        raise ConfigurationError(str(file), ["line 1: has no section formation"])
-    return found
-
-
-def load_avoidance(file: Path) -> AvoidanceSpecification:
-    """The avoidance of a scenario file, checked.
-
-    Raises:
-        ConfigurationError: with every fault of the file; if it has no avoidance.
-    """
-    found = load_scenario(file).avoidance
-    if found is None:
-        raise ConfigurationError(str(file), ["line 1: has no section avoidance"])
-    return found
-
-
 def fault_line(document: Document, path: FieldPath, message: str) -> str:
     """A fault of a field, with its line."""
     return str(Fault(document.line(path), path, message))

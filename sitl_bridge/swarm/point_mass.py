@@ -99,14 +99,11 @@ class PointMassFleet:
         position: (n, 3) m NED start positions, at rest.
         model: response to setpoints.
         yaw: rad, of all vehicles.
-        start: us of their time.
     """
 
-    def __init__(
-        self, position: Floats, model: PointMass | None = None, *, yaw: float = 0.0, start: int = 0
-    ) -> None:
+    def __init__(self, position: Floats, model: PointMass | None = None, *, yaw: float = 0.0) -> None:
         self.model = model or PointMass()
-        self.time = start
+        self.time = 0
         self.position = np.array(position, dtype=np.float64)
         self.velocity = np.zeros_like(self.position)
         self.yaw = np.full(len(position), yaw)

@@ -206,13 +206,8 @@ def play_due(
             stop(vehicle, now + round(1e6 * event.lasts) if isinstance(event, StallEvent) else None)
 
 
-def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = None) -> FormationResult:
-    """Fly a formation with its events on point masses, which start in their slots in the air.
-
-    Args:
-        plan: of ``load_formation`` or ``plan_formation``.
-        progress: called with the time in s since the start, ten times a second.
-    """
+def fly_quick(plan: FormationPlan) -> FormationResult:
+    """Fly a formation with its events on point masses, which start in their slots in the air."""
     formation = plan.formation()
     quick = plan.specification.quick
     fleet = PointMassFleet(plan.places, quick.model(), yaw=float(plan.path.yaw[0]))
@@ -225,8 +220,6 @@ def fly_quick(plan: FormationPlan, progress: Callable[[float], None] | None = No
             formation.start()
         play_due(events, formation, states.time, fleet.stop, formation.abort)
         recording(states, setpoints)
-        if progress is not None and states.time % ROW_INTERVAL == 0:
-            progress((states.time - formation.started_at) * 1e-6)
 
     fly(formation, fleet, until, round(1e6 / quick.rate), watch)
     return recording.result(plan)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.airframe_texts import spelled_out
 from support.paths import AIRFRAMES, MISSIONS
+from support.swarm_scenarios import load_avoidance, load_formation
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.user_file import load_class
@@ -27,7 +28,6 @@ from sitl_bridge.core.world.world import Origin
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.mission_file import check_mission
-from sitl_bridge.session.scenario import load_avoidance, load_formation
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
 from sitl_bridge.swarm.formation.files import load_offsets, read_csv

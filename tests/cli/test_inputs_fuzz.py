@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.mutations import EXTREMES, mutated
 from support.paths import AIRFRAMES, MISSIONS, ROOT
+from support.swarm_scenarios import load_avoidance, load_formation
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import facts_of
@@ -27,7 +28,6 @@ from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import World
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS
-from sitl_bridge.session.scenario import load_avoidance, load_formation
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
 

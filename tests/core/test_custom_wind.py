@@ -127,7 +127,7 @@ def test_the_shipped_thermal_lifts_in_its_core_and_sinks_around_it() -> None:
         ("{file: none.py, class: Thermal}", "none.py: no such Python file"),
         ("{file: thermal.py, class: Nothing}", "has no class Nothing"),
         ("{file: thermal.py, class: Thermal, options: {height: 3}}", "does not take its options"),
-        ("{class: Thermal}", "needs the file"),
+        ("{class: Thermal}", r"custom\.file: missing"),
     ],
 )
 def test_a_faulty_wind_of_a_file_is_one_message(tmp_path: Path, line: str, told: str) -> None:

@@ -12,7 +12,6 @@ from support.dynamics_vehicles import held_at_motion
 
 from sitl_bridge.core.dynamics.induced_flow import (
     blade_loads,
-    in_vortex_ring,
     momentum_thrust,
     settled_flow,
 )
@@ -192,15 +191,12 @@ def test_the_vortex_ring_state_joins_climb_and_windmill_without_a_jump() -> None
         for nudge in (-1e-3, 1e-3):
             thrust, _ = momentum_thrust(1.0, induced, -descent + nudge, 0.0)
             assert thrust == pytest.approx(1.0, abs=0.01)
-    assert in_vortex_ring(1.0, -1.5, 0.5)
-    assert not in_vortex_ring(1.0, -0.9, 0.0)
-    assert not in_vortex_ring(1.0, -1.5, 1.1)
     # More flow is induced there than momentum alone would allow: 1.4 to 2 times the hover's.
     disc, slope = 2.0 * DENSITY * math.pi * 0.128**2, 0.9
     induced = settled_flow(3.8, slope, disc, 103.0, -8.0, 0.0)
     thrust, _ = momentum_thrust(disc, induced, -8.0, 0.0)
     hover = math.sqrt(thrust / disc)
-    assert in_vortex_ring(hover, -8.0, 0.0)
+    assert 1.0 < 8.0 / hover < 2.0
     assert 1.4 < induced / hover < 2.0
 
 

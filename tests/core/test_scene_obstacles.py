@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.paths import MISSIONS
+from support.swarm_scenarios import load_avoidance
 
 import sitl_bridge as sb
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.core.world.scene_specification import SceneSpecification
-from sitl_bridge.session.scenario import load_avoidance, load_scenario
+from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.swarm.avoidance.neighbours import Obstacle
 from sitl_bridge.swarm.avoidance.records import BOX
 from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene

@@ -19,7 +19,6 @@ from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.bus.client_link import (
     Connected,
-    EventNotice,
     Orders,
     PipeEnd,
     Results,
@@ -33,7 +32,7 @@ from sitl_bridge.live.bus.client_link import (
     encode,
 )
 from sitl_bridge.live.bus.command_queue import Counts, Order, Result
-from sitl_bridge.live.bus.messages import Event, SetWind
+from sitl_bridge.live.bus.messages import SetWind
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.bus.topics import Address
 
@@ -55,9 +54,8 @@ SENT: list[Sent] = [
     ),
     Orders([ORDER]),
     Results([Result(ORDER, 2.0, None)]),
-    EventNotice("sitl/run/vehicle/0/event", Event(time=1.0, kind="text", text="line one\nline two")),
     Connected(True),
-    UserNotice("a line"),
+    UserNotice("line one\nline two"),
     Stop(),
 ]
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.paths import MISSIONS
+from support.swarm_scenarios import load_avoidance
 
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.identification.attitude import identify
 from sitl_bridge.session.identified_models import Identified, identified_model
-from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly, row, succeeded, table
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant

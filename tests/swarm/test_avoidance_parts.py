@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.swarm_scenarios import load_avoidance
 from typer.testing import CliRunner
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
@@ -18,7 +19,6 @@ from sitl_bridge.lab.identification.attitude import fit_axis, fit_drag, identify
 from sitl_bridge.lab.identification.recorded_flight import read_flight
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.session.identified_models import IdentifiedFile, identified_model, load, save
-from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, ControlLimits
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.paths import MISSIONS
+from support.swarm_scenarios import load_avoidance
 
 from sitl_bridge.api.in_process import InProcessStacks
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.session.avoidance_flight import GRACE, EndCondition, summary, write
 from sitl_bridge.session.identified_models import identified_model
-from sitl_bridge.session.scenario import load_avoidance
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings, VehicleSettings

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.paths import MISSIONS
+from support.swarm_scenarios import load_formation
 
 from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.session.scenario import load_formation
 from sitl_bridge.swarm.formation.files import read_csv, write_csv
 from sitl_bridge.swarm.formation.trajectory import path_through
 from sitl_bridge.swarm.quick_simulation import fly_quick

@@ -95,22 +95,20 @@ def hovering(
     )
 
 
-def settling_time(time: Floats, distance: Floats, radius: float = BALL, held: float = HELD) -> float | None:
-    """Time from the first sample until the distance falls below ``radius`` to stay there for ``held``.
+def settling_time(time: Floats, distance: Floats) -> float | None:
+    """Time from the first sample until the distance falls below BALL to stay there for HELD.
 
     Args:
         time: (k,) s.
         distance: (k,) m from the setpoint.
-        radius: m.
-        held: s.
 
     Returns:
         s; None if it never does.
     """
     if not len(time):
         return None
-    for first, after in true_spans(distance < radius):
-        if time[after - 1] - time[first] >= held:
+    for first, after in true_spans(distance < BALL):
+        if time[after - 1] - time[first] >= HELD:
             return float(time[first] - time[0])
     return None
 
@@ -171,15 +169,12 @@ def disturbance_results(
     return found
 
 
-def constant_setpoints(
-    time: Floats, setpoint: Floats, shortest: float = START_DELAY + HELD
-) -> list[ConstantSetpoint]:
-    """Constant parts of a position setpoint.
+def constant_setpoints(time: Floats, setpoint: Floats) -> list[ConstantSetpoint]:
+    """Constant parts of a position setpoint, of START_DELAY and HELD at least.
 
     Args:
         time: (k,) s.
         setpoint: (k, 3) m; nan where there is none.
-        shortest: s, of a part that counts.
     """
     if not len(time):
         return []
@@ -191,7 +186,7 @@ def constant_setpoints(
     found = []
     for first, after in itertools.pairwise(starts):
         end = float(time[min(after, len(time) - 1)])
-        if valid[first] and end - time[first] >= shortest:
+        if valid[first] and end - time[first] >= START_DELAY + HELD:
             found.append(ConstantSetpoint(float(time[first]), end, np.array(setpoint[first])))
     return found
 

@@ -66,13 +66,12 @@ def even(time: Floats, values: Floats) -> tuple[float, Floats]:
     return 1.0 / step, np.stack([np.interp(grid, time, column) for column in values.T], axis=-1)
 
 
-def spectrum(time: Floats, values: Floats, segment: float = SEGMENT) -> Spectrum | None:
+def spectrum(time: Floats, values: Floats) -> Spectrum | None:
     """Power spectral density by Welch's method: Hann windows, half overlapping, means removed.
 
     Args:
         time: (k,) s.
         values: (k, c).
-        segment: s.
 
     Returns:
         the spectrum; None for less than two segments.
@@ -80,10 +79,10 @@ def spectrum(time: Floats, values: Floats, segment: float = SEGMENT) -> Spectrum
     good = np.isfinite(values).all(axis=1)
     if not good.all():
         time, values = time[good], values[good]
-    if len(time) < 16 or time[-1] - time[0] < 2.0 * segment:
+    if len(time) < 16 or time[-1] - time[0] < 2.0 * SEGMENT:
         return None
     rate, grid = even(time, values)
-    samples = min(max(16, round(segment * rate)), len(grid))
+    samples = min(max(16, round(SEGMENT * rate)), len(grid))
     # scipy.signal.welch is the same; loading scipy.signal takes longer than to judge a flight.
     window = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(samples) / samples)
     starts = range(0, len(grid) - samples + 1, samples - samples // 2)
@@ -98,7 +97,7 @@ def spectrum(time: Floats, values: Floats, segment: float = SEGMENT) -> Spectrum
 
 
 def step_responses(
-    time: Floats, response: Floats, setpoint_time: Floats, setpoint: Floats, smallest: float = SMALLEST_STEP
+    time: Floats, response: Floats, setpoint_time: Floats, setpoint: Floats
 ) -> list[StepResponse]:
     """Responses to the steps of a setpoint, each axis by itself.
 
@@ -107,24 +106,23 @@ def step_responses(
         response: (k, c).
         setpoint_time: (m,) s.
         setpoint: (m, c); nan where there is none.
-        smallest: size of a step that counts.
     """
     found = []
     for axis in range(setpoint.shape[1]):
         wanted = setpoint[:, axis]
-        for begin, end, old, new in _steps(setpoint_time, wanted, smallest):
+        for begin, end, old, new in _steps(setpoint_time, wanted):
             chosen = (time >= begin) & (time < end)
             if np.count_nonzero(chosen) > 2:
                 found.append(_response(time[chosen], response[chosen, axis], begin, old, new, axis))
     return sorted(found, key=lambda one: one.begin)
 
 
-def _steps(time: Floats, wanted: Floats, smallest: float) -> list[tuple[float, float, float, float]]:
+def _steps(time: Floats, wanted: Floats) -> list[tuple[float, float, float, float]]:
     """Steps between constant parts of a setpoint: begin, end, value before and after."""
     parts: list[tuple[float, float, float]] = []
     first = 0
     for i in range(1, len(time) + 1):
-        if i < len(time) and abs(wanted[i] - wanted[first]) < 0.02 * smallest:
+        if i < len(time) and abs(wanted[i] - wanted[first]) < 0.02 * SMALLEST_STEP:
             continue
         if np.isfinite(wanted[first]) and i - first > 1:
             parts.append(
@@ -133,7 +131,7 @@ def _steps(time: Floats, wanted: Floats, smallest: float) -> list[tuple[float, f
         first = i
     found = []
     for (_, ended, old), (begun, end, new) in itertools.pairwise(parts):
-        if begun - ended <= SMOOTH and abs(new - old) >= smallest and end - begun >= STEP_HELD:
+        if begun - ended <= SMOOTH and abs(new - old) >= SMALLEST_STEP and end - begun >= STEP_HELD:
             found.append((ended, end, old, new))
     return found
 

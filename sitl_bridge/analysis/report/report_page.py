@@ -165,9 +165,9 @@ def _plot_data(plot: Plot) -> JsonObject:
     }
 
 
-def _significant(values: AnyArray, digits: int = 4) -> list[float | int | None]:
-    """Numbers with so many digits; null for what is not finite."""
-    return [None if not math.isfinite(v) else _short(float(f"{v:.{digits}g}")) for v in values.tolist()]
+def _significant(values: AnyArray) -> list[float | int | None]:
+    """Numbers with four digits; null for what is not finite."""
+    return [None if not math.isfinite(v) else _short(float(f"{v:.4g}")) for v in values.tolist()]
 
 
 def _short(value: float) -> float | int:

@@ -31,9 +31,6 @@ class HectorGains(Record):
     rate_i: Annotated[Floats, 3]  # 1/s^2
 
 
-HECTOR_GAINS = HectorGains.dtype
-
-
 class LeeGains(Record):
     """Gains of Lee's controller, by the symbols of its paper."""
 
@@ -49,9 +46,6 @@ class LeeGains(Record):
     k_Omega: Annotated[Floats, 3]  # N m s
     k_I: Annotated[Floats, 3]  # N m, of the integral of e_Omega + c_2 e_R; zero for the plain law
     c_2: Annotated[Floats, 3]  # 1/s
-
-
-LEE_GAINS = LeeGains.dtype
 
 
 class ControllerRecord(Record):

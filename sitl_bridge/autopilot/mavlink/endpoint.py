@@ -68,12 +68,15 @@ def port_pairs(instance: int) -> tuple[PortPair, ...]:
     )
 
 
+HOST = "127.0.0.1"
+
+
 class _Port:
     """A socket and its peers."""
 
-    def __init__(self, pair: PortPair, host: str, peer_host: str) -> None:
+    def __init__(self, pair: PortPair) -> None:
         self.pair = pair
-        self.home: Address = (peer_host, pair.remote)
+        self.home: Address = (HOST, pair.remote)
         self.present = False  # whether a program listens on ``home``
         self.peers: dict[Address, int] = {}  # wall time of the last message, us
         # Receivers count losses by sequence numbers, so each peer has its own sequence.
@@ -83,11 +86,11 @@ class _Port:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             if sys.platform == "linux":
                 self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
-            self.socket.bind((host, pair.local))
+            self.socket.bind((HOST, pair.local))
         except OSError as error:
             self.socket.close()
             raise UserError(
-                f"UDP port {pair.local} for the {pair.name} link cannot be opened on {host}: "
+                f"UDP port {pair.local} for the {pair.name} link cannot be opened on {HOST}: "
                 f"{error.strerror} ({holder_of(pair.local, 'udp')}); stop it, or use another --instance"
             ) from error
         self.socket.setblocking(False)
@@ -140,8 +143,6 @@ class Endpoint(Closing):
     Args:
         services: MAVLink services of the vehicle.
         instance: PX4 instance number, selects the ports.
-        host: address the ports are bound to.
-        peer_host: default destination of the links.
         links: names of the links to open, all by default.
 
     Raises:
@@ -153,8 +154,6 @@ class Endpoint(Closing):
         services: Services,
         instance: int,
         *,
-        host: str = "127.0.0.1",
-        peer_host: str = "127.0.0.1",
         links: tuple[str, ...] = ("ground station", "offboard", "payload"),
     ) -> None:
         self.services = services
@@ -165,7 +164,7 @@ class Endpoint(Closing):
         try:
             for pair in port_pairs(instance):
                 if pair.name in links:
-                    self._ports.append(_Port(pair, host, peer_host))
+                    self._ports.append(_Port(pair))
         except UserError:
             self.close()
             raise

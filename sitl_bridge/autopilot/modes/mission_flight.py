@@ -100,7 +100,7 @@ class MissionFlight(VehiclePart):
         if self.active:
             self.begin(now)
 
-    def set_current(self, seq: int, now: int = -1) -> bool:
+    def set_current(self, seq: int) -> bool:
         """Continue with another item; return False if it does not exist."""
         if not 0 <= seq < len(self.items):
             return False
@@ -108,7 +108,7 @@ class MissionFlight(VehiclePart):
         self.finished = False
         if self.active:
             self._target.clear_path()
-            self._start_item(now if now >= 0 else self._state.time)
+            self._start_item(self._state.time)
         return True
 
     def disarmed(self) -> None:

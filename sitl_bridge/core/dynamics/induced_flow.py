@@ -107,19 +107,6 @@ def blade_thrust(lift: float, slope: float, through: float, tip: float) -> float
 
 
 @compiled
-def in_vortex_ring(hover: float, along: float, across: float) -> bool:
-    """Return whether a rotor flies in its vortex ring state, the region of ``momentum_thrust``.
-
-    Args:
-        hover: m/s, induced velocity of a hover at the same thrust.
-        along: m/s along the thrust axis, negative in a descent.
-        across: m/s across it.
-    """
-    middle = 2.0 * along + 3.0 * hover
-    return across * across + middle * middle < hover * hover
-
-
-@compiled
 def blade_loads(
     thrust: float, torque: float, slope: float, disc: float, radius: float, speed: float, through: float,
     across: float,

@@ -23,7 +23,6 @@ DIVERGED = 4
 
 TRUTH_SIZE = 13
 """Position 0:3 and velocity 3:6 NED, attitude 6:10, angular velocity 10:13."""
-MAX_ACTIONS = 16
 
 
 class Reset(Record):

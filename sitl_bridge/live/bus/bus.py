@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.broker import free_port, require_free
-from sitl_bridge.live.bus.client_link import Connected, EventNotice, Sent, Settings, SnapshotRequest
+from sitl_bridge.live.bus.client_link import Connected, Sent, Settings, SnapshotRequest
 from sitl_bridge.live.bus.command_queue import Counts
-from sitl_bridge.live.bus.messages import Event
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.bus.topics import Topics, topic_name
 
@@ -60,11 +59,6 @@ class Bus(Outlet):
         vehicles, directory = self.topics.vehicles, self._directory.resolve()
         settings = Settings(self.address, self.port, self.url, run, vehicles, directory)
         super().start([settings, *first])
-
-    def publish_text(self, vehicle: str, text: str) -> None:
-        """Publish a text about a vehicle as an event."""
-        event = Event(time=self._source.status().time, kind="text", text=text)
-        self._send(EventNotice(self.topics.event(vehicle), event))
 
     def _ended(self) -> None:
         self.connected.clear()

@@ -28,7 +28,6 @@ from sitl_bridge.live.bus.broker import lower_priority, start_broker
 from sitl_bridge.live.bus.client_link import (
     FROM_BRIDGE,
     Connected,
-    EventNotice,
     Orders,
     PipeEnd,
     Results,
@@ -135,8 +134,6 @@ class Client:
                     if reply.accepted and reply.vehicle is not None:
                         event = Event(time=reply.time, kind="command", text=reply.command)
                         self._outbox.append((self.topics.event(reply.vehicle), event))
-            case EventNotice(topic, event):
-                self._outbox.append((topic, event))
             case Stop():
                 self._stop.set()
 

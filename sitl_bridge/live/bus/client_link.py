@@ -18,7 +18,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.command_queue import Counts, Order, Result
-from sitl_bridge.live.bus.messages import Event
 
 FROM_CLIENT = 1 << 20
 """Largest line from the client, bytes: a batch of commands of maximum length."""
@@ -120,14 +119,6 @@ class Results:
 
 
 @dataclass(frozen=True)
-class EventNotice:
-    """An event to publish."""
-
-    topic: str
-    event: Event
-
-
-@dataclass(frozen=True)
 class Connected:
     """Whether the broker is connected."""
 
@@ -156,7 +147,6 @@ Sent: TypeAlias = (
     | StackReports
     | Orders
     | Results
-    | EventNotice
     | Connected
     | UserNotice
     | Stop

@@ -71,12 +71,11 @@ class FleetRun:
 
     Args:
         fleet: advanced only by :meth:`advance` from now on.
-        speed: simulated over wall time; inf for as fast as possible.
     """
 
-    def __init__(self, fleet: StackFleet, speed: float = math.inf) -> None:
+    def __init__(self, fleet: StackFleet) -> None:
         self.fleet = fleet
-        self.speed = speed
+        self.speed = math.inf
         self._condition = threading.Condition()
         self._calls: list[Callable[[], None]] = []
         self._paused = False

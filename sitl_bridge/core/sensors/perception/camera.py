@@ -116,11 +116,6 @@ class ImagingSpecification(SeeingSpecification):
         fx, fy, cx, cy = self.intrinsics
         return self.lens.rays((u - cx) / fx, (v - cy) / fy)
 
-    def project(self, points: Floats) -> Floats:
-        """Column and row (n, 2) at which points (n, 3) in the sensor's axes are shown."""
-        fx, fy, cx, cy = self.intrinsics
-        return self.lens.shown(points) * [fx, fy] + [cx, cy]
-
     @cached_property
     def directions(self) -> Floats:
         """(height * width * s^2, 3) unit vectors in the sensor's axes, row by row, s^2 a pixel."""

@@ -76,11 +76,6 @@ class BrownConrady(BaseModel):
         rays[~found] = np.nan
         return rays
 
-    def shown(self, points: Floats) -> Floats:
-        """Image coordinates (n, 2), in focal lengths, of points (n, 3); nan behind the camera."""
-        ahead = np.where(points[:, 0] > 0.0, points[:, 0], np.nan)
-        return np.stack(self.distorted(points[:, 1] / ahead, points[:, 2] / ahead), axis=1)
-
 
 class Fisheye(BaseModel):
     """Equidistant projection with a polynomial (Kannala and Brandt 2006), as ``cv2.fisheye`` has it.
@@ -122,13 +117,6 @@ class Fisheye(BaseModel):
         rays = np.stack([np.cos(theta), along * u, along * v], axis=1)
         rays[~found] = np.nan
         return rays
-
-    def shown(self, points: Floats) -> Floats:
-        """Image coordinates (n, 2), in focal lengths, of points (n, 3)."""
-        across = np.hypot(points[:, 1], points[:, 2])
-        radius, _ = self._radius(np.arctan2(across, points[:, 0]))
-        scale = np.divide(radius, across, out=np.ones_like(across), where=across > 0.0)
-        return points[:, 1:] * scale[:, None]
 
 
 PINHOLE = BrownConrady(model="brown_conrady")
