@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
@@ -18,34 +17,13 @@ from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecific
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
 from sitl_bridge.perception.background_writer import BackgroundWriter
-from sitl_bridge.perception.sample_files import ArrayFolder, CloudFolder, EurocFolder, TumFolder
+from sitl_bridge.perception.sample_files import ArrayFolder, CloudFolder, EurocFolder, SampleFolder, TumFolder
 
 WAITING = 16
 """Samples that wait to be written."""
 
 
-class Folder(Protocol):
-    """A directory in some layout."""
-
-    def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
-        """Add a sample.
-
-        Args:
-            time: us of simulated time.
-            poses: of the vehicle since the last sample, up to this one's.
-
-        Raises:
-            UserError: when it cannot be written.
-            OSError: likewise.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close its tables."""
-        ...
-
-
-def folder_for(sensor: SeeingSpecification, path: Path) -> Folder:
+def folder_for(sensor: SeeingSpecification, path: Path) -> SampleFolder | TumFolder | EurocFolder:
     """A new directory in the layout of a kind of sensor.
 
     Cameras and pairs have EuRoC's, depth cameras TUM's, lidars a file a cloud; all others have an NPZ file a
@@ -81,7 +59,7 @@ class SampleRecording:
     def __init__(self, sensor: SeeingSpecification, path: Path, report: Callable[[str], None] = warn) -> None:
         self._sensor = sensor
         self._path = path
-        self._folder: Folder | None = None
+        self._folder: SampleFolder | TumFolder | EurocFolder | None = None
         self._count = 0
         self._writer: BackgroundWriter[tuple[int, Arrays, Poses]] = BackgroundWriter(
             f"recording of {sensor.name}",

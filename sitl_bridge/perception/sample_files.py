@@ -117,7 +117,16 @@ class SampleFolder(ABC):
         """Ending and content of the file of a sample."""
 
     def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
-        """Add a sample; see ``Folder``."""
+        """Add a sample.
+
+        Args:
+            time: us of simulated time.
+            poses: of the vehicle since the last sample, up to this one's.
+
+        Raises:
+            UserError: when it cannot be written.
+            OSError: likewise.
+        """
         ending, content = self.file_of(arrays)
         write_whole(self._path / f"{time * 1000}.{ending}", content)
         self._truth.add(poses)
@@ -160,7 +169,7 @@ class TumFolder:
         self._way = PoseTable(path / "groundtruth.txt", sensor, OPTICAL)
 
     def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
-        """Add a sample; see ``Folder``."""
+        """Add a sample; see ``SampleFolder``."""
         stamp = seconds(time)
         counts = np.nan_to_num(arrays["depth"].astype(np.float32), nan=0.0) * self._factor
         image = np.minimum(counts + 0.5, 65535.0).astype(np.uint16)
@@ -276,7 +285,7 @@ class EurocFolder:
         self._way = PoseTable(path / "groundtruth.txt", first, OPTICAL)
 
     def write(self, time: int, arrays: Arrays, poses: Poses) -> None:
-        """Add a sample; see ``Folder``."""
+        """Add a sample; see ``SampleFolder``."""
         stamp = time * 1000
         for name, folder, table in self._cameras:
             write_png(folder / f"{stamp}.png", arrays[name])

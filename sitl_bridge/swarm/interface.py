@@ -62,34 +62,5 @@ class Steered(Protocol):
         ...
 
 
-class FleetInterface(Protocol):
-    """Vehicles whose time this program advances."""
-
-    def states(self) -> States:
-        """Return the present states."""
-        ...
-
-    def command(self, setpoints: Setpoints) -> None:
-        """Follow these setpoints until the next call."""
-        ...
-
-    def advance(self, time: int) -> None:
-        """Advance the fleet's time to ``time`` us."""
-        ...
-
-
 Watch: TypeAlias = Callable[[States, Setpoints], None]
 """Called every tick with states and setpoints."""
-
-
-def fly(steered: Steered, fleet: FleetInterface, until: int, period: int, watch: Watch | None = None) -> None:
-    """Fly a fleet to ``until`` us of its time, with a tick every ``period`` us."""
-    while True:
-        states = fleet.states()
-        setpoints = steered.tick(states)
-        if watch is not None:
-            watch(states, setpoints)
-        if states.time >= until:
-            return
-        fleet.command(setpoints)
-        fleet.advance(min(states.time + period, until))

@@ -14,7 +14,7 @@ from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.formation.specification import FormationPlan
-from sitl_bridge.swarm.interface import Setpoints, States, fly
+from sitl_bridge.swarm.interface import Setpoints, States
 from sitl_bridge.swarm.point_mass import PointMassFleet
 
 ROW_INTERVAL = 100_000
@@ -215,11 +215,15 @@ def fly_quick(plan: FormationPlan) -> FormationResult:
     events = EventQueue(plan.events)
     until = formation.behaviour.notice + round(1e6 * plan.duration)
 
-    def watch(states: States, setpoints: Setpoints) -> None:
+    period = round(1e6 / quick.rate)
+    while True:
+        states = fleet.states()
+        setpoints = formation.tick(states)
         if not formation.started_at:
             formation.start()
         play_due(events, formation, states.time, fleet.stop, formation.abort)
         recording(states, setpoints)
-
-    fly(formation, fleet, until, round(1e6 / quick.rate), watch)
-    return recording.result(plan)
+        if states.time >= until:
+            return recording.result(plan)
+        fleet.command(setpoints)
+        fleet.advance(min(states.time + period, until))

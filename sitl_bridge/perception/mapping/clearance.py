@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.ndimage import distance_transform_edt
@@ -16,26 +16,6 @@ from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 
 Box: TypeAlias = tuple[Floats, Floats]
 """Least and greatest corner, m NED."""
-
-
-class Obstacles(Protocol):
-    """What a path keeps away from."""
-
-    def clearance(self, points: Floats, limit: float) -> Floats:
-        """Return (n,) m from points (n, 3) to the nearest obstacle, ``limit`` where it is further.
-
-        It is never more than the true distance; 0 or less is within an obstacle.
-        """
-        ...
-
-    def box(self) -> Box | None:
-        """Return the box that holds everything that limits a path; None where nothing does."""
-        ...
-
-    @property
-    def finest(self) -> float:
-        """Size of the smallest detail, m; 0 for none."""
-        ...
 
 
 class SceneObstacles:
@@ -109,3 +89,7 @@ class MapObstacles:
     def box(self) -> Box | None:
         """Return the map's box."""
         return self._corner, self._corner + np.array(self._distance.shape) * self.finest
+
+
+Obstacles = SceneObstacles | MapObstacles
+"""What a path keeps away from; a clearance is never more than the true distance, and 0 or less within."""

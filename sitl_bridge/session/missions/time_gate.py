@@ -29,7 +29,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from sitl_bridge.link.hil.time_limits import TimeLimit
 
 VARIABLE = "SITL_BRIDGE_TIME_GATE"
 """Environment variable of a mission: number of the file descriptor of its end, a SOCK_SEQPACKET.
@@ -298,19 +301,6 @@ async def _finished(call: Coroutine[Any, Any, Any]) -> Any:
         raise
 
 
-class GateLimits(Protocol):
-    """Limits of simulated time, in effect at once; ``hil.server.TimeLimit`` implements it."""
-
-    def run_until(self, time_us: int | None, patience: float = PATIENCE) -> None:
-        """Let time run to ``time_us``, None for no limit, and at real time after ``patience`` s there."""
-
-    def at_most(self, speed: float) -> None:
-        """Run at most ``speed`` times real time; inf for no limit."""
-
-    def release(self) -> None:
-        """Remove all limits."""
-
-
 class MissionGate:
     """The simulation's end of the gate of one mission.  All limits end with the mission, however it ends.
 
@@ -327,7 +317,7 @@ class MissionGate:
         ended: set once the mission has closed its end.
     """
 
-    def __init__(self, limits: GateLimits, turn: int = 0) -> None:
+    def __init__(self, limits: TimeLimit, turn: int = 0) -> None:
         self._limits = limits
         self.turn = turn
         self._here, self._there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -7,7 +7,6 @@ yaw rate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,16 +55,6 @@ def sample_legs(
             out[k, i] = points[leg, i] + travelled * directions[leg, i]
             out[k, 3 + i] = speed * directions[leg, i]
             out[k, 6 + i] = push * directions[leg, i]
-
-
-class Reference(Protocol):
-    """What an agent follows."""
-
-    duration: float
-
-    def sample(self, seconds: Floats) -> Floats:
-        """(k, 11) at (k,) s since the start; held beyond either end."""
-        ...
 
 
 class Route:
@@ -154,3 +143,7 @@ class Table:
         out[:, 6:9] = np.where(underway[:, None], self._splines[2](t), 0.0)
         out[:, 9] = self._yaw
         return out
+
+
+Reference = Route | Table
+"""What an agent follows."""
