@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sitl_bridge.core.world.atmosphere import air, air_at_height, pressure_altitude
 from sitl_bridge.core.world.earth import geodetic, gravity, local_gravity, magnetic_field
-from sitl_bridge.core.world.world import Origin, World, WorldSpecification
+from sitl_bridge.core.world.world import Origin, UniformField, World, WorldSpecification
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,14 @@ def test_the_magnetic_field_is_that_of_wmm2025(
 ) -> None:
     found = magnetic_field(math.radians(latitude), math.radians(longitude), height, year) * 1e9
     np.testing.assert_allclose(found, field, atol=0.06)
+
+
+def test_a_uniform_field_takes_the_place_of_the_model() -> None:
+    field = UniformField(declination=90.0, inclination=60.0, strength=50.0)
+    record = World(WorldSpecification(magnetic_field=field)).environment[0]
+    np.testing.assert_allclose(record["magnetic_field"] * 1e6, (0.0, 25.0, 25.0 * math.sqrt(3.0)), atol=1e-9)
+    assert not record["magnetic_slope"].any()
+    assert World().environment[0]["magnetic_slope"].any()
 
 
 def test_a_year_outside_the_magnetic_model_is_refused() -> None:

@@ -217,10 +217,29 @@ def test_the_core_knows_no_link_and_no_thread_and_the_swarm_does_no_input_or_out
 WIDER = {
     "missions/worlds/thermal.py": {"sitl_bridge.core.world.custom_wind"},
     "missions/api/power_plant_path.py": {"sitl_bridge.perception.mapping.clearance"},
+    "missions/papers/airrobot/figure_10.py": {"sitl_bridge.core.sensors.perception.camera"},
+    "missions/papers/airrobot/figure_11.py": {
+        "sitl_bridge.lab.identification.airframe_identification",
+        "sitl_bridge.lab.identification.estimates",
+        "sitl_bridge.lab.identification.flight_source",
+    },
+    "missions/papers/rotors/pose_and_imu.py": {"sitl_bridge.core.sensors.imu"},
     "missions/papers/rotors/section_3_6.py": {"sitl_bridge.analysis.evaluation.rotors_evaluation"},
+    "missions/papers/rotors/section_5_2.py": {"sitl_bridge.perception.mapping.clearance"},
     "missions/papers/hector/figure_2.py": {"sitl_bridge.core.dynamics.rotor_laws"},
     "missions/papers/hector/figure_4.py": {"sitl_bridge.analysis.evaluation.signal_analysis"},
+    "missions/papers/hector/figure_5.py": {
+        "sitl_bridge.core.sensors.perception.camera",
+        "sitl_bridge.core.sensors.perception.scanner",
+    },
     "missions/papers/hector/section_3_2.py": {"sitl_bridge.core.dynamics.performance"},
+    "missions/papers/nmpc/by_hand.py": {
+        "sitl_bridge.swarm.avoidance.agent",
+        "sitl_bridge.swarm.avoidance.controller_settings",
+        "sitl_bridge.swarm.avoidance.neighbours",
+        "sitl_bridge.swarm.avoidance.references",
+    },
+    "missions/papers/nmpc/figure_6.py": {"sitl_bridge.swarm.avoidance.controller_settings"},
     "missions/papers/nmpc/figure_3.py": {
         "sitl_bridge.swarm.avoidance.controller_settings",
         "sitl_bridge.swarm.avoidance.optimal_control_problem",
@@ -228,13 +247,11 @@ WIDER = {
     "missions/papers/nmpc/flights.py": {
         "sitl_bridge.session.scenario",
         "sitl_bridge.swarm.avoidance.closed_loop",
+        "sitl_bridge.swarm.avoidance.controller_settings",
         "sitl_bridge.swarm.avoidance.full_dynamics",
     },
     "missions/papers/xtdrone/figure_11.py": {"sitl_bridge.swarm.formation.patterns"},
-    "missions/papers/xtdrone/follower.py": {
-        "sitl_bridge.swarm.formation.roles",
-        "sitl_bridge.swarm.interface",
-    },
+    "missions/papers/xtdrone/figure_15.py": {"sitl_bridge.swarm.formation.roles"},
     "missions/papers/xtdrone/formation.py": {
         "sitl_bridge.session.scenario",
         "sitl_bridge.swarm.quick_simulation",

@@ -170,6 +170,13 @@ def test_a_broadcast_holds_the_plan_that_a_receiver_expects() -> None:
     assert len(paper.broadcast().plan) == 0
 
 
+def test_the_papers_algorithm_alone_is_one_switch_and_what_is_given_beside_it_counts() -> None:
+    paper, own = ControllerSettings(paper=True), ControllerSettings(paper=True, side=0.2)
+    assert (paper.share_plans, paper.side, paper.lead) == (False, 0.0, 1000.0)
+    assert (own.share_plans, own.side) == (False, 0.2)
+    assert ControllerSettings(paper=False) == ControllerSettings()
+
+
 def test_what_is_no_number_is_not_taken_in() -> None:
     still = (0.0, 0.0, 0.0)
     agent = Agent("a", Route([(0.0, 0.0, -5.0)]), avoids=["b"])

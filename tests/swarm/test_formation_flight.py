@@ -22,6 +22,7 @@ from sitl_bridge.swarm.formation.roles import (
     Follower,
     FormationView,
     Leader,
+    VelocityFollower,
     extrapolated,
     reference,
 )
@@ -200,31 +201,20 @@ def test_all_wait_for_the_start_and_begin_in_the_same_tick() -> None:
     assert 0 < moving[1] - run.formation.started_at <= 2 * TICK
 
 
-# ---------------------------------------------------------------- roles of one's own
-
-
-class VelocityFollower(Follower):
-    """XTDrone's follower: v = Kp (p_leader + f - p) with Kp 1 1/s, at most 1 m/s."""
-
-    def steer(self, view: FormationView) -> Setpoints:
-        velocity = view.slot.position - view.position
-        speed = np.linalg.norm(velocity, axis=1, keepdims=True)
-        told = Setpoints.none(len(view.vehicle))
-        told.velocity[:] = velocity * np.minimum(1.0, 1.0 / np.maximum(speed, 1e-12))
-        told.yaw[:] = view.centre["heading"]
-        return told
-
-
-def test_xtdrones_follower_lags_a_moving_leader_by_speed_over_gain() -> None:
+@pytest.mark.parametrize("gain", [0.5, 1.0])
+def test_xtdrones_follower_lags_a_moving_leader_by_speed_over_gain(gain: float) -> None:
     path = path_through(
         np.array([[0.0, 0, -10], [0, 30, -10]]), speed=0.5, acceleration=1.0, holds=[8.0, 15.0], yaw=0.0
     )
-    run = flight(path=path, patterns=("cube",), follower=VelocityFollower()).fly(path.duration + 1.0)
+    run = flight(path=path, patterns=("cube",), follower=VelocityFollower(gain)).fly(path.duration + 1.0)
     middle = 8.0 + (path.duration - 23.0) / 2
     speed = float(np.linalg.norm(path.at(middle).velocity))
-    # v = Kp e and v = leader's: e = v / Kp, with Kp 1.
-    assert run.worst_error(middle - 0.1, middle + 0.1) == pytest.approx(speed, rel=0.03)
+    # v = Kp e and v = leader's: e = v / Kp.
+    assert run.worst_error(middle - 0.1, middle + 0.1) == pytest.approx(speed / gain, rel=0.03)
     assert run.worst_error(path.duration - 3.0) < 0.01
+
+
+# ---------------------------------------------------------------- roles of one's own
 
 
 class Bouncing(Follower):

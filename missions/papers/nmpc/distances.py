@@ -6,20 +6,17 @@ from pathlib import Path
 
 import numpy as np
 from comparison import Row, new_figure, save
-
-from .flights import flown, least, variants
+from numpy.typing import NDArray
 
 THRESHOLD, MINIMUM = 1.2, 0.9
 """m, r_th and r_min of the paper's experiments."""
 
 
-def compare(scenario: str, picture: Path, quick: bool) -> list[Row]:
-    """Fly a scenario of two vehicles, draw their distance, evaluate it."""
-    flight = flown(scenario)
-    distance = flight.distances()
+def draw(time: NDArray[np.float64], distance: NDArray[np.float64], picture: Path) -> None:
+    """Draw (k,) m over (k,) s, and the histogram."""
     figure = new_figure(8.0, 5.0)
     above, below = figure.subplots(2, 1)
-    above.plot(flight.time, distance, lw=1.0, label="distance")
+    above.plot(time, distance, lw=1.0, label="distance")
     above.axhline(THRESHOLD, color="tab:orange", ls="--", lw=1.0, label="$r_{th}$")
     above.axhline(MINIMUM, color="tab:red", ls="--", lw=1.0, label="$r_{min}$")
     above.set(xlabel="time [s]", ylabel="distance [m]", ylim=(0.0, None))
@@ -31,11 +28,13 @@ def compare(scenario: str, picture: Path, quick: bool) -> list[Row]:
     for axes in (above, below):
         axes.grid(alpha=0.3)
     save(figure, picture)
+
+
+def evaluate(distance: NDArray[np.float64], active: bool, what: str = "") -> list[Row]:
+    """Least distance, how long it was above r_th, and whether the hard constraint was active."""
     share = 100.0 * float(np.mean(distance > THRESHOLD))
-    active = float(flight.active.any())
     return [
-        Row("least distance", "m", "> 0.9", least(flight), digits=2),
-        Row("time above r_th = 1.2 m", "%", "", share, digits=1),
-        Row("hard constraint ever active (1: yes)", "", "0", active),
-        *variants(scenario, quick),
+        Row(f"{what}least distance", "m", "> 0.9", float(distance.min()), digits=2),
+        Row(f"{'... ' if what else ''}time above r_th = 1.2 m", "%", "", share, digits=1),
+        Row(f"{'... ' if what else ''}hard constraint ever active (1: yes)", "", "0", float(active)),
     ]

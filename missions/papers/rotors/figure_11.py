@@ -33,7 +33,7 @@ def reproduce(picture: Path, quick: bool) -> list[Row]:
     """Draw the error of the hover with noise on the odometry, and evaluate hovers with and without."""
     published = hovering.published()
     shipped = sb.Airframe.load("firefly").changed(mass=published.mass)
-    noisy = hover(published, noise=NOISE)
+    noisy = hover(published, source=hovering.Odometry(NOISE))
     figure = new_figure()
     axes = figure.subplots()
     error = noisy.position - noisy.setpoint
@@ -53,7 +53,7 @@ def reproduce(picture: Path, quick: bool) -> list[Row]:
     ]
     if not quick:
         even = published.changed(motor={"time_constant_down": published.motor.time_constant_up})
-        offset = rms(hover(even, noise=NOISE))[0]
+        offset = rms(hover(even, source=hovering.Odometry(NOISE)))[0]
         rows += [
             Row("... with motors as quick down as up", "m", "", offset, digits=3),
             Row("... with induced flow, drag and ground effect", "m", "", rms(hover(shipped))[0], digits=3),

@@ -13,7 +13,7 @@ from .figure_11 import NOISE, hover, rms
 def reproduce(picture: Path, _quick: bool) -> list[Row]:
     """Draw the angular velocities of the noisy hover; evaluate them with and without noise."""
     published = hovering.published()
-    noisy, ideal = hover(published, noise=NOISE), hover(published)
+    noisy, ideal = hover(published, source=hovering.Odometry(NOISE)), hover(published)
     figure = new_figure()
     axes = figure.subplots()
     held = noisy.time > 10.0

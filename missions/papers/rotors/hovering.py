@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,45 +85,76 @@ class Flown:
     setpoint: Array
 
 
+class StateSource(Protocol):
+    """What tells the controller the vehicle's state."""
+
+    def state(self, simulation: sb.Simulation) -> tuple[Array, Array, Array, Array]:
+        """Position and velocity, m and m/s NED, attitude, and rates, rad/s FRD; once a step."""
+        ...
+
+
+class Pose:
+    """The pose sensor: true position and attitude with white noise.
+
+    Args:
+        noise: deviations of the position, m, and attitude, rad, on each axis.
+        seed: of the noise.
+    """
+
+    def __init__(self, noise: tuple[float, float] = (0.0, 0.0), seed: int = 1) -> None:
+        self.noise, self.random = noise, np.random.default_rng(seed)
+
+    def measure(self, simulation: sb.Simulation) -> tuple[Array, Array]:
+        """Position, (3,) m NED, and attitude, (4,) body to NED."""
+        tilted = [1.0, *(0.5 * self.noise[1] * self.random.standard_normal(3))]
+        seen = quaternion_product(simulation.attitude[0], tilted / np.linalg.norm(tilted))
+        return simulation.position[0] + self.noise[0] * self.random.standard_normal(3), seen
+
+
+class Odometry(Pose):
+    """The odometry sensor: a pose with the true velocity and rates."""
+
+    def state(self, simulation: sb.Simulation) -> tuple[Array, Array, Array, Array]:
+        """Position and velocity, m and m/s NED, attitude, and rates, rad/s FRD."""
+        position, attitude = self.measure(simulation)
+        return position, simulation.velocity[0], attitude, simulation.angular_velocity[0]
+
+
 def fly(
     airframe: sb.Airframe,
     setpoint: Callable[[float], ArrayLike],
     seconds: float,
     *,
-    noise: tuple[float, float] = (0.0, 0.0),
+    source: StateSource | None = None,
     force: Callable[[float], ArrayLike] = lambda _t: 0.0,
     full_battery: bool = False,
+    sensors: bool = False,
     seed: int = 1,
 ) -> Flown:
-    """Fly from the ground by odometry.
+    """Fly from the ground.
 
     Args:
         airframe: the vehicle.
         setpoint: (3,) m NED at a time in s.
         seconds: of simulated time.
-        noise: deviations of the odometry's position, m, and attitude, rad, white, on each axis.
+        source: of the controller's state; None for ideal odometry.
         force: (3,) N NED on the body at a time in s.
         full_battery: whether motors run at the battery's voltage instead of the nominal one.
-        seed: of the noise.
+        sensors: whether those of the airframe are simulated, for the source.
+        seed: of the sensors.
     """
-    simulation = sb.Simulation(airframe, world=WORLD, step=STEP, sensors=False)
-    controller, random = LeeController(airframe), np.random.default_rng(seed)
+    simulation = sb.Simulation(airframe, world=WORLD, step=STEP, sensors=sensors, seed=seed)
+    controller, source = LeeController(airframe), source or Odometry()
     if not full_battery:
         simulation.supply(airframe.battery.nominal_voltage)
     rows = []
     for k in range(round(seconds / STEP)):
         t = k * STEP
         wanted = np.asarray(setpoint(t), float)
-        position, attitude = simulation.position[0], simulation.attitude[0]
-        rates = simulation.angular_velocity[0]
-        rows.append((t, *position, *rates, *wanted))
-        tilted = [1.0, *(0.5 * noise[1] * random.standard_normal(3))]
-        seen = quaternion_product(attitude, tilted / np.linalg.norm(tilted))
-        placed = position + noise[0] * random.standard_normal(3)
+        rows.append((t, *simulation.position[0], *simulation.angular_velocity[0], *wanted))
+        position, velocity, attitude, rates = source.state(simulation)
         simulation.push(force(t))
-        idle = np.zeros(len(airframe.rotors))
-        simulation.step(
-            idle if t < TAKE_OFF else controller.commands(placed, simulation.velocity[0], seen, rates, wanted)
-        )
+        commands = controller.commands(position, velocity, attitude, rates, wanted)
+        simulation.step(commands if t >= TAKE_OFF else np.zeros(len(airframe.rotors)))
     table = np.array(rows)
     return Flown(table[:, 0], table[:, 1:4], table[:, 4:7], table[:, 7:10])

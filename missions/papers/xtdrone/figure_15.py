@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from comparison import Row, new_figure, save
 
-from .follower import GAIN, LIMIT
+from sitl_bridge.swarm.formation.roles import VelocityFollower
+
 from .formation import full
 
 
@@ -19,8 +20,9 @@ def reproduce(picture: Path, _quick: bool) -> list[Row]:
     most = int(np.argmax(np.abs(np.diff(flown.slot[shown, :, 1], axis=0)).sum(axis=0)))
     position, slot = flown.position[shown, most], flown.slot[shown, most]
     velocity = -np.gradient(position[:, 1], time)
-    command = GAIN * (slot - position)
-    command *= np.minimum(1.0, LIMIT / np.maximum(np.linalg.norm(command, axis=1), 1e-12))[:, None]
+    law = VelocityFollower()
+    command = law.gain * (slot - position)
+    command *= np.minimum(1.0, law.max_speed / np.maximum(np.linalg.norm(command, axis=1), 1e-12))[:, None]
     wanted = -command[:, 1]
     figure = new_figure()
     axes = figure.subplots()

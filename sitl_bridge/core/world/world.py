@@ -55,6 +55,24 @@ class Origin(BaseModel):
     altitude: float = Field(488.0, ge=-500.0, le=9000.0, description="m AMSL")
 
 
+class UniformField(BaseModel):
+    """A magnetic field that is the same everywhere (hector_quadrotor, section 3.3)."""
+
+    model_config = STRICT
+
+    declination: float = Field(ge=-180.0, le=180.0, description="deg east of north")
+    inclination: float = Field(ge=-90.0, le=90.0, description="deg below the horizon")
+    strength: Positive = Field(description="uT")
+
+    def ned(self) -> Floats:
+        """Flux density (3,) NED in T."""
+        east, down = math.radians(self.declination), math.radians(self.inclination)
+        level = math.cos(down)
+        return (
+            1e-6 * self.strength * np.array([level * math.cos(east), level * math.sin(east), math.sin(down)])
+        )
+
+
 class WorldSpecification(BaseModel):
     """A world as a file or a command line describes it."""
 
@@ -64,6 +82,7 @@ class WorldSpecification(BaseModel):
     year: float = Field(
         2025.0, ge=FIRST_YEAR, le=LAST_YEAR, description="decimal year of the field and of UTC"
     )
+    magnetic_field: UniformField | None = Field(None, description="in place of WMM2025's of place and year")
     earth_rotation: bool = Field(True, description="gyroscopes and motion feel the Earth's rotation")
     sea_level_temperature: float = Field(SEA_LEVEL_TEMPERATURE, gt=200.0, lt=340.0, description="K")
     sea_level_pressure: float = Field(SEA_LEVEL_PRESSURE, gt=8e4, lt=1.1e5, description="Pa")
@@ -107,8 +126,9 @@ class World:
         record["gravity"] = gravity(latitude, origin.altitude)
         record["sea_level_temperature"] = self.specification.sea_level_temperature
         record["sea_level_pressure"] = self.specification.sea_level_pressure
-        record["magnetic_field"] = magnetic_field(
-            latitude, longitude, origin.altitude, self.specification.year
+        own, year = self.specification.magnetic_field, self.specification.year
+        record["magnetic_field"] = (
+            magnetic_field(latitude, longitude, origin.altitude, year) if own is None else own.ned()
         )
         if self.specification.earth_rotation:
             record["earth_rate"] = ROTATION_RATE * math.cos(latitude), -ROTATION_RATE * math.sin(latitude)
@@ -170,7 +190,8 @@ class World:
                 at = math.radians(latitude), math.radians(longitude), height
                 ends.append((gravity(at[0], height), magnetic_field(*at, year)))
             (g_ahead, field_ahead), (g_behind, field_behind) = ends
-            record["magnetic_slope"][:, axis] = (field_ahead - field_behind) / (2.0 * SLOPE_REACH)
+            if self.specification.magnetic_field is None:
+                record["magnetic_slope"][:, axis] = (field_ahead - field_behind) / (2.0 * SLOPE_REACH)
             if axis != 1:
                 record["gravity_slope"][axis // 2] = (g_ahead - g_behind) / (2.0 * SLOPE_REACH)
 

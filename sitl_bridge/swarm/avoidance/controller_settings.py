@@ -6,7 +6,7 @@ Figures of the paper and its companion code are the defaults; those of our own c
 from __future__ import annotations
 
 import math
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -148,8 +148,8 @@ class ControllerSettings(_Section):
     The paper's: horizon, step and rate; ``speed_threshold`` is v_th of its section 4.4, the figure ours;
     ``yaw_gain`` is the companion code's K_yaw.  Ours: ``side`` decides symmetric encounters; the reference
     slows down from half of ``lead`` on and waits there, so that who gave way need not race after it (1000
-    follows the clock, as the paper); an iteration takes 5 us; until ``max_age`` distances to a neighbour
-    widen by what it may have done since.
+    follows the clock, as the paper); plans are shared; an iteration takes 5 us; until ``max_age`` distances
+    to a neighbour widen by what it may have done since.  ``paper`` is without the first three.
     """
 
     model: AttitudeModel = Field(
@@ -181,6 +181,16 @@ class ControllerSettings(_Section):
         True, description="broadcast the planned positions; false: others extrapolate the velocity (eq. 13)"
     )
     max_age: Positive = Field(2.0, description="s after which a broadcast is no longer used")
+    paper: bool = Field(
+        False, description="the paper's algorithm alone: share_plans false, side 0, lead 1000, unless given"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _alone(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("paper") is True:
+            return {"share_plans": False, "side": 0.0, "lead": 1000.0, **given}
+        return given
 
     def agility(self) -> float:
         """m/s^2 that a vehicle can accelerate with sideways: level flight at the attitude it can be told.

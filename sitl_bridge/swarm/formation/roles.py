@@ -249,6 +249,30 @@ class ConsensusFollower(Follower):
         )
 
 
+class VelocityFollower(Follower):
+    """Commands a velocity in proportion to the distance from the slot: v = Kp (p_leader + f - p).
+
+    Xiao et al., "XTDrone: A Customizable Multi-Rotor UAVs Simulation Platform", 2020, section V; the defaults
+    are those of its coordination/formation_demo.
+
+    Args:
+        gain: Kp, 1/s.
+        max_speed: of the command, m/s.
+    """
+
+    def __init__(self, gain: float = 1.0, max_speed: float = 1.0) -> None:
+        self.gain, self.max_speed = gain, max_speed
+
+    def steer(self, view: FormationView) -> Setpoints:
+        """Return velocity setpoints and the leader's heading."""
+        velocity = self.gain * (view.slot.position - view.position)
+        speed = np.linalg.norm(velocity, axis=1, keepdims=True)
+        wanted = Setpoints.none(len(view.vehicle))
+        wanted.velocity[:] = velocity * np.minimum(1.0, self.max_speed / np.maximum(speed, 1e-12))
+        wanted.yaw[:] = view.centre["heading"]
+        return wanted
+
+
 def extrapolated(centre: Records, time: int, coast: float, braking: float) -> Records:
     """Return references extrapolated to ``time`` us; after ``coast`` s of silence the centre brakes to rest.
 
@@ -287,6 +311,8 @@ SCHEMES: dict[str, tuple[type[Leader], type[Follower]]] = {
     "centralised": (Leader, Follower),
     "leader_follower": (MeasuredLeader, Follower),
     "consensus": (MeasuredLeader, ConsensusFollower),
+    "velocity": (MeasuredLeader, VelocityFollower),
 }
 """``centralised``: all fly their part of one plan, whose reference is relayed; ``leader_follower``: the
-leader's measured motion is relayed; ``consensus``: each vehicle uses only its neighbours' positions."""
+leader's measured motion is relayed; ``consensus``: each vehicle uses only its neighbours' positions;
+``velocity``: as ``leader_follower``, with XTDrone's law of velocities."""

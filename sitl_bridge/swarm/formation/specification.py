@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
@@ -198,14 +198,20 @@ class RolesSection(BaseModel):
 
     model_config = STRICT
 
-    file: Path = Field(description="Python file")
+    file: Path | None = Field(None, description="Python file of the classes named here")
     leader: str | None = Field(None, description="name of the leader's class; default: that of the scheme")
     follower: str | None = Field(
         None, description="name of the followers' class; default: that of the scheme"
     )
     options: dict[str, float | int | str | bool] = Field(
-        default_factory=dict, description="arguments of the followers' class"
+        default_factory=dict, description="arguments of the followers' class, also of the scheme's"
     )
+
+    @model_validator(mode="after")
+    def _file_of_classes(self) -> Self:
+        if self.file is None and (self.leader or self.follower):
+            raise ValueError("give the file of the class")
+        return self
 
 
 class QuickSpecification(BaseModel):
@@ -232,9 +238,10 @@ class FormationSection(BaseModel):
     heading: Degrees | Literal["leader"] = Field(
         "leader", description="deg of the pattern, or the leader's yaw"
     )
-    scheme: Literal["centralised", "leader_follower", "consensus"] = Field(
+    scheme: Literal["centralised", "leader_follower", "consensus", "velocity"] = Field(
         "leader_follower",
-        description="all fly one plan; or follow the leader's position; or agree with their neighbours",
+        description="all fly one plan; or follow the leader's position; or agree with their neighbours; or"
+        " follow by a velocity in proportion to the slot error (options gain in 1/s, max_speed in m/s)",
     )
     leader_loss: LeaderLossSpecification = Field(
         LeaderLossSpecification(), description="reaction to the loss of the leader"
@@ -260,9 +267,11 @@ class FormationSection(BaseModel):
         """
         lead, follow = SCHEMES[self.scheme]
         own = self.roles
-        if own is not None and own.leader is not None:
+        if own is None or own.file is None:
+            return lead, follow
+        if own.leader is not None:
             lead = load_class(directory / own.file, own.leader, Leader, "leader of a formation")
-        if own is not None and own.follower is not None:
+        if own.follower is not None:
             follow = load_class(directory / own.file, own.follower, Follower, "follower of a formation")
         return lead, follow
 
