@@ -158,25 +158,20 @@ def _add_process_noise(estimator: Estimator) -> None:
 
 
 @compiled
-def _propagate_offset(estimator: Estimator) -> None:
-    """Propagate the covariance of the odometry's offset with the other errors, as the rows of P in
-    ``propagate_covariance``; the offset itself does not move."""
-    u, f = estimator.pending_rotation, estimator.pending_force
-    half = 0.5 * estimator.pending_time
-    for e in range(3):
-        row = estimator.odometry_cross[e]
-        for part in range(2):
-            for k in range(3):
-                row[POSITION + k] += half * row[VELOCITY + k]
-                row[TILT + k] -= 0.5 * (
-                    u[k, 0] * row[GYROSCOPE] + u[k, 1] * row[GYROSCOPE + 1] + u[k, 2] * row[GYROSCOPE + 2]
-                )
-            if part == 0:
-                a, b, c = row[ACCELEROMETER], row[ACCELEROMETER + 1], row[ACCELEROMETER + 2]
-                x, y, z = row[TILT], row[TILT + 1], row[TILT + 2]
-                row[VELOCITY] -= f[1] * z - f[2] * y + u[0, 0] * a + u[0, 1] * b + u[0, 2] * c
-                row[VELOCITY + 1] -= f[2] * x - f[0] * z + u[1, 0] * a + u[1, 1] * b + u[1, 2] * c
-                row[VELOCITY + 2] -= f[0] * y - f[1] * x + u[2, 0] * a + u[2, 1] * b + u[2, 2] * c
+def _propagate_row(row: Floats, u: Floats, f: Floats, half: float) -> None:
+    """Propagate a row, or a column, of the covariance with the others: see ``propagate_covariance``."""
+    for part in range(2):
+        for k in range(3):
+            row[POSITION + k] += half * row[VELOCITY + k]
+            row[TILT + k] -= 0.5 * (
+                u[k, 0] * row[GYROSCOPE] + u[k, 1] * row[GYROSCOPE + 1] + u[k, 2] * row[GYROSCOPE + 2]
+            )
+        if part == 0:
+            a, b, c = row[ACCELEROMETER], row[ACCELEROMETER + 1], row[ACCELEROMETER + 2]
+            x, y, z = row[TILT], row[TILT + 1], row[TILT + 2]
+            row[VELOCITY] -= f[1] * z - f[2] * y + u[0, 0] * a + u[0, 1] * b + u[0, 2] * c
+            row[VELOCITY + 1] -= f[2] * x - f[0] * z + u[1, 0] * a + u[1, 1] * b + u[1, 2] * c
+            row[VELOCITY + 2] -= f[0] * y - f[1] * x + u[2, 0] * a + u[2, 1] * b + u[2, 2] * c
 
 
 @compiled
@@ -194,43 +189,21 @@ def propagate_covariance(estimator: Estimator) -> None:
         return
     p = estimator.covariance
     u = estimator.pending_rotation
-    fn, fe, fd = estimator.pending_force[0], estimator.pending_force[1], estimator.pending_force[2]
+    f = estimator.pending_force
     half = 0.5 * time
     for j in range(STATES):
-        for part in range(2):
-            for i in range(3):
-                p[POSITION + i, j] += half * p[VELOCITY + i, j]
-                p[TILT + i, j] -= 0.5 * (
-                    u[i, 0] * p[GYROSCOPE, j] + u[i, 1] * p[GYROSCOPE + 1, j] + u[i, 2] * p[GYROSCOPE + 2, j]
-                )
-            if part == 0:
-                a, b, c = p[ACCELEROMETER, j], p[ACCELEROMETER + 1, j], p[ACCELEROMETER + 2, j]
-                x, y, z = p[TILT, j], p[TILT + 1, j], p[TILT + 2, j]
-                p[VELOCITY, j] -= fe * z - fd * y + u[0, 0] * a + u[0, 1] * b + u[0, 2] * c
-                p[VELOCITY + 1, j] -= fd * x - fn * z + u[1, 0] * a + u[1, 1] * b + u[1, 2] * c
-                p[VELOCITY + 2, j] -= fn * y - fe * x + u[2, 0] * a + u[2, 1] * b + u[2, 2] * c
+        _propagate_row(p[:, j], u, f, half)
     for i in range(MOTION_ERRORS):
-        row = p[i]
-        for part in range(2):
-            for k in range(3):
-                row[POSITION + k] += half * row[VELOCITY + k]
-                row[TILT + k] -= 0.5 * (
-                    u[k, 0] * row[GYROSCOPE] + u[k, 1] * row[GYROSCOPE + 1] + u[k, 2] * row[GYROSCOPE + 2]
-                )
-            if part == 0:
-                a, b, c = row[ACCELEROMETER], row[ACCELEROMETER + 1], row[ACCELEROMETER + 2]
-                x, y, z = row[TILT], row[TILT + 1], row[TILT + 2]
-                row[VELOCITY] -= fe * z - fd * y + u[0, 0] * a + u[0, 1] * b + u[0, 2] * c
-                row[VELOCITY + 1] -= fd * x - fn * z + u[1, 0] * a + u[1, 1] * b + u[1, 2] * c
-                row[VELOCITY + 2] -= fn * y - fe * x + u[2, 0] * a + u[2, 1] * b + u[2, 2] * c
+        _propagate_row(p[i], u, f, half)
     for i in range(MOTION_ERRORS):
         for j in range(i):
             p[i, j] = p[j, i]
         for j in range(MOTION_ERRORS, STATES):
             p[j, i] = p[i, j]
     _add_process_noise(estimator)
-    if estimator.odometry_known == 1:
-        _propagate_offset(estimator)
+    if estimator.odometry_known == 1:  # whose offset does not move
+        for e in range(3):
+            _propagate_row(estimator.odometry_cross[e], u, f, half)
     estimator.pending_time = 0.0
     for i in range(3):
         estimator.pending_force[i] = 0.0
