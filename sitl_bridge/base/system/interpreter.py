@@ -56,18 +56,7 @@ def check_interpreter(interpreter: Path, script: Path) -> None:
     Raises:
         UserError: if the interpreter does not run, or the script is not a program for it.
     """
-    try:
-        done = subprocess.run(
-            [str(interpreter), "-c", _READ, str(script)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=ANSWER_LIMIT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"--python: {interpreter} did not answer within {ANSWER_LIMIT:g} s") from error
-    except OSError as error:
-        raise UserError(f"--python: {interpreter} cannot be run: {error.strerror}") from error
+    done = _run(interpreter, _READ, str(script))
     lines = done.stderr.decode("utf-8", "replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if done.returncode == 0 and done.stdout.strip() == b"read":
@@ -84,15 +73,19 @@ def package_version(interpreter: Path, name: str) -> str | None:
     Raises:
         UserError: if the interpreter does not answer.
     """
+    return _run(interpreter, _VERSION, name).stdout.decode().strip() or None
+
+
+def _run(interpreter: Path, program: str, argument: str) -> subprocess.CompletedProcess[bytes]:
     try:
-        done = subprocess.run(
-            [str(interpreter), "-c", _VERSION, name],
+        return subprocess.run(
+            [str(interpreter), "-c", program, argument],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
             timeout=ANSWER_LIMIT,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise UserError(f"--python: {interpreter} did not answer within {ANSWER_LIMIT:g} s") from error
-    return done.stdout.strip() or None
+    except OSError as error:
+        raise UserError(f"--python: {interpreter} cannot be run: {error.strerror}") from error

@@ -213,10 +213,7 @@ def read_rows(directory: Path) -> Iterator[RunRow]:
     Raises:
         UserError: for a directory without a campaign.
     """
-    path = directory / ROWS
-    if not path.is_file():
-        raise UserError(f"{directory}: holds no campaign; give the directory that `campaign run` printed")
-    with path.open("rb") as file:
+    with _part(directory, ROWS).open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):
                 yield RunRow.of_data(json.loads(line))
@@ -228,11 +225,15 @@ def campaign_header(directory: Path) -> JsonObject:
     Raises:
         UserError: for a directory without a campaign.
     """
-    path = directory / CAMPAIGN
+    found: JsonObject = json.loads(_part(directory, CAMPAIGN).read_text(encoding="utf-8"))
+    return found
+
+
+def _part(directory: Path, name: str) -> Path:
+    path = directory / name
     if not path.is_file():
         raise UserError(f"{directory}: holds no campaign; give the directory that `campaign run` printed")
-    found: JsonObject = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    return path
 
 
 CONFIDENCE = 0.95
