@@ -66,7 +66,7 @@ class PlanFlight:
         self._stacks, self._vehicle, self._plan, self.say = stacks, vehicle, plan, say
         self._began = self._held = math.nan
         self._reached = -1
-        self._finished = self._returning = False
+        self._returning = False
         self.landed = False
         self._limit = time_limit(plan)
 
