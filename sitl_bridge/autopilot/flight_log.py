@@ -31,6 +31,7 @@ from sitl_bridge.autopilot.records import (
 from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
+from sitl_bridge.core.world.atmosphere import pressure_altitude
 from sitl_bridge.core.world.earth import ecef, ned_to_ecef_rotation
 from sitl_bridge.record.topic_memory import TopicMemory
 
@@ -39,9 +40,6 @@ GAUSS = 1e4
 
 INERTIAL, _MAGNETOMETER, _BAROMETER, _RECEIVER, _RANGE_FINDER = 1310988, 197388, 6620172, 11468804, 1
 """Device ids, those of PX4's simulated sensors."""
-
-_SEA_LEVEL, _LAPSE, _EXPONENT = 288.15, 0.0065, 5.255
-"""K, K/m and 1 of the pressure altitude (ISO 2533), over 101325 Pa."""
 
 
 class TangentPlane:
@@ -163,13 +161,12 @@ class EstimateLog:
         self._put("vehicle_acceleration", now, xyz=[f - b for f, b in zip(force, bias, strict=True)])
         pressure = float(m["pressure"])
         if pressure > 0.0:
-            height = _SEA_LEVEL / _LAPSE * (1.0 - (pressure / 101_325.0) ** (1.0 / _EXPONENT))
             self._put("sensor_baro", now, device_id=_BAROMETER, pressure=pressure)
             self._put(
                 "vehicle_air_data",
                 now,
                 baro_device_id=_BAROMETER,
-                baro_alt_meter=height,
+                baro_alt_meter=pressure_altitude(pressure),
                 baro_pressure_pa=pressure,
             )
         field = [GAUSS * x for x in m["magnetometer"].tolist()]

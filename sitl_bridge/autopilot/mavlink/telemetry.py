@@ -20,6 +20,7 @@ from sitl_bridge.autopilot.modes.payload_control import REGIONS, PayloadControl
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import euler_angles
+from sitl_bridge.core.world.atmosphere import pressure_altitude
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -308,7 +309,7 @@ def altitude(s: Snapshot) -> MavlinkMessage | None:
     clearance = float(s.source.estimate["height_above_ground"])
     return mavlink.MAVLink_altitude_message(
         s.now,
-        pressure_altitude(float(s.source.measurement["pressure"])),
+        _height_by(float(s.source.measurement["pressure"])),
         s.geodetic[2],
         up,
         up + s.home[2] if s.home is not None else up,
@@ -317,9 +318,8 @@ def altitude(s: Snapshot) -> MavlinkMessage | None:
     )
 
 
-def pressure_altitude(pressure: float) -> float:
-    """Return the height in m in the standard atmosphere (ICAO Doc 7488: 288.15 K, 101325 Pa, 6.5 K/km)."""
-    return 44330.77 * (1.0 - (pressure / 101325.0) ** 0.190263) if pressure > 0.0 else NAN
+def _height_by(pressure: float) -> float:
+    return pressure_altitude(pressure) if pressure > 0.0 else NAN
 
 
 def odometry(s: Snapshot) -> MavlinkMessage | None:
@@ -504,7 +504,7 @@ def highres_imu(s: Snapshot) -> MavlinkMessage:
         *(value * 1e4 for value in m["magnetometer"].tolist()),
         pressure * 1e-2,
         0.0,
-        pressure_altitude(pressure),
+        _height_by(pressure),
         NAN,
         0x3F | 0x1C0 | 0xA00,
     )
