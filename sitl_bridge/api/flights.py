@@ -18,7 +18,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.base.user_file import place_of, refuse_while_loading
-from sitl_bridge.core.vehicle.vehicle_specification import Choice
+from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.live.outlets import BusSettings
 from sitl_bridge.session.mission_file import find_mission
 from sitl_bridge.session.session import Session

@@ -36,7 +36,7 @@ from sitl_bridge.core.simulation.events import (
     WindEvent,
     problems,
 )
-from sitl_bridge.core.vehicle.vehicle_specification import Choice
+from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings, choose_autopilot

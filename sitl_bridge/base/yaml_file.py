@@ -6,6 +6,7 @@ Pydantic models define and check the fields; a model's ``faults_between`` checks
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import re
@@ -202,6 +203,13 @@ def dotted(path: FieldPath) -> str:
     return text or "the file"
 
 
+@functools.lru_cache(maxsize=32)
+def _compose(raw: bytes) -> yaml.Node | None:
+    """The tree of a text, which nobody changes; an airframe's is wanted several times, for its checks."""
+    node: yaml.Node | None = yaml.compose(raw, Loader=_Loader)
+    return node
+
+
 def read(path: Path) -> Document:
     """Read a YAML file whose top level is a mapping.
 
@@ -216,7 +224,7 @@ def read(path: Path) -> Document:
     raw = read_bytes(path, MAX_BYTES)
     reader = _Reader()
     try:
-        node = yaml.compose(raw, Loader=_Loader)
+        node = _compose(raw)
         data = None if node is None else reader.read(node, ())
     except _TooLargeError as error:
         message = (

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -42,9 +42,9 @@ from sitl_bridge.core.world.wind_shadow import wind_obstacles
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import find_world, load_world
 from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for
-from sitl_bridge.plan.plan import Plan
-from sitl_bridge.plan.plan_file import load_plan
-from sitl_bridge.session.mission_file import find_mission
+
+if TYPE_CHECKING:
+    from sitl_bridge.plan.plan import Plan
 
 Facts = JsonObject
 LITTLE_THRUST = 1.5
@@ -272,6 +272,18 @@ def plan_facts(plan: Plan) -> Facts:
     }
 
 
+def _plan_file_facts(path: Path) -> Facts:
+    from sitl_bridge.plan.plan_file import load_plan  # imports MAVLink, which only missions need
+
+    return plan_facts(load_plan(path))
+
+
+def _find_mission(name: str) -> Path:
+    from sitl_bridge.session.mission_file import find_mission  # likewise
+
+    return find_mission(Path(name))
+
+
 def scenario_facts(path: Path) -> Facts:
     """Contents of a scenario, checked as before a flight on the built-in stack.
 
@@ -339,13 +351,13 @@ def facts_of(file: str, flight: Path | None = None) -> Facts:
         UserError: if there is no such file, or the flight of an airframe cannot be read.
     """
     if file.endswith(".plan"):
-        return plan_facts(load_plan(find_mission(Path(file))))
+        return _plan_file_facts(_find_mission(file))
     if Path(file).suffix.lower() in SDF_SUFFIXES:
         return world_facts(load_world(Path(file)))
     path = _find(file)
     document = read(path)
     if document.data.get("fileType") == "Plan":
-        return plan_facts(load_plan(file))
+        return _plan_file_facts(path)
     kind = file_kind(document.data)
     with placed(document):
         if kind == "campaign":
@@ -373,7 +385,7 @@ def _find(file: str) -> Path:
     try:
         return find_airframe(file)
     except UserError:
-        for find in (find_world, lambda name: find_mission(Path(name))):
+        for find in (find_world, _find_mission):
             with contextlib.suppress(UserError):
                 return find(file)
         if Path(file).suffix or exists(Path(file)):

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from sitl_bridge.cli.fly import fly
-from sitl_bridge.session.settings import choose_autopilot
 
 MISSION = "square.plan"
 DEFAULTS = ("--wind", "4@270,turbulence=light", "--speed", "10", "--report")
@@ -46,6 +45,8 @@ def demo(
 
 def _say_what_is_next(options: list[str]) -> None:
     """Commands that fly the same flight stack as the demo with its options."""
+    from sitl_bridge.session.settings import choose_autopilot
+
     program = "sitl-bridge" if shutil.which("sitl-bridge") else sys.argv[0]
     of_px4 = [k for k, option in enumerate(options) if option.partition("=")[0] == "--px4"]
     px4 = "".join(f" {shlex.join(options[k : k + 1 + ('=' not in options[k])])}" for k in of_px4[-1:])

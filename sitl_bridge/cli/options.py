@@ -1,6 +1,6 @@
 """Options that several commands share: their types, help texts and values.
 
-Nothing that only one command needs is imported here.
+What makes values of them is imported where one is given, so that the help of a command is quick.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.cli.terminal import QuietOption, VerboseOption
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.vehicle_specification import Choice
-from sitl_bridge.core.world.wind import parse_wind
-from sitl_bridge.core.world.world import WorldSpecification
-from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.live.outlets import OUTLETS, OutletSettings, Ros2Settings, parse_outlets
-from sitl_bridge.session.settings import FlightOptions
+
+if TYPE_CHECKING:
+    from sitl_bridge.core.world.world import WorldSpecification
+    from sitl_bridge.session.settings import FlightOptions
 
 PythonOption = Annotated[str | None, typer.Option(help="interpreter of the script (default: this program's)")]
 RunsOption = Annotated[Path, typer.Option(help="parent directory of run directories")]
@@ -76,6 +74,9 @@ class RunOptions:
         Raises:
             UserError: for an invalid value or file.
         """
+        from sitl_bridge.core.vehicle.airframe_file import load_airframe
+        from sitl_bridge.session.settings import FlightOptions
+
         described = self.world is not None or self.wind is not None
         return FlightOptions(
             world=load_settings_world(self.world, self.wind) if described else None,
@@ -171,6 +172,8 @@ def parse_speed(text: str) -> float:
     Raises:
         UserError: for any other text.
     """
+    from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
+
     if text == "max":
         return math.inf
     try:
@@ -191,6 +194,10 @@ def load_settings_world(world: Path | None, wind: str | None) -> WorldSpecificat
     Raises:
         UserError: for an invalid file or wind.
     """
+    from sitl_bridge.core.world.wind import parse_wind
+    from sitl_bridge.core.world.world import WorldSpecification
+    from sitl_bridge.core.world.world_file import load_world
+
     specification = load_world(world) if world is not None else WorldSpecification()
     if wind is None:
         return specification

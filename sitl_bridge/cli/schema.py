@@ -7,25 +7,25 @@ editors: ``# yaml-language-server: $schema=../schemas/scenario.json``.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
-from pydantic import BaseModel
 
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.world.world import WorldSpecification
-from sitl_bridge.lab.campaign.file import Campaign
-from sitl_bridge.session.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 FileKind = Literal["scenario", "airframe", "world", "campaign"]
-MODELS: dict[FileKind, type[BaseModel]] = {
-    "scenario": Scenario,
-    "airframe": Airframe,
-    "world": WorldSpecification,
-    "campaign": Campaign,
+MODELS: dict[FileKind, tuple[str, str]] = {
+    "scenario": ("session.scenario", "Scenario"),
+    "airframe": ("core.vehicle.airframe", "Airframe"),
+    "world": ("core.world.world", "WorldSpecification"),
+    "campaign": ("lab.campaign.file", "Campaign"),
 }
+"""Module and class of the model of each kind."""
 DIRECTORY = Path(__file__).resolve().parent.parent.parent / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -39,21 +39,34 @@ def schema(kind: Annotated[FileKind, typer.Argument(help="kind of file")]) -> No
     typer.echo(schema_text(kind), nl=False)
 
 
+def _model(kind: FileKind) -> type[BaseModel]:
+    module, name = MODELS[kind]
+    model: type[BaseModel] = getattr(import_module(f"sitl_bridge.{module}"), name)
+    return model
+
+
 def file_kind(data: JsonObject) -> FileKind:
     """Kind of a file: the one that has most of its top-level fields; an airframe if none has any.
 
     Only a campaign varies values.
     """
-    known = {kind: set(model.model_fields) for kind, model in MODELS.items()}
-    known["scenario"] -= {"name"}  # a name that several kinds have identifies none
     if "vary" in data:
         return "campaign"
-    return max(("airframe", "world", "scenario"), key=lambda kind: len(known[kind] & set(data)))
+    # A name that several kinds have identifies no scenario.
+    most_of_scenario = len(set(data) - {"name"})
+
+    def known(kind: FileKind) -> int:
+        fields = set(_model(kind).model_fields) - ({"name"} if kind == "scenario" else set())
+        return len(fields & set(data))
+
+    likely: FileKind = max(("airframe", "world"), key=known)
+    # The model of scenarios is imported only where it could know more.
+    return likely if known(likely) >= most_of_scenario else max((likely, "scenario"), key=known)
 
 
 def file_schema(kind: FileKind) -> JsonObject:
     """JSON Schema of a kind of file."""
-    made = MODELS[kind].model_json_schema(by_alias=True)
+    made = _model(kind).model_json_schema(by_alias=True)
     if kind == "airframe":
         made = _based(made)
     return {"$schema": _DIALECT, **made, "title": f"sitl-bridge {kind}"}

@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from sitl_bridge.base.system import signals
-from sitl_bridge.cli.fly import run_session
 from sitl_bridge.cli.options import StackOptions, takes_options
 from sitl_bridge.cli.terminal import Terminal
-from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE
-from sitl_bridge.session.settings import FlightSettings
+from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE
 
 
 @takes_options
@@ -29,6 +27,9 @@ def start(
     QGroundControl finds the vehicles automatically; your scripts connect to the ports that are printed.
     Simulated time runs at most twice as fast as real time while a vehicle is disarmed.
     """
+    from sitl_bridge.cli.session_run import run_session
+    from sitl_bridge.session.settings import FlightSettings
+
     settings = FlightSettings.without_mission(run.flight_options(), vehicles)
     terminal = Terminal(quiet=run.quiet, verbose=run.verbose)
     raise typer.Exit(signals.run(lambda: run_session(settings, terminal, live=not run.headless)))

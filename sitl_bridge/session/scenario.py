@@ -30,7 +30,8 @@ from sitl_bridge.core.simulation.events import (
 )
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE, VehicleSpecification
+from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE
+from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import (
     find_world,

@@ -20,7 +20,7 @@ from sitl_bridge.core.simulation.events import EventSpecification, problems
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.controller import BUILT_IN, beside, own_controller
-from sitl_bridge.core.vehicle.vehicle_specification import LAST_INSTANCE, Choice
+from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port

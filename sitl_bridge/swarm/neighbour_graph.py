@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
@@ -81,7 +81,7 @@ def _nearest(topology: Topology, offsets: Floats, who: Ints, _: Sequence[int]) -
     count = min(topology.neighbours, len(who) - 1)
     if count < 1:
         return np.zeros((0, 2), np.int64)
-    near = np.asarray(KDTree(offsets[who]).query(offsets[who], k=count + 1)[1])
+    near = np.asarray(scipy.spatial.KDTree(offsets[who]).query(offsets[who], k=count + 1)[1])
     pairs = np.stack([who[near], np.broadcast_to(who[:, None], near.shape)], axis=-1).reshape(-1, 2)
     return _both_ways(pairs)
 

@@ -15,7 +15,7 @@ from scipy.ndimage import map_coordinates
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.vehicle_specification import Choice
+from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.link.px4.perception_parameters import reach
 from sitl_bridge.record.truth_log import read_truth

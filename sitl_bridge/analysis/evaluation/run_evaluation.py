@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.evaluation.flight_record import OFFBOARD, modes_at
 from sitl_bridge.analysis.evaluation.measures import Limits, Measure, measured, own_values, unmeasured
@@ -30,6 +29,7 @@ from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair, close
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.record.ulog_reader import columns, seconds
 
 AT_LIMIT = 0.999
@@ -393,4 +393,5 @@ def _nearest(time: Floats, known: Floats, quaternions: Floats) -> Floats:
     """(k, 3, 3) of the w, x, y, z that are nearest to some times."""
     after = np.clip(np.searchsorted(known, time), 1, len(known) - 1)
     index = np.where(time - known[after - 1] < known[after] - time, after - 1, after)
-    return np.asarray(Rotation.from_quat(quaternions[index][:, [1, 2, 3, 0]]).as_matrix())
+    found = quaternions[index]
+    return matrix_from_quaternion(found / np.linalg.norm(found, axis=-1, keepdims=True))

@@ -270,8 +270,9 @@ class _Cache:
         """Code for types of arguments; None where there is none, or where its file is damaged.
 
         Where there is none, another process may be compiling it right now: then this one waits for that.
+        Numba's declarations of what kernels may call take half a second; the first compilation makes them.
         """
-        context.refresh()
+        rtsys.initialize(context)
         path = self._path(kinds, context)
         found = self._load(path, context)
         if found is None and self._take_turn(path):

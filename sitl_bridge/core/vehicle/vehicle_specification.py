@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Vector
-
-Choice = Literal["auto", "px4", "builtin"]
-"""Choice of a flight stack; auto: PX4 if it is found, else the built-in stack."""
-
-LAST_INSTANCE = 254
-"""Highest instance of a flight stack: its MAVLink system id is one more, and 255 is the ground station's."""
+from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
 
 
 class GridSpecification(BaseModel):

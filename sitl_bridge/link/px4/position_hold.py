@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import expm, solve_discrete_are, solve_discrete_lyapunov
+import scipy
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
@@ -106,7 +106,7 @@ def filter_gain(noise: HoverNoise, receiver: GpsSpecification, settings: Paramet
     velocity = max(STATED_SPEED_ACCURACY, float(settings.get("EKF2_GPS_V_NOISE", 0.0)))
     measured = np.diag([position**2, velocity**2])
     look = np.eye(2, 4)
-    before = solve_discrete_are(step.T, look.T, added, measured)
+    before = scipy.linalg.solve_discrete_are(step.T, look.T, added, measured)
     gain: Floats = before @ look.T @ np.linalg.inv(look @ before @ look.T + measured)
     return gain
 
@@ -155,7 +155,7 @@ def deviation(noise: HoverNoise, gain: Floats, attitude: float, factor: float = 
     whole = fix @ drift
     added = whole @ added @ whole.T + noise.velocity**2 * np.outer(by_velocity, by_velocity)
     added += noise.position**2 * np.outer(corrected[:, 0], corrected[:, 0])
-    covariance = solve_discrete_lyapunov(whole @ between, added)
+    covariance = scipy.linalg.solve_discrete_lyapunov(whole @ between, added)
     return math.sqrt(float(covariance[HERE, HERE]))
 
 
@@ -201,6 +201,6 @@ def _sampled(rate: Floats, density: Floats, period: float) -> tuple[Floats, Floa
     n = len(rate)
     block = np.zeros((2 * n, 2 * n))
     block[:n, :n], block[:n, n:], block[n:, n:] = -rate, density, rate.T
-    grown = expm(block * period)
+    grown = scipy.linalg.expm(block * period)
     step = grown[n:, n:].T
     return step, step @ grown[:n, n:]

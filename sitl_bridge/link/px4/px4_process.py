@@ -22,6 +22,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.port_holder import describe_running, running_flight
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
+from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE
 from sitl_bridge.link.hil.ports import LAST_WITH_OWN_PORT, STACK_PORTS
 from sitl_bridge.link.px4.airframe_parameters import build_parameters, check_against_build
 from sitl_bridge.link.px4.find import Px4Build
@@ -38,8 +39,6 @@ from sitl_bridge.link.px4.startup import (
 )
 from sitl_bridge.link.px4.versions import not_everywhere
 
-LAST_INSTANCE = 254
-"""PX4's instance i has the MAVLink system id i + 1, and ids end at 255."""
 UDP_PORTS = {port: f"PX4's {link} link" for link, port in STACK_PORTS.items()} | {13030: "PX4's gimbal link"}
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
 SUBREAPERS = ("init", "systemd")

@@ -9,7 +9,7 @@ import math
 from typing import Annotated, Any, Self
 
 import numpy as np
-import scipy.linalg
+import scipy
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sitl_bridge.base.arrays import Floats, Records

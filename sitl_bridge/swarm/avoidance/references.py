@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
@@ -128,7 +128,7 @@ class Table:
             raise UserError("a reference table needs at least two rows of time, north, east, down")
         if t[0] < 0.0 or (np.diff(t) <= 0.0).any():
             raise UserError("a reference table needs rising times, from 0 s on")
-        self._splines = [CubicSpline(t, p, bc_type="clamped")]
+        self._splines = [scipy.interpolate.CubicSpline(t, p, bc_type="clamped")]
         self._splines += [self._splines[0].derivative(1), self._splines[0].derivative(2)]
         self._start, self.duration = float(t[0]), float(t[-1])
         self._yaw = yaw

@@ -11,9 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial import KDTree
-from scipy.spatial.distance import cdist
+import scipy
 
 from sitl_bridge.base.arrays import Floats, Ints
 
@@ -59,7 +57,7 @@ def assign(
     if len(slots) < len(positions):
         raise ValueError(f"{len(slots)} slots are too few for {len(positions)} vehicles")
     fixed = fixed or {}
-    cost = np.asarray(cdist(positions, slots, "sqeuclidean"))
+    cost = np.asarray(scipy.spatial.distance.cdist(positions, slots, "sqeuclidean"))
     detour = len(positions) * (float(cost.max()) + 1.0)
     blocked = np.zeros(cost.shape, dtype=np.bool_)
     for vehicle, slot in fixed.items():
@@ -77,7 +75,7 @@ def assign(
     result = np.full(len(positions), -1, dtype=np.int64)
     for vehicle, slot in fixed.items():
         result[vehicle] = slot
-    rows, columns = linear_sum_assignment(cost[np.ix_(vehicles, free)])
+    rows, columns = scipy.optimize.linear_sum_assignment(cost[np.ix_(vehicles, free)])
     result[vehicles[rows]] = free[columns]
     return result
 
@@ -163,6 +161,8 @@ def _candidate_pairs(begin: Floats, end: Floats) -> tuple[Ints, Ints]:
         return i.astype(np.int64), j.astype(np.int64)
     middle = 0.5 * (begin + end)
     reach = np.linalg.norm(end - begin, axis=1)
-    known = min(np.asarray(KDTree(p).query(p, k=2)[0])[:, 1].min() for p in (begin, end, middle))
-    pairs = KDTree(middle).query_pairs(known + float(reach.max()) + 1e-9, output_type="ndarray")
+    known = min(
+        np.asarray(scipy.spatial.KDTree(p).query(p, k=2)[0])[:, 1].min() for p in (begin, end, middle)
+    )
+    pairs = scipy.spatial.KDTree(middle).query_pairs(known + float(reach.max()) + 1e-9, output_type="ndarray")
     return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64)

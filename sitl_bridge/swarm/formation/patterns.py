@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
@@ -198,7 +198,7 @@ def closest_pair(points: Floats) -> tuple[float, int, int]:
     """Return the smallest distance in m of two of (n, 3) points, and the pair; infinite for one."""
     if len(points) < 2:
         return math.inf, 0, 0
-    distance, index = (np.asarray(part) for part in KDTree(points).query(points, k=2))
+    distance, index = (np.asarray(part) for part in scipy.spatial.KDTree(points).query(points, k=2))
     # For coincident points, the tree may return the other one first.
     first = int(np.argmin(distance[:, 1]))
     second = int(index[first, 1] if index[first, 1] != first else index[first, 0])
