@@ -350,8 +350,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
         super().__init__(function, locals or {}, targetoptions or OPTIONS, self._class)
-        self._part = _Part(function, self.locals, self.targetoptions, _PartCompiler)
         self._cache = _Cache(cast("FunctionType", function))
+
+    @functools.cached_property
+    def _part(self) -> _Part:
+        return _Part(self.py_func, self.locals, self.targetoptions, _PartCompiler)
 
     def compile(self, sig: Any) -> Any:
         """Compile for types of arguments, or load the code from the disk.
