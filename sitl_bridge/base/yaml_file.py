@@ -203,7 +203,7 @@ def dotted(path: FieldPath) -> str:
     return text or "the file"
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=64)
 def _compose(raw: bytes) -> yaml.Node | None:
     """The tree of a text, which nobody changes; an airframe's is wanted several times, for its checks."""
     node: yaml.Node | None = yaml.compose(raw, Loader=_Loader)
