@@ -43,9 +43,7 @@ class Projection:
         """North and east in m of a point in degrees."""
         dy = math.radians(latitude) - self.origin[0]
         dx = wrap_angle(math.radians(longitude) - self.origin[1])
-        along = self._east * self._cos * dx
-        north = self._north * dy + 0.5 * along * dx * self._cos * self._tan
-        return north, along * (1.0 - self._tan * dy * self._north / self._east)
+        return self._forward(dy, dx)
 
     def down(self, altitude: float) -> float:
         """Down in m of an altitude in m above mean sea level."""

@@ -29,6 +29,7 @@ from sitl_bridge.core.sensors.registry import KIND_NAMES, KINDS
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.earth import curvatures
 from sitl_bridge.core.world.records import WIND_STATE
 from sitl_bridge.core.world.world import World
 from sitl_bridge.lab.environments.action_levels import ActionLevel
@@ -244,7 +245,8 @@ class VehicleBatch:
         record["controller_first"], record["max_tilt"] = CHANGING[0], MAX_TILT
         record["wind"], record["turbulence"] = wind["steady"], wind["dryden_speed_20ft"]
         latitude = float(self._world.environment[0]["latitude"])
-        record["meridian"], record["parallel"] = _radii(latitude)
+        along, across = curvatures(latitude)
+        record["meridian"], record["parallel"] = 1.0 / along, math.cos(latitude) / across
         record["varied"] = self._together or randomisation.varies
         record["still"] = self._world.still and not randomisation.moves_air
         return batch
@@ -448,10 +450,3 @@ def _slots(sensors: NDArray[np.void]) -> NDArray[np.void]:
                 found.append((index, number, first, size, FACTORS.get(figure, 1.0)))
             break
     return np.array(found, dtype=SLOT)
-
-
-def _radii(latitude: float) -> tuple[float, float]:
-    """Metres per rad of latitude and of longitude, WGS-84."""
-    a, e2 = 6378137.0, 6.69437999014e-3
-    s = 1.0 - e2 * math.sin(latitude) ** 2
-    return a * (1.0 - e2) / s**1.5, a / math.sqrt(s) * math.cos(latitude)
