@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sitl_bridge.analysis import report
-    from sitl_bridge.analysis.evaluation.measures import CustomMeasure
     from sitl_bridge.api import faults, planning
     from sitl_bridge.api import scene_objects as scene
     from sitl_bridge.api.airframe_choice import Airframe
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from sitl_bridge.core.dynamics.custom_rotor import RotorLaw
     from sitl_bridge.core.dynamics.proximity import Proximity
     from sitl_bridge.core.sensors.custom import CustomSensor, Truth
-    from sitl_bridge.core.simulation.events import CustomFault
     from sitl_bridge.core.world.custom_wind import WindField
     from sitl_bridge.lab import environments as learning
     from sitl_bridge.live.outlets import CustomOutlet
@@ -35,8 +33,6 @@ __all__ = [
     "Airframe",
     "ConfigurationError",
     "Controller",
-    "CustomFault",
-    "CustomMeasure",
     "CustomOutlet",
     "CustomSensor",
     "FlightResult",
@@ -68,8 +64,6 @@ _HOMES = {
     "Airframe": "api.airframe_choice",
     "ConfigurationError": "base.errors",
     "Controller": "autopilot.control.user_controller",
-    "CustomFault": "core.simulation.events",
-    "CustomMeasure": "analysis.evaluation.measures",
     "CustomOutlet": "live.outlets",
     "CustomSensor": "core.sensors.custom",
     "FlightResult": "api.flights",

@@ -5,6 +5,7 @@ They are the events of scenario files, of the message bus and of the live page.
 
 from sitl_bridge.core.simulation.events import (
     CustomEvent,
+    CustomFault,
     GpsJamming,
     GpsSpoofing,
     MotorLoss,
@@ -17,6 +18,7 @@ from sitl_bridge.core.simulation.events import (
 
 __all__ = [
     "CustomEvent",
+    "CustomFault",
     "GpsJamming",
     "GpsSpoofing",
     "MotorLoss",

@@ -249,7 +249,7 @@ def test_a_fault_of_the_users_own_begins_and_ends(tmp_path: Path, iris: Airframe
     fault = "at: 1, kind: custom, file: own.py, class: Own, options: {share: 0.25}, lasts: 2"
     (tmp_path / "own.py").write_text(
         "import sitl_bridge as sb\n"
-        "class Own(sb.CustomFault):\n"
+        "class Own(sb.faults.CustomFault):\n"
         "    def __init__(self, share):\n"
         "        self.share = share\n"
         "    def begin(self, simulation, vehicle):\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = [
     "KINDS",
+    "CustomMeasure",
     "constant_setpoints",
     "disturbance_results",
     "evaluate",
@@ -24,6 +25,7 @@ __all__ = [
 
 _HOMES = {
     "KINDS": "evaluation.measures",
+    "CustomMeasure": "evaluation.measures",
     "constant_setpoints": "evaluation.rotors_evaluation",
     "disturbance_results": "evaluation.rotors_evaluation",
     "evaluate": "evaluation.run_evaluation",
