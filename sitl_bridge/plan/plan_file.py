@@ -173,19 +173,19 @@ class _Reader:
 
     # ---------------------------------------------------------------- values
 
-    def table(self, where: str, value: Any) -> JsonObject:
+    def table(self, where: str, value: object) -> JsonObject:
         if isinstance(value, dict):
             return value
         self.fault(where, f"must be an object, not {_show(value)}")
         return {}
 
-    def sequence(self, where: str, value: Any) -> list[Any]:
+    def sequence(self, where: str, value: object) -> list[Any]:
         if isinstance(value, list):
             return value
         self.fault(where, f"must be a list, not {_show(value)}")
         return []
 
-    def number(self, where: str, value: Any) -> float:
+    def number(self, where: str, value: object) -> float:
         """Finite number, or nan after a fault."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.fault(where, f"must be a number, not {_show(value)}")
@@ -199,14 +199,14 @@ class _Reader:
             return math.nan
         return number
 
-    def whole(self, where: str, value: Any) -> int:
+    def whole(self, where: str, value: object) -> int:
         """Whole number, or -1 after a fault."""
         if isinstance(value, bool) or not isinstance(value, int):
             self.fault(where, f"must be a whole number, not {_show(value)}")
             return -1
         return value
 
-    def point(self, where: str, value: Any, length: int = 2) -> tuple[float, ...] | None:
+    def point(self, where: str, value: object, length: int = 2) -> tuple[float, ...] | None:
         """Latitude, longitude and further numbers; None after a fault."""
         if not isinstance(value, list) or len(value) < length:
             self.fault(where, f"must be a list of {length} numbers, latitude and longitude first")
@@ -270,7 +270,7 @@ class _Reader:
         self.check_fence(plan)
         return plan
 
-    def check_vehicle(self, value: Any) -> None:
+    def check_vehicle(self, value: object) -> None:
         """Refuse a plan for another kind of vehicle: a multirotor would fly it differently."""
         kind = self.whole("mission.vehicleType", value)
         if kind >= 0 and kind not in ROTARY_WINGS:
@@ -280,11 +280,13 @@ class _Reader:
                 f"the plan was made for {vehicle} ({kind}); only plans for multirotors (2) are flown",
             )
 
-    def home(self, value: Any) -> tuple[float, float, float]:
+    def home(self, value: object) -> tuple[float, float, float]:
         """The planned home, whose altitude may be open (null)."""
         where = "mission.plannedHomePosition"
-        open_altitude = isinstance(value, list) and len(value) == 3 and value[2] is None
-        point = self.point(where, value[:2], 2) if open_altitude else self.point(where, value, 3)
+        open_altitude = False
+        if isinstance(value, list) and len(value) == 3 and value[2] is None:
+            open_altitude, value = True, value[:2]
+        point = self.point(where, value, 2 if open_altitude else 3)
         if point is None:
             return math.nan, math.nan, math.nan
         return point[0], point[1], math.nan if open_altitude else point[2]
@@ -298,7 +300,7 @@ class _Reader:
             self.fault(f"{where}.version", f"must be 2, not {_show(version)}")
         return bool(version == 1)
 
-    def items(self, value: Any) -> Iterator[Item]:
+    def items(self, value: object) -> Iterator[Item]:
         items = self.sequence("mission.items", value)
         if value == []:
             self.fault("mission.items", "is empty; add items to the mission")
@@ -477,7 +479,7 @@ class _Reader:
 
     # ---------------------------------------------------------------- geofence and rally points
 
-    def fence(self, value: Any) -> tuple[list[FenceCircle], list[Polygon]]:
+    def fence(self, value: object) -> tuple[list[FenceCircle], list[Polygon]]:
         circles: list[FenceCircle] = []
         polygons: list[Polygon] = []
         if value is None:
@@ -521,7 +523,7 @@ class _Reader:
             self.fault(where, f"inclusion must be true or false, not {_show(value)}", "inclusion")
         return bool(value)
 
-    def rally(self, value: Any) -> list[tuple[float, float, float]]:
+    def rally(self, value: object) -> list[tuple[float, float, float]]:
         if value is None:
             return []
         rally = self.table("rallyPoints", value)
@@ -549,7 +551,7 @@ class _Reader:
                 self.fault(where, reason)
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     """A value as JSON, shortened for a message."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -10,7 +10,6 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -123,7 +122,7 @@ def _cause(changes: Sequence[Change], vehicle: str, moment: float) -> str:
 def _happened(run: RunRecord) -> list[Change]:
     names = [vehicle.name for vehicle in run.vehicles]
     found: list[Change] = []
-    open_events: list[tuple[Any, Change]] = []
+    open_events: list[tuple[object, Change]] = []
     for entry in run.events or ():
         time = entry.get("time")
         if not isinstance(time, int | float):

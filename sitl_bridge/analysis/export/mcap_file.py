@@ -63,7 +63,7 @@ def write_mcap(
     return channels.count
 
 
-def _bag_metadata(channels: RosChannels, file: str) -> dict[str, Any]:
+def _bag_metadata(channels: RosChannels, file: str) -> dict[str, object]:
     """What metadata.yaml says, in the version that ROS 2 Humble and all later ones read.
 
     Source: rosbag2_storage/include/rosbag2_storage/yaml.hpp of github.com/ros2/rosbag2, branch humble.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -261,7 +260,7 @@ def _event_row(event: TimelineEntry) -> str:
 
 def _details(one: Reported, several: bool) -> str:
     run = one.run
-    rows: list[tuple[str, Any]] = [("directory", run.path)]
+    rows: list[tuple[str, object]] = [("directory", run.path)]
     command = run.run.get("command")
     if isinstance(command, list):
         rows.append(("command", " ".join(str(word) for word in command)))
@@ -290,7 +289,7 @@ def _details(one: Reported, several: bool) -> str:
     return f"{title}<div class='wide'><table class='details'>{cells}</table></div>"
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     """Settings in words; what is not set is left out."""
     if not isinstance(value, dict):
         return "" if value is None else str(value)

@@ -7,13 +7,13 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.flight_record import MODES
 from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
+from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.record.ulog_reader import seconds
@@ -56,7 +56,7 @@ def timeline(run: RunRecord) -> list[TimelineEntry]:
     return sorted(found, key=lambda entry: (entry.begin, order[entry.lane]))
 
 
-def _spans(time: Any, values: Any) -> list[tuple[float, float, int]]:
+def _spans(time: Floats, values: AnyArray) -> list[tuple[float, float, int]]:
     """Parts of a (k,) signal with one value: begin, end, value."""
     values = np.asarray(values)
     changes = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1, [len(values)]])

@@ -122,7 +122,7 @@ class CustomSpecification(UserClass):
         return self.make(CustomSensor, "custom sensor", self._class)
 
 
-def _figures(sample: Any) -> Sample:
+def _figures(sample: object) -> Sample:
     """What a user's ``sample`` returned, as named floats.
 
     Raises:
@@ -134,7 +134,7 @@ def _figures(sample: Any) -> Sample:
     return {str(name): float(value) for name, value in sample.items()}
 
 
-def _several(messages: Any) -> Sequence[Any]:
+def _several(messages: object) -> Sequence[Any]:
     """What a user's ``messages`` returned, whose items are checked where they are packed.
 
     Raises:

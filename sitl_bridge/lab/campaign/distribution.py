@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sitl_bridge.base.errors import UserError, did_you_mean
 
@@ -92,7 +92,7 @@ class Distribution:
         return f"{self.kind}({', '.join(map(str, self.arguments))})"
 
 
-def distribution(text: Any) -> Distribution:
+def distribution(text: object) -> Distribution:
     """Read a distribution: a text such as ``uniform(0, 12)``, or a list of values to choose from.
 
     Raises:

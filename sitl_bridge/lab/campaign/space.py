@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -206,7 +205,7 @@ def _dotted(path: Sequence[str | int]) -> str:
 def _digest(base: LoadedScenario, file: Path) -> str:
     """Of the program and of a scenario with everything that it names."""
     found = hashlib.sha256(program_digest().encode())
-    parts: list[Any] = [base.specification.model_dump(mode="json"), base.world.model_dump(mode="json")]
+    parts: list[object] = [base.specification.model_dump(mode="json"), base.world.model_dump(mode="json")]
     parts += [vehicle.airframe.unloaded().model_dump(mode="json") for vehicle in base.vehicles]
     for part in parts:
         found.update(json.dumps(part, sort_keys=True, default=str).encode())
@@ -218,7 +217,7 @@ def _digest(base: LoadedScenario, file: Path) -> str:
     return found.hexdigest()
 
 
-def _texts(data: Any) -> Iterator[str]:
+def _texts(data: object) -> Iterator[str]:
     if isinstance(data, str):
         yield data
     elif isinstance(data, dict):
