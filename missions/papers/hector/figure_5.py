@@ -66,6 +66,7 @@ def projected(
         level: (3, 3) of the body's axes to level ones.
         mount: (3,) m of the scanner from the camera, body.
     """
+    focal, centre = camera.intrinsics[:2], camera.intrinsics[2:]
     grid = matcher.maps[-1]
     cells = (np.argwhere(grid.odds > 0.0) + 0.5 - grid.middle) * grid.cell - matcher.pose[:2]
     c, s = math.cos(matcher.pose[2]), math.sin(matcher.pose[2])
@@ -73,7 +74,8 @@ def projected(
     found = []
     for seen in (points, floor):
         body = seen @ level + mount
-        pixels = camera.project(body[body[:, 0] > 0.1])
+        ahead = body[body[:, 0] > 0.1]
+        pixels = ahead[:, 1:] / ahead[:, :1] * focal + centre
         inside = ((pixels >= 0.0) & (pixels < (camera.width, camera.height))).all(axis=1)
         found.append(pixels[inside])
     return found[0], found[1]
