@@ -258,9 +258,9 @@ WIDER = {
     },
     "missions/papers/xtdrone/table_3.py": {
         "sitl_bridge.analysis.evaluation.pose_error",
-        "sitl_bridge.core.odometry.samples",
-        "sitl_bridge.core.odometry.stereo",
         "sitl_bridge.core.sensors.perception.stereo_camera",
+        "sitl_bridge.lab.odometry.evaluation",
+        "sitl_bridge.lab.odometry.sensor_run",
     },
     "airframes/rotors/blade_element.py": {"sitl_bridge.core.dynamics.custom_rotor"},
 }
