@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -79,6 +80,16 @@ def fly_perfectly(
         allocate(allocations[i], wrenches[i], setpoints[i].level, controls[i])
 
 
+known_airframe = functools.cache(load_airframe)
+
+
+@functools.cache
+def design(name: str, choice: str | None) -> tuple[Any, Any]:
+    """Controller and allocation of an airframe in the default world, designed once."""
+    airframe, world = known_airframe(name), World()
+    return controller_record(airframe, world, choice), allocation_record(airframe, world)
+
+
 class Bench:
     """Vehicles 50 m apart, their controllers and setpoints."""
 
@@ -90,15 +101,20 @@ class Bench:
         seed: int = 1,
     ) -> None:
         self.world = World(world)
-        self.airframes = [load_airframe(a) if isinstance(a, str) else a for a in airframes]
+        self.airframes = [known_airframe(a) if isinstance(a, str) else a for a in airframes]
         setups = [
             VehicleSetup(a.vehicle(), a.sensor_records(), position=(0.0, 50.0 * i, 0.0), name=str(i))
             for i, a in enumerate(self.airframes)
         ]
         self.simulation = Simulation(self.world, setups, seed=seed)
         self.states = self.simulation.states
-        self.controllers = np.array([controller_record(a, self.world, choice) for a in self.airframes])
-        self.allocations = np.array([allocation_record(a, self.world) for a in self.airframes])
+        designs = [
+            design(name, choice)
+            if isinstance(name, str) and world is None
+            else (controller_record(a, self.world, choice), allocation_record(a, self.world))
+            for name, a in zip(airframes, self.airframes, strict=True)
+        ]
+        self.controllers, self.allocations = (np.array(part) for part in zip(*designs, strict=True))
         n = len(self.airframes)
         self.estimates, self.wrenches = np.zeros(n, ESTIMATE), np.zeros(n, WRENCH)
         self.setpoints = np.zeros(n, SETPOINT)
