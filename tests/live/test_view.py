@@ -463,6 +463,18 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
     ]
 
 
+def test_a_click_on_the_ground_sends_the_vehicle_there_and_one_on_the_sky_does_not(tmp_path: Path) -> None:
+    page, sent = MagicMock(), Mock()
+    ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), sent)
+    page.scene.on_click.assert_called_once_with(modifier="cmd/ctrl")
+    (clicked,) = page.scene.on_click.return_value.call_args.args
+    clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, 0.8)))
+    sent.assert_not_called()
+    clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, -0.8)))
+    vehicle = page.gui.add_dropdown.return_value.value
+    sent.assert_called_once_with("goto", vehicle, {"position": pytest.approx((2.0, 8.5, 0.0))})
+
+
 def test_the_camera_follows_the_vehicle_from_behind_and_from_above(tmp_path: Path) -> None:
     stage = Stage(MagicMock(), ViewedRun(make_run(tmp_path / "run")))
     camera = SimpleNamespace(position=None, look_at=None, up_direction=None)

@@ -23,7 +23,7 @@ from sitl_bridge.live.view.stage import CAMERAS, CHASE, FREE
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
-    from viser import ViserServer
+    from viser import SceneClickEvent, ViserServer
 
 Send: TypeAlias = Callable[[str, str | None, JsonObject], None]
 """Sends a command: its kind, the vehicle's name (None: the whole run) and its fields."""
@@ -50,6 +50,7 @@ class ControlPanel:
         self._arming: deque[bool] = deque()
         self._paused = False
         self._in_the_air = False
+        self._down = 0.0
         self._status = self._gui.add_markdown("waiting for the first step")
         self._build_follow()
         self._condition = self._gui.add_markdown("")
@@ -59,6 +60,7 @@ class ControlPanel:
         self._build_failures()
         self._build_wind()
         self._build_camera()
+        server.scene.on_click(modifier="cmd/ctrl")(self._go_where_clicked)
         for note in run.notes:
             self._gui.add_markdown(f"*{note}*")
 
@@ -164,6 +166,16 @@ class ControlPanel:
             )
             height = self._gui.add_number("Height (m)", 5.0, min=1.0, max=1000.0)
             self._button("Take off", "takeoff", lambda: {"height": float(height.value)})
+            self._button("Land", "land", dict)
+            self._gui.add_markdown("Ctrl and a click on the ground: fly there, at the present height.")
+
+    def _go_where_clicked(self, event: SceneClickEvent) -> None:
+        """Fly over the place at which the click meets the level of the origin; the scene's axes are ENU."""
+        (east, north, up), (to_east, to_north, to_up) = event.ray_origin, event.ray_direction
+        if up > 0.0 > to_up:
+            way = -up / to_up
+            place = (north + way * to_north, east + way * to_east, self._down)
+            self._send("goto", self._vehicle.value, {"position": place})
 
     def _build_failures(self) -> None:
         """A folder for each fault: its fields, and buttons that begin and end it."""
@@ -251,6 +263,7 @@ class ControlPanel:
             ]
         )
         health = snapshot.health[number]
+        self._down = float(rows[number]["position"][2])
         self._in_the_air = bool(health["armed"]) and not health["on_ground"]
         report = self.stacks[number] if number < len(self.stacks) else None
         self._condition.content = _condition(health, rows[number], report)
