@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sitl_bridge.api.link_server import serve
     from sitl_bridge.api.physics import Simulation
     from sitl_bridge.api.sitl import Sitl
-    from sitl_bridge.api.truth_table import Recording, TruthTable
+    from sitl_bridge.api.truth_table import TruthTable
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.autopilot.control.user_controller import Controller, VehicleModel, Wrench
     from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -38,7 +38,6 @@ __all__ = [
     "FlightResult",
     "Message",
     "Proximity",
-    "Recording",
     "RotorLaw",
     "Simulation",
     "Sitl",
@@ -69,7 +68,6 @@ _HOMES = {
     "FlightResult": "api.flights",
     "Message": "session.stacks",
     "Proximity": "core.dynamics.proximity",
-    "Recording": "api.truth_table",
     "RotorLaw": "core.dynamics.custom_rotor",
     "Simulation": "api.physics",
     "Sitl": "api.sitl",

@@ -27,9 +27,7 @@ SENSORS = [
 def main() -> None:
     """Fly, and draw the samples."""
     picture = Path(sys.argv[1] if len(sys.argv) > 1 else "what_sensors_see.png")
-    iris = sb.Airframe.load("iris")
-    sensors = [*iris.model_dump(by_alias=True, exclude_defaults=True)["sensors"], *SENSORS]
-    airframe = iris.changed(sensors=sensors)
+    airframe = sb.Airframe.load("iris").changed(sensors=SENSORS)
     with sb.Sitl(airframe, world=str(WORLD), positions=[(-12.0, -4.0)], seed=1) as fleet:
         fleet.arm()
         fleet.take_off(10.0)

@@ -13,7 +13,7 @@ from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSpecification
 from sitl_bridge.core.vehicle import airframe as vehicle
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe, with_sensors
 from sitl_bridge.core.vehicle.figure_sources import covers, figure_paths
 
 SET_HERE = "derived: set from Python"
@@ -45,6 +45,8 @@ class Airframe(vehicle.Airframe):
         """A copy with other figures: ``iris.changed(mass=1.8, rotor_model={"thrust_c2": 9e-6})``.
 
         A mapping changes the fields it names and keeps the others; any other value replaces the field.
+        ``sensors``, a list of mappings, changes, adds and removes sensors as in a file with a base:
+        ``iris.changed(sensors=[{"kind": "gps", "rate": 10}])``.
         The figures' source becomes "set from Python".  A vehicle that carries a payload is changed without
         it and then loaded again.
 
@@ -55,6 +57,14 @@ class Airframe(vehicle.Airframe):
         data = empty.model_dump(by_alias=True, exclude_defaults=True)
         if self.carried is not None:
             data["payload"] = self.carried.model_dump(exclude_defaults=True)
+        own = fields.get("sensors")
+        if isinstance(own, list) and all(isinstance(sensor, dict) for sensor in own):
+            sensors, _, faults = with_sensors(data["sensors"], own)
+            if faults:
+                raise ConfigurationError(
+                    f"changed copy of {self.name}", [f"sensors.{i}: {text}" for i, text in faults.items()]
+                )
+            fields["sensors"] = sensors
         merged = _merged(data, fields)
         new = [path for path in figure_paths(_only(merged, fields)) if not _same(path, data, merged)]
         sources = {
@@ -69,10 +79,11 @@ class Airframe(vehicle.Airframe):
                 [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()],
             ) from error
         kept = {sensor.name: sensor for sensor in self.custom_sensors()}
-        sensors = tuple(
-            kept.get(s.name, s) if isinstance(s, CustomSpecification) else s for s in made.sensors
-        )
-        changes: JsonObject = {"sensors": sensors}
+        changes: JsonObject = {
+            "sensors": tuple(
+                kept.get(s.name, s) if isinstance(s, CustomSpecification) else s for s in made.sensors
+            )
+        }
         if made.rotor_model == self.rotor_model:
             changes["rotor_model"] = self.rotor_model  # a class that is in no file stays
         return type(self).of(made.model_copy(update=changes).loaded())

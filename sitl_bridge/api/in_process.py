@@ -336,7 +336,7 @@ class InProcessStacks(Stacks):
 
     def mode(self, vehicle: int) -> str:
         """Flight mode of a vehicle, by PX4's name."""
-        return mode_name(self._commander(vehicle).mode.custom_mode)
+        return mode_name(self._commander(vehicle).next_mode.custom_mode)
 
     @property
     def estimates(self) -> Floats:

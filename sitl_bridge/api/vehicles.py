@@ -301,15 +301,15 @@ class Vehicles(VehicleArrays, Statements):
         Raises:
             UserError: for a vehicle that refuses or is not down in time.
         """
-        self._go_down("land", mavlink.MAV_CMD_NAV_LAND, wait, limit)
+        self._go_down("land", "Land", wait, limit)
 
     def return_home(self, *, wait: bool = True, limit: float = 300.0) -> None:
         """Fly back to where the vehicles took off, and land; as ``land``."""
-        self._go_down("return home", mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH, wait, limit)
+        self._go_down("return home", "Return", wait, limit)
 
-    def _go_down(self, what: str, command: int, wait: bool, limit: float) -> None:
+    def _go_down(self, what: str, mode: str, wait: bool, limit: float) -> None:
         flying = Vehicles(self._flight, [i for i in self._numbers if self._stacks.is_armed(i)], False)
-        self._stacks.command(flying._numbers, what, command, [*[0.0] * 3, *[UNSET] * 4])
+        self._stacks.set_mode(flying._numbers, mode, what)
         flying._release()
         if wait:
             flying._wait(lambda i: not self._stacks.is_armed(i), limit, "on the ground")

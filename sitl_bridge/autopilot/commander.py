@@ -261,9 +261,14 @@ class Commander:
         """Send the text that a mode cannot be flown now."""
         self.send_text(CRITICAL, f"Switching to {mode.name} is currently not available")
 
+    @property
+    def next_mode(self) -> Mode:
+        """The intended mode, or that of the active failsafe: in force from the next update on."""
+        return self._failsafe.mode(self.intended)
+
     def follow_intention(self) -> None:
-        """Put the intended mode, or that of the active failsafe, in force now."""
-        mode = self._failsafe.mode(self.intended)
+        """Put the next mode in force now."""
+        mode = self.next_mode
         if mode is not self.mode:
             self.mode = mode
             self.mode_changes.append(mode)
@@ -477,7 +482,7 @@ class Commander:
         self._asked = False
         if self._failsafe.action == failsafe.DISARM:
             self.disarm("failsafe", forced=True)
-        if self._failsafe.mode(self.intended) is not self.mode:
+        if self.next_mode is not self.mode:
             self._checked = self._now - CHECK_PERIOD
         self.follow_intention()
 

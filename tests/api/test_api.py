@@ -517,11 +517,43 @@ def test_a_changed_copy_keeps_the_rest_and_says_where_its_figures_are_from() -> 
         ({"mas": 2.0}, "mas: "),
         ({"mass": -1.0}, "mass: "),
         ({"drag": {"forc": 1}}, "forc"),
+        ({"sensors": [{"kind": "lidar", "remove": True}]}, "sensors.0: the base has no such sensor"),
     ):
         with pytest.raises(sb.ConfigurationError, match=where):
             iris.changed(**change)
     with pytest.raises(sb.UserError, match="did you mean 'iris'"):
         sb.Airframe.load("irs")
+
+
+def test_a_changed_copy_changes_adds_and_removes_sensors_as_a_file_with_a_base_does() -> None:
+    camera = sb.Airframe.load("iris_camera")
+    changed = camera.changed(
+        sensors=[
+            {"kind": "camera", "rate": 2.0},
+            {"kind": "camera", "instance": 1, "remove": True},
+            {"kind": "lidar", "rings": 4},
+        ]
+    )
+    kinds = [(s.kind, s.instance) for s in camera.sensors if (s.kind, s.instance) != ("camera", 1)]
+    assert [(s.kind, s.instance) for s in changed.sensors] == [*kinds, ("lidar", 0)]
+    before, after = ({s.kind: s for s in one.sensors if s.instance == 0} for one in (camera, changed))
+    assert after["camera"] == before["camera"].model_copy(update={"rate": 2.0})
+    assert after["gps"] == before["gps"]
+
+
+def test_the_mode_of_a_command_that_does_not_wait_is_told_at_once() -> None:
+    with sb.Sitl("iris") as sitl:
+        drone = sitl.vehicle
+        drone.arm()
+        drone.take_off(5.0)
+        for command, mode in (
+            (lambda: drone.go_to(north=20.0, wait=False), "Offboard"),
+            (drone.hold, "Hold"),
+            (lambda: drone.return_home(wait=False), "Return"),
+            (lambda: drone.land(wait=False), "Land"),
+        ):
+            command()
+            assert drone.mode == mode
 
 
 def test_a_world_takes_wind_as_text_or_as_the_velocity_of_the_air() -> None:

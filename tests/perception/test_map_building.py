@@ -21,9 +21,7 @@ SENSORS = {
 
 
 def carrying(*names: str) -> sb.Airframe:
-    iris = sb.Airframe.load("iris")
-    data = iris.model_dump(by_alias=True, exclude_defaults=True)
-    return iris.changed(sensors=[*data["sensors"], *(SENSORS[name] for name in names)])
+    return sb.Airframe.load("iris").changed(sensors=[SENSORS[name] for name in names])
 
 
 def world() -> sb.World:

@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "KINDS": "evaluation.measures",
     "CustomMeasure": "evaluation.measures",
+    "KINDS": "evaluation.measures",
     "constant_setpoints": "evaluation.rotors_evaluation",
     "disturbance_results": "evaluation.rotors_evaluation",
     "evaluate": "evaluation.run_evaluation",

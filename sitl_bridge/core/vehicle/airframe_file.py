@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -204,7 +205,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     lines = {(key,): line for key in taken} | document.lines
     merged = Document(document.source, _merged(taken, own), lines, document.faults)
     if isinstance(own.get("sensors"), list) and not replaced:
-        merged = _with_sensors(merged, taken["sensors"], own["sensors"])
+        merged = _document_with_sensors(merged, taken["sensors"], own["sensors"])
     given = own.get("sources", {})
     if isinstance(given, dict):
         data = merged.data
@@ -248,15 +249,21 @@ def _merged(base: Any, own: Any) -> Any:
     return base | {key: _merged(base[key], value) if key in base else value for key, value in own.items()}
 
 
-def _with_sensors(document: Document, base: list[Any], own: list[Any]) -> Document:
-    """A document with the sensors of the base, some of them changed, added or removed.
+def with_sensors(
+    base: Sequence[Any], own: Sequence[Any]
+) -> tuple[list[Any], list[int | None], dict[int, str]]:
+    """The sensors of the base, as mappings, some of them changed, added or removed.
 
     A sensor of the same kind (and class, if custom) and instance is changed field by field, or removed with
     ``remove: true``.  A new sensor is inserted after the last one of its kind, or at the end.
+
+    Returns:
+        The sensors, for each the place in ``own`` that it comes from (None: from the base alone), and the
+        faults by their place in ``own``.
     """
     sensors = list(base)
     origin: list[int | None] = [None] * len(base)
-    faults = list(document.faults)
+    faults: dict[int, str] = {}
     for i, sensor in enumerate(own):
         identities = [_identity(other) for other in sensors]
         identity = _identity(sensor)
@@ -264,7 +271,7 @@ def _with_sensors(document: Document, base: list[Any], own: list[Any]) -> Docume
         if isinstance(sensor, dict) and "remove" in sensor:
             fault = _remove_fault(sensor, known=at is not None)
             if fault:
-                faults.append(Fault(document.line(("sensors", i)), ("sensors", i), fault))
+                faults[i] = fault
             if at is not None:
                 del sensors[at], origin[at]
         elif at is not None and origin[at] is None:
@@ -274,6 +281,16 @@ def _with_sensors(document: Document, base: list[Any], own: list[Any]) -> Docume
             place = same[-1] + 1 if same else len(sensors)
             sensors.insert(place, sensor)
             origin.insert(place, i)
+    return sensors, origin, faults
+
+
+def _document_with_sensors(document: Document, base: list[Any], own: list[Any]) -> Document:
+    """A document with the sensors of the base and its own; lines and faults keep their places."""
+    sensors, origin, found = with_sensors(base, own)
+    faults = [
+        *document.faults,
+        *(Fault(document.line(("sensors", i)), ("sensors", i), text) for i, text in found.items()),
+    ]
 
     def moved(path: FieldPath) -> FieldPath:
         if len(path) < 2 or path[0] != "sensors" or path[1] not in origin:
