@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.fleet_loop import TICK, fly
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.formation.choreography import Choreography
@@ -27,7 +28,7 @@ from sitl_bridge.swarm.formation.roles import (
     reference,
 )
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
-from sitl_bridge.swarm.interface import Setpoints, States, fly
+from sitl_bridge.swarm.interface import Setpoints, States
 from sitl_bridge.swarm.neighbour_graph import Topology, hops
 from sitl_bridge.swarm.point_mass import PointMass, PointMassFleet
 from sitl_bridge.swarm.radio import Radio
@@ -35,7 +36,6 @@ from sitl_bridge.swarm.radio import Radio
 Array = NDArray[np.float64]
 Hook = Callable[["Flight", States], None]
 
-TICK = 50_000
 PATTERNS = ("cube", "pyramid", "triangle", "cube")
 EVERY = 8.5
 """s between two patterns; the longest move takes 6 s."""
@@ -58,7 +58,7 @@ class Flight:
     states: list[States] = field(default_factory=list)
 
     def fly(self, seconds: float) -> Flight:
-        fly(self.formation, self.fleet, round(seconds * 1e6), TICK, self._watch)
+        fly(self.formation, self.fleet, round(seconds * 1e6), self._watch)
         return self
 
     def _watch(self, states: States, _told: Setpoints) -> None:

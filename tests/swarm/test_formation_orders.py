@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.fleet_loop import fly
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.messages import FormationTarget
@@ -25,12 +26,10 @@ from sitl_bridge.swarm.formation.specification import (
     Waypoint,
     plan_formation,
 )
-from sitl_bridge.swarm.interface import Setpoints, States, fly
+from sitl_bridge.swarm.interface import Setpoints, States
 from sitl_bridge.swarm.point_mass import PointMassFleet
 
 Array = NDArray[np.float64]
-
-TICK = 50_000
 
 
 def target(**values: object) -> FormationTarget:
@@ -63,7 +62,7 @@ class Flown:
         self.fly(5.0)
 
     def fly(self, seconds: float) -> None:
-        fly(self.formation, self.fleet, self.states.time + round(seconds * 1e6), TICK, self._watch)
+        fly(self.formation, self.fleet, self.states.time + round(seconds * 1e6), self._watch)
 
     def _watch(self, states: States, _told: Setpoints) -> None:
         if not self.formation.started_at:
