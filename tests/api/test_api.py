@@ -546,14 +546,15 @@ def test_the_mode_of_a_command_that_does_not_wait_is_told_at_once() -> None:
         drone = sitl.vehicle
         drone.arm()
         drone.take_off(5.0)
-        for command, mode in (
-            (lambda: drone.go_to(north=20.0, wait=False), "Offboard"),
-            (drone.hold, "Hold"),
-            (lambda: drone.return_home(wait=False), "Return"),
-            (lambda: drone.land(wait=False), "Land"),
-        ):
-            command()
-            assert drone.mode == mode
+        drone.go_to(north=20.0, wait=False)
+        modes = [drone.mode]
+        drone.hold()
+        modes.append(drone.mode)
+        drone.return_home(wait=False)
+        modes.append(drone.mode)
+        drone.land(wait=False)
+        modes.append(drone.mode)
+    assert modes == ["Offboard", "Hold", "Return", "Land"]
 
 
 def test_a_world_takes_wind_as_text_or_as_the_velocity_of_the_air() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.docs_pages import write_files
@@ -30,7 +31,12 @@ def test_an_outlet_of_the_users_own_takes_the_state_until_the_run_ends(
     assert isinstance(settings, CustomSettings)
     shown: list[float] = []
     show = settings.outlet.show
-    settings.outlet.__dict__["show"] = lambda snapshot: (show(snapshot), shown.append(snapshot.time))
+
+    def shows(snapshot: Any) -> None:
+        show(snapshot)
+        shown.append(snapshot.time)
+
+    settings.outlet.__dict__["show"] = shows
     settings.outlet.__dict__["rate"] = 200.0
     with LockstepServer(make_simulation("iris"), ports=[free_port()]) as server:
         height = -float(server.simulation.states["position"][0, 2])

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from support.standing_vehicle import standing_vehicle
 
+from sitl_bridge.link.hil.time_limits import TimeLimit
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions import mavsdk_vehicle
 from sitl_bridge.session.missions.time_gate import (
@@ -28,7 +29,7 @@ from sitl_bridge.session.missions.time_gate import (
 Wait = Callable[..., None]
 
 
-class Recorded:
+class Recorded(TimeLimit):
     """Limits that are only noted."""
 
     def __init__(self) -> None:
