@@ -35,6 +35,7 @@ def quantities(lines: list[str]) -> list[tuple[str, ...]]:
     return [tuple(row) for row in cells[1:]]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_an_experiment_of_a_paper_comes_near_its_values(
     script: ModuleType, program: Path, tmp_path: Path
