@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -131,6 +132,15 @@ def _module(file: Path, what: str) -> Any:
 
 def _is_same_file(running: str | None, file: Path) -> bool:
     return running is not None and Path(running).resolve() == file.resolve()
+
+
+_PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+
+
+def class_at(place: str) -> tuple[Path, str] | None:
+    """File and class of FILE.py:CLASS; None for another text."""
+    match = _PLACE.fullmatch(place)
+    return (Path(match["file"]), match["name"]) if match else None
 
 
 def place_of(found: type[Any], what: str) -> str:

@@ -21,6 +21,7 @@ from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
 from sitl_bridge.base.input_file import exists
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import shipped_names
+from sitl_bridge.base.user_file import class_at
 from sitl_bridge.base.yaml_file import placed, read
 from sitl_bridge.cli.schema import file_kind
 from sitl_bridge.core.dynamics.contact import standing_pose
@@ -31,7 +32,6 @@ from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import Inheritance, find_airframe, inheritance, load_airframe
-from sitl_bridge.core.vehicle.controller import own_controller
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths
 from sitl_bridge.core.vehicle.propellers import propellers_of_size
 from sitl_bridge.core.world.atmosphere import air
@@ -409,14 +409,14 @@ def _run_own_code(airframe: Airframe) -> None:
         if isinstance(sensor, CustomSpecification):
             with about("sensors", i):
                 sensor.load()
-    if own_controller(airframe.controller.kind) is not None:
+    if class_at(airframe.controller.kind) is not None:
         with about("controller"):
             user_controller(airframe, World())
 
 
 def code_of(airframe: Airframe) -> list[str]:
     """Python files that an airframe names; they run with the rights of the user."""
-    own = own_controller(airframe.controller.kind)
+    own = class_at(airframe.controller.kind)
     files = [*(sensor.file for sensor in airframe.custom_sensors()), *(own[:1] if own else ())]
     if isinstance(airframe.rotor_model, CustomRotor) and airframe.rotor_model.file is not None:
         files.append(airframe.rotor_model.file)

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from sitl_bridge.base.errors import UserError
@@ -271,10 +270,14 @@ class CustomSettings(OutletSettings):
     @classmethod
     def parse(cls, text: str) -> Self:
         """``FILE.py:CLASS``; runs the file."""
-        from sitl_bridge.base.user_file import load_class
+        from sitl_bridge.base.user_file import UserClass, class_at
 
-        file, _, name = text.rpartition(":")
-        return cls(load_class(Path(file), name, CustomOutlet, "outlet")())
+        place = class_at(text)
+        if place is None:
+            raise UserError(f"--outlet {text!r}: write FILE.py:CLASS")
+        file, name = place
+        own = UserClass.model_validate({"file": file, "class": name})
+        return cls(own.make(CustomOutlet, "outlet"))
 
     def check(self) -> None:
         """Nothing is known that could keep it from starting."""

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
+from sitl_bridge.base.user_file import class_at
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.simulation.events import EventSpecification, problems
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.controller import BUILT_IN, beside, own_controller
+from sitl_bridge.core.vehicle.controller import BUILT_IN, beside
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
@@ -198,7 +199,7 @@ class VehicleSettings:
 
 def controller_faults(law: str, airframe: Airframe) -> list[str]:
     """Faults of a controller's name; the content of its file is checked when the stack loads it."""
-    own = own_controller(law)
+    own = class_at(law)
     if own is not None:
         return [] if own[0].is_file() else [f"{own[0]}: no such file"]
     if law not in BUILT_IN:

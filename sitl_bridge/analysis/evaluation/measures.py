@@ -12,11 +12,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from pydantic import ValidationError
-
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
-from sitl_bridge.base.user_file import UserClass
+from sitl_bridge.base.user_file import UserClass, class_at
 from sitl_bridge.base.yaml_file import load
 
 if TYPE_CHECKING:
@@ -89,7 +87,10 @@ def _add_own(name: str, directory: Path) -> str:
     Raises:
         UserError: if the class cannot be loaded.
     """
-    file, _, class_name = name.rpartition(":")
+    place = class_at(name)
+    if place is None:
+        raise UserError(f"measure {name}: write FILE.py:CLASS")
+    file, class_name = place
     own = UserClass.model_validate({"file": (directory / file).resolve(), "class": class_name})
     made = own.make(CustomMeasure, "measure")
     title = class_name if type(made).__doc__ is None else inspect.getdoc(made) or class_name
@@ -221,7 +222,7 @@ def checked_limits(
         if OWN in name:
             try:
                 name = _add_own(name, directory)
-            except (UserError, ValidationError) as error:
+            except UserError as error:
                 faults.append(f"{where}: {error}")
                 continue
         if name not in KINDS:

@@ -18,10 +18,11 @@ from sitl_bridge.autopilot.control.records import CONTROLLER, HECTOR_PID, LEE, U
 from sitl_bridge.autopilot.control.thrust_in_motion import thrust_ratios
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.user_file import class_at
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.rotor_laws import in_plane_drag
 from sitl_bridge.core.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
-from sitl_bridge.core.vehicle.controller import BUILT_IN, RotorsGains, own_controller
+from sitl_bridge.core.vehicle.controller import BUILT_IN, RotorsGains
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -138,7 +139,7 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
         UserError: if there is no such controller or the airframe cannot hover.
     """
     law = choice or airframe.controller.kind
-    if isinstance(law, str) and law not in BUILT_IN and own_controller(law) is None:
+    if isinstance(law, str) and law not in BUILT_IN and class_at(law) is None:
         raise UserError(f"no controller is called {law!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
     published = airframe.controller.rotors
     if law == "rotors" and published is None:

@@ -18,8 +18,7 @@ from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_rec
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.user_file import load_class
-from sitl_bridge.core.vehicle.controller import own_controller
+from sitl_bridge.base.user_file import class_at, load_class
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -142,7 +141,7 @@ def user_controller(
         UserError: if it cannot be loaded or created.
     """
     law = choice or airframe.controller.kind
-    own = own_controller(law) if isinstance(law, str) else None
+    own = class_at(law) if isinstance(law, str) else None
     if isinstance(law, str) and own is None:
         return None
     record = controller_record(airframe, world, choice)

@@ -6,29 +6,22 @@ given in files.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from sitl_bridge.base.quantities import STRICT, Positive
+from sitl_bridge.base.user_file import class_at
 
 PositiveVector = tuple[Positive, Positive, Positive]
 
 BUILT_IN = ("hector_pid", "lee", "rotors")
 """Laws by name; ``rotors`` is Lee's with the gains that RotorS publishes for a vehicle."""
-_OWN = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
-
-
-def own_controller(kind: str) -> tuple[Path, str] | None:
-    """File and class of a user's own controller, FILE.py:CLASS; None for another kind."""
-    match = _OWN.fullmatch(kind)
-    return (Path(match["file"]), match["name"]) if match else None
 
 
 def beside(kind: str, directory: Path) -> str:
     """A kind of controller; the file of a custom one is relative to a directory."""
-    own = own_controller(kind)
+    own = class_at(kind)
     return kind if own is None else f"{directory / own[0]}:{own[1]}"
 
 
@@ -59,7 +52,7 @@ class ControllerSection(BaseModel):
     @field_validator("kind")
     @classmethod
     def _known(cls, kind: str) -> str:
-        if kind not in BUILT_IN and own_controller(kind) is None:
+        if kind not in BUILT_IN and class_at(kind) is None:
             raise ValueError(f"no controller is called {kind!r}; give {', '.join(BUILT_IN)} or FILE.py:CLASS")
         return kind
 
@@ -67,6 +60,6 @@ class ControllerSection(BaseModel):
     def _whole(self) -> ControllerSection:
         if self.kind == "rotors" and self.rotors is None:
             raise ValueError("kind rotors needs the published gains under rotors")
-        if self.options and own_controller(self.kind) is None:
+        if self.options and class_at(self.kind) is None:
             raise ValueError("only a custom controller, FILE.py:CLASS, takes options")
         return self
