@@ -9,8 +9,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.lab.validation.disturbances import missing
-from sitl_bridge.lab.validation.windows import HORIZONS, Motion, Predictor, Windows, errors, flight_errors
+from sitl_bridge.lab.validation.windows import HORIZONS, Predictor, Windows, errors, flight_errors
 
 TRIMMED = 8.0
 """s in the air from which a flight's own trim is taken; windows after it are scored."""
@@ -36,8 +35,6 @@ class Score:
     flights: int
     mean: Floats  # (h, 4) of the flights' root mean squares, at HORIZONS, of QUANTITIES
     interval: Floats  # (2, h, 4) 95 % of it, by bootstrap over flights
-    # (2, 3) RMS over a first horizon of what force and moment lack in body axes: m/s^2, rad/s^2
-    residual: Floats
 
 
 def compare(
@@ -81,19 +78,13 @@ def _score(predictor: Predictor, windows: Windows, trims: Floats, *, own_trim: b
         len(each),
         each.mean(axis=0),
         interval,
-        residuals(predicted, windows),
     )
-
-
-def residuals(predicted: Motion, windows: Windows) -> Floats:
-    """(2, 3) RMS of the specific force and the moment over inertia that predictions lack, body axes."""
-    return np.asarray(np.sqrt(np.mean(missing(predicted, windows) ** 2, axis=0)).reshape(2, 3))
 
 
 def lines(scores: Sequence[Score]) -> Iterator[str]:
     """The tables in Markdown."""
-    horizons = " / ".join(f"{h:g}" for h in HORIZONS)
-    names = [*(name for name, _ in QUANTITIES), "force lacks, m/s²", "moment lacks, rad/s²"]
+    horizons = ", ".join(f"{h:g}" for h in HORIZONS)
+    names = [name for name, _ in QUANTITIES]
     for own, title in PROTOCOLS.items():
         rows = [score for score in scores if score.own_trim == own]
         yield f"**{title}** ({rows[0].windows} windows, {rows[0].flights} flights; errors after {horizons} s)"
@@ -102,12 +93,10 @@ def lines(scores: Sequence[Score]) -> Iterator[str]:
         yield "|---" * (1 + len(names)) + "|"
         for score in rows:
             cells = [
-                " / ".join(f"{value:.{digits}f}" for value in score.mean[:, q])
+                ", ".join(f"{value:.{digits}f}" for value in score.mean[:, q])
                 + " ({:.{d}f} to {:.{d}f})".format(*score.interval[:, -1, q], d=digits)
                 for q, (_, digits) in enumerate(QUANTITIES)
             ]
-            force, moment = score.residual
-            cells += [", ".join(f"{v:.2f}" for v in force), ", ".join(f"{v:.1f}" for v in moment)]
             yield f"| {score.name} | {' | '.join(cells)} |"
         yield ""
 
