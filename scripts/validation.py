@@ -54,6 +54,11 @@ class Figure:
         return text.removeprefix("-") if float(text) == 0.0 else text
 
     @property
+    def cell(self) -> str:
+        """Published and simulated, or one for both."""
+        return self.published if self.shown == self.published else f"{self.published}, {self.shown}"
+
+    @property
     def difference(self) -> float:
         """Simulated less published."""
         return self.value - float(self.published)
@@ -223,7 +228,7 @@ def tables(found: list[tuple[Section, list[Figure]]]) -> Iterator[str]:
         yield f"| | {' | '.join(quantities)} |"
         yield "|---" * (1 + len(quantities)) + "|"
         for case in dict.fromkeys(figure.case for figure in figures):
-            of_case = {f.quantity: f"{f.published}, {f.shown}" for f in figures if f.case == case}
+            of_case = {f.quantity: f.cell for f in figures if f.case == case}
             yield f"| {case} | {' | '.join(of_case.get(quantity, '') for quantity in quantities)} |"
         yield ""
 

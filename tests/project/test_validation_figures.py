@@ -29,14 +29,14 @@ def figures(script: ModuleType) -> list[Any]:
 
 
 def cells(lines: list[str]) -> list[tuple[str, str]]:
-    """Cells before and after their comma, and cases, which have commas of their own, whole."""
+    """Published and simulated figure of each cell, and cases whole, beside nothing."""
     found = []
     for line in lines:
         case, *others = line.strip("|").split(" | ")
         found.append((case, ""))
-        found += [
-            (before, after) for before, _, after in (cell.strip(" |").partition(", ") for cell in others)
-        ]
+        for cell in others:
+            published, _, simulated = cell.strip(" |").partition(", ")
+            found.append((published, simulated or published))
     return found
 
 
