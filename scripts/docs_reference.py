@@ -1,4 +1,4 @@
-"""Writes docs/reference/: commands, files, bus topics and recorded columns, generated from the code.
+"""Writes docs/reference/ from the code: commands, files, airframes, measures, bus topics, recorded columns.
 
 .venv/bin/python scripts/docs_reference.py            # write the pages
 .venv/bin/python scripts/docs_reference.py --check    # fail where a page is not what the code says
@@ -7,23 +7,27 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 from pydantic import BaseModel
 
+from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.cli.exit_codes import MEANINGS
 from sitl_bridge.cli.main import COMMANDS, build
 from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.campaign.file import Campaign
 from sitl_bridge.live.bus.messages import PUBLISHED, RUN_COMMANDS, VEHICLE_COMMANDS
-from sitl_bridge.record.records import ROW, STEP, flat
+from sitl_bridge.record.records import Row, Step, flat
 from sitl_bridge.session.scenario import Scenario
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -32,12 +36,13 @@ MODELS: dict[str, type[BaseModel]] = {
     "Scenario": Scenario,
     "Campaign": Campaign,
 }
-"""Heading and model of each kind of file; a section stands where it comes first."""
+"""Name and model of each kind of file; a section stands on the page where it comes first."""
 GUARD = 1e6
 """Limits from here on only keep nonsense out; the page leaves them out."""
 
 
-PLACE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+ROOT = Path(__file__).resolve().parent.parent
+PLACE = ROOT / "docs" / "reference"
 
 
 def main() -> None:
@@ -60,9 +65,11 @@ def main() -> None:
 
 def pages() -> dict[Path, str]:
     """Content of each generated page, by its path."""
-    lines = {
+    lines: dict[str, Iterable[str]] = {
         "command-line": command_line(),
-        "files": user_files(),
+        **user_files(),
+        "airframes": airframes(),
+        "measures": measures(),
         "bus-topics": bus_topics(),
         "recorded-columns": recorded_columns(),
     }
@@ -117,21 +124,59 @@ def usage(name: str, command: Any, level: str) -> Iterator[str]:
     yield ""
 
 
-def user_files() -> Iterator[str]:
-    """The page of the fields of each file."""
-    yield "# Files\n"
-    yield "Every field of the input files.  A field without a default is required.\n"
-    places = {model.__name__: anchor(heading) for heading, model in MODELS.items()}
+def user_files() -> dict[str, list[str]]:
+    """The pages of the fields of each kind of file, by their names."""
+    pages = {heading: f"{heading.lower()}-file" for heading in MODELS}
+    places = {model.__name__: f"{pages[heading]}.md" for heading, model in MODELS.items()}
+    found = {}
     for heading, model in MODELS.items():
-        yield f"## {heading}\n"
-        yield from described(heading, model.model_json_schema(by_alias=True), places)
+        article = "an" if heading[0] in "AEIOU" else "a"
+        found[pages[heading]] = [
+            f"# {heading} file\n",
+            f"Every field of {article} {heading.lower()} file.  A field without a default is required.\n",
+            *described(heading, model.model_json_schema(by_alias=True), places, f"{pages[heading]}.md"),
+        ]
+    return found
 
 
-def described(heading: str, schema: dict[str, Any], places: dict[str, str]) -> Iterator[str]:
-    """The fields of a schema, and of each section that it refers to and that has no place on the page yet."""
+def airframes() -> Iterator[str]:
+    """The page of the airframes that are included."""
+    yield "# Airframes\n"
+    yield "Included [airframes](../how-to/airframe.md).  Each has an inertial unit, a magnetometer, a barometer,"
+    yield "a satellite receiver and a battery monitor; the last column has what there is more.\n"
+    yield "| airframe | vehicle | mass, kg | rotors | sensors |"
+    yield "|---|---|---|---|---|"
+    for path in sorted((ROOT / "airframes").glob("*.yaml")):
+        airframe = load_airframe(path)
+        count = Counter(str(sensor.kind) for sensor in airframe.sensors)
+        shown = [
+            name if number == 1 else f"{number} {name}"
+            for name, number in count.items()
+            if number > 1 or name not in ("imu", "magnetometer", "barometer", "gps", "battery")
+        ]
+        yield (
+            f"| `{path.stem}` | {cell(airframe.description)} | {airframe.mass:.4g} | {len(airframe.rotors)} "
+            f"| {', '.join(shown)} |"
+        )
+
+
+def measures() -> Iterator[str]:
+    """The page of what is measured of a flight."""
+    yield "# Measures\n"
+    yield "What `summary.json` holds of a flight, by the names under which"
+    yield "[limits](../report.md#measures-and-limits) are set.\n"
+    yield "| measure | meaning | unit | limit |"
+    yield "|---|---|---|---|"
+    for kind in KINDS.values():
+        limit = "" if kind.limit is None else f"{kind.limit:g}, {kind.source}"
+        yield f"| `{kind.name}` | {cell(kind.title)} | {kind.unit} | {cell(limit)} |"
+
+
+def described(heading: str, schema: dict[str, Any], places: dict[str, str], page: str = "") -> Iterator[str]:
+    """The fields of a schema, and of each section that it refers to and that has no place on a page yet."""
     sections: dict[str, dict[str, Any]] = schema.pop("$defs", {})
     new = {name: section for name, section in sections.items() if name not in places}
-    places |= {name: anchor(title(heading, name)) for name in new}
+    places |= {name: f"{page}#{anchor(title(heading, name))}" for name in new}
     yield from fields(schema, sections, places)
     for name, section in new.items():
         if "properties" in section:
@@ -160,21 +205,27 @@ def bus_topics() -> Iterator[str]:
 
 
 def recorded_columns() -> Iterator[str]:
-    """The page of the columns of a run's tables."""
+    """The page of the columns of a run's tables; meanings are the comments of the records."""
     yield "# Recorded columns\n"
-    yield "Columns of the tables of a run, in their order, with their types in NumPy, and the columns of the"
-    yield "exported tables.  [The run directory](../run-directory.md) has their units.\n"
-    for file, dtype in (("truth.npy", ROW), ("steps.npy", STEP)):
+    yield "Columns of the tables of a [run](../run-directory.md), in their order, with their types in NumPy,"
+    yield "and the columns of the exported tables.  Positions are from the world's origin, body axes FRD; what a"
+    yield "vehicle lacks, such as further rotors, is 0.\n"
+    for file, record in (("truth.npy", Row), ("steps.npy", Step)):
+        meanings = dict(
+            re.findall(r"^    (\w+): [^#\n]*(?:# (.*))?$", inspect.getsource(record), re.MULTILINE)
+        )
         yield f"## {file}\n"
-        yield "| column | type | exported as |"
-        yield "|---|---|---|"
+        yield "| column | meaning | type | exported as |"
+        yield "|---|---|---|---|"
+        dtype = record.dtype
         exported = iter(flat(dtype).names or ())
         for name in dtype.names or ():
             shape = dtype[name].shape
             names = [next(exported) for _ in range(shape[0] if shape else 1)]
             shown = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
             count = f" × {shape[0]}" if shape else ""
-            yield f"| `{name}` | {dtype[name].base.name}{count} | {shown} |"
+            meaning = cell(meanings[name].replace("``", "`"))
+            yield f"| `{name}` | {meaning} | {dtype[name].base.name}{count} | {shown} |"
         yield ""
 
 
@@ -218,7 +269,7 @@ def kind(field: dict[str, Any], places: dict[str, str]) -> str:
     """The type of a field, with a link if it is a section."""
     if reference := field.get("$ref"):
         name = reference.rsplit("/", 1)[1]
-        return f"[{name}](#{places[name]})"
+        return f"[{name}]({places[name]})"
     for key in ("anyOf", "oneOf", "allOf"):
         if key in field:
             return " or ".join(dict.fromkeys(kind(part, places) for part in field[key]))

@@ -13,9 +13,9 @@ from sitl_bridge.base.kernels.record import Record
 class Row(Record, align=False):
     """Ground truth and commands of one vehicle in one step."""
 
-    time: int  # us of simulated time
-    vehicle: Annotated[int, "i4"]
-    armed: Annotated[int, "i4"]
+    time: int  # us of simulated time, at the end of the step
+    vehicle: Annotated[int, "i4"]  # its number
+    armed: Annotated[int, "i4"]  # 0 or 1
     position: Annotated[Floats, 3]  # m NED
     velocity: Annotated[Floats, 3]  # m/s NED
     attitude: Annotated[Floats, 4]  # w, x, y, z body to NED
@@ -24,7 +24,7 @@ class Row(Record, align=False):
     wind: Annotated[Singles, 3]  # m/s NED
     rotor_speed: Annotated[Singles, 12]  # rad/s
     rotor_thrust: Annotated[Singles, 12]  # N
-    control: Annotated[Singles, 16]  # commands held over the step that ends at ``time``
+    control: Annotated[Singles, 16]  # motor commands, held over the step that ends at ``time``
     battery_voltage: Annotated[float, "f4"]  # V
     battery_current: Annotated[float, "f4"]  # A
     battery_charge: Annotated[float, "f4"]  # A s left
