@@ -142,8 +142,8 @@ def user_files() -> dict[str, list[str]]:
 def airframes() -> Iterator[str]:
     """The page of the airframes that are included."""
     yield "# Airframes\n"
-    yield "Included [airframes](../how-to/airframe.md).  Each has an inertial unit, a magnetometer, a barometer,"
-    yield "a satellite receiver and a battery monitor; the last column has what there is more.\n"
+    yield "Included [airframes](../how-to/airframe.md).  Each has an inertial unit, a magnetometer, a"
+    yield "barometer, a satellite receiver and a battery monitor; the last column has what there is more.\n"
     yield "| airframe | vehicle | mass, kg | rotors | sensors |"
     yield "|---|---|---|---|---|"
     for path in sorted((ROOT / "airframes").glob("*.yaml")):
@@ -208,8 +208,8 @@ def recorded_columns() -> Iterator[str]:
     """The page of the columns of a run's tables; meanings are the comments of the records."""
     yield "# Recorded columns\n"
     yield "Columns of the tables of a [run](../run-directory.md), in their order, with their types in NumPy,"
-    yield "and the columns of the exported tables.  Positions are from the world's origin, body axes FRD; what a"
-    yield "vehicle lacks, such as further rotors, is 0.\n"
+    yield "and the columns of the exported tables.  Positions are from the world's origin, body axes FRD;"
+    yield "what a vehicle lacks, such as further rotors, is 0.\n"
     for file, record in (("truth.npy", Row), ("steps.npy", Step)):
         meanings = dict(
             re.findall(r"^    (\w+): [^#\n]*(?:# (.*))?$", inspect.getsource(record), re.MULTILINE)

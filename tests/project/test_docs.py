@@ -16,10 +16,8 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import create_autospec
 
-import numpy as np
 import pytest
 import typer
-from support.autopilot_bench import Bench, fly
 from support.docs_pages import (
     NAMES,
     PAGES,
@@ -34,8 +32,6 @@ from support.paths import DOCS, MISSIONS, ROOT
 from typer.testing import CliRunner
 
 import sitl_bridge as sb
-from sitl_bridge.autopilot.control.user_controller import user_controller
-from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.cli.main import COMMANDS, build, with_values
 from sitl_bridge.lab.environments.stack import StackEnvironment
 from sitl_bridge.session.session import Session
@@ -180,17 +176,3 @@ def docs_check() -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
-
-
-def test_the_controller_of_the_page_flies_to_its_setpoint(tmp_path: Path) -> None:
-    (file,) = (p for p in write_files(DOCS / "python-api.md", tmp_path) if p.suffix == ".py")
-    choice = f"{file}:MyController"
-    bench = Bench(["iris"], choice)
-    host = user_controller(bench.airframes[0], bench.world, choice)
-    assert host is not None
-    bench.setpoints["level"], bench.setpoints["yaw"] = TRAJECTORY, 0.0
-    bench.setpoints["position"] = bench.home - np.array([-3.0, -4.0, 5.0])
-    fly(bench, host, 20.0)
-    away = bench.states["position"][0] - bench.setpoints["position"][0]
-    assert np.linalg.norm(away) < 0.3
-    assert np.linalg.norm(bench.states["velocity"][0]) < 0.1
