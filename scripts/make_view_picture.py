@@ -32,19 +32,23 @@ EYE, AIM = np.array([-7.0, -11.0, 8.0]), np.array([1.0, 0.0, -2.5])
 
 def take(run: Path, seconds: float) -> None:
     """Take the picture of a run at a time."""
-    playback = Playback(ViewedRun(run), PORT)
+    viewed = ViewedRun(run)
+    playback = Playback(viewed, PORT)
     try:
         with sync_playwright() as started:
             browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
             page = browser.new_page(viewport={"width": 1200, "height": 640})
             page.goto(page_url(PORT), timeout=240_000)
-            while not playback._server.get_clients():
+            while not playback.server.get_clients():
                 page.wait_for_timeout(100)
-            playback._set_playing(False)
-            playback._seconds = playback._slider.value = seconds
+            page.get_by_label("Quantity").click(timeout=240_000)
+            page.get_by_role("option", name="Height (m)").click(timeout=240_000)
+            playback.seek(seconds)
             playback.advance(0.0)
-            (client,) = playback._server.get_clients().values()
-            place = to_enu(playback._step()["position"])[0]
+            (client,) = playback.server.get_clients().values()
+            rows = viewed.recorded.rows
+            row = int(np.searchsorted(rows["time"], viewed.start + seconds * 1e6))
+            place = to_enu(rows["position"][row : row + 1])[0]
             client.camera.position, client.camera.look_at = tuple(place + EYE), tuple(place + AIM)
             page.wait_for_timeout(DRAWN)
             for notice in page.locator(".mantine-Notification-closeButton").all():

@@ -27,7 +27,7 @@ from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.plan_flight import fly_plans
-from sitl_bridge.session.stacks import Message, Target
+from sitl_bridge.session.stacks import CENTRED, Message, Target
 
 Which: TypeAlias = int | str | slice | Sequence[int | str] | AnyArray
 """Vehicles: a number or a name; a slice, several of them, or (n,) True and False."""
@@ -40,8 +40,6 @@ SETTLED = 0.2
 SLOW = 0.5
 """m/s below which a vehicle counts as having come to a halt; from there PX4 stops within 0.05 m
 (MPC_ACC_HOR, 3 m/s^2)."""
-CENTRED = (0.0, 0.0, 0.5, 0.0)
-"""Sticks that nobody holds."""
 UNSET = math.nan
 FACING = math.radians(12.0)
 """Heading error at which a vehicle faces where it is to: PX4's MIS_YAW_ERR."""

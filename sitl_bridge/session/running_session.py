@@ -26,7 +26,7 @@ from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import POLL, deliver_all
 from sitl_bridge.session.plan_flight import Say, fly_plans
-from sitl_bridge.session.stacks import CHUNK, READY_LIMIT, ROUND, STEP, Target
+from sitl_bridge.session.stacks import CENTRED, CHUNK, READY_LIMIT, ROUND, STEP, STICKS, Target
 from sitl_bridge.session.vehicle_run import VehicleRun
 
 LOOK = 0.1
@@ -49,6 +49,10 @@ time in which they arrive."""
 VELOCITY_HOLDS = 500_000
 """us of simulated time for which a commanded velocity holds, as of ROS's controllers (ros2_control's
 diff_drive_controller, ``cmd_vel_timeout``)."""
+STICKS_HOLD = 1_000_000
+"""us of simulated time for which commanded sticks hold."""
+STICKS_REST = 125
+"""Steps between the last motion of sticks and a command: a flight stack takes it for the pilot's override."""
 SET_POINTS = [kind for kind, command in VEHICLE_COMMANDS.items() if issubclass(command, SetPointCommand)]
 """Commands with set-points."""
 GLOBAL_POSITION: int = mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT
@@ -309,39 +313,74 @@ def fly_plan(plan: Plan, stacks: SessionVehicles, say: Say) -> None:
 
 
 class SetPoints:
-    """Set-points of page, bus and ROS for a vehicle in Offboard, repeated while time passes by itself.
+    """Set-points and sticks of page, bus and ROS for a vehicle, repeated while time passes by itself.
+
+    A remote control stays on, with its sticks centred: a flight stack that has had one misses it.
 
     Args:
         stacks: the vehicle alone, whose time passes by itself.
+        before: what the vehicle followed before; None for nothing.
+
+    Attributes:
+        mode: in which the vehicle follows; empty while it follows nothing.
     """
 
-    def __init__(self, stacks: SessionVehicles, server: LockstepServer) -> None:
+    def __init__(self, stacks: SessionVehicles, server: LockstepServer, before: SetPoints | None) -> None:
         self._stacks, self._server = stacks, server
         self._expires = math.inf
-        self.ended = False
+        self.ended, self.mode = False, ""
+        if before is not None:
+            stacks.sticks[0] = before._stacks.sticks[0]
 
     def follow(self, kind: str, data: ReadJson) -> None:
-        """Follow a command's set-point from now on."""
-        if kind == "goto":
+        """Follow a command from now on."""
+        now, target = self._server.status().time * 1e6, None
+        self.mode, self._expires = mode_for(kind, data), math.inf
+        if kind == "sticks":
+            forward, right, throttle, clockwise = (
+                float(data.get(name, centre)) for name, centre in zip(STICKS, CENTRED, strict=True)
+            )
+            self._stacks.sticks[0] = forward, right, throttle, clockwise
+            self._expires = now + STICKS_HOLD
+        elif kind == "goto":
             yaw = data.get("yaw")
             target = Target(tuple(data["position"]), yaw=math.nan if yaw is None else float(yaw))
-            self._expires = math.inf
         else:
             rate = float(data.get("yaw_rate", 0.0))
             target = Target(velocity=tuple(data["velocity"]), yaw_rate=rate, body=True)
-            self._expires = self._server.status().time * 1e6 + VELOCITY_HOLDS
+            self._expires = now + VELOCITY_HOLDS
         self._stacks.targets[0] = target
 
+    def centre(self) -> bool:
+        """Centre the sticks; whether they were not."""
+        held, moved = self._stacks.sticks, self._stacks.sticks[0] not in (None, CENTRED)
+        held[0] = CENTRED if moved else held[0]
+        return moved
+
+    def let_go(self) -> None:
+        """Follow nothing more."""
+        self.centre()
+        self.mode, self._stacks.targets[0] = "", None
+        self.ended = self.ended or self._stacks.sticks[0] is None
+
     def repeat(self) -> None:
-        """Send them until they end or the vehicle leaves Offboard; on the simulation's thread."""
+        """Send them until they end or the vehicle leaves their mode; on the simulation's thread."""
         now = self._server.status().time
-        self.ended = self.ended or self._stacks.mode(0) != "Offboard"
+        if self.mode and self._stacks.mode(0) != self.mode:
+            self.let_go()
         if self.ended:
             return
         if now * 1e6 > self._expires:
-            self._stacks.targets[0] = Target(velocity=(0.0, 0.0, 0.0), yaw_rate=0.0, body=True)
+            self.centre()
+            if self._stacks.targets[0] is not None:
+                self._stacks.targets[0] = Target(velocity=(0.0, 0.0, 0.0), yaw_rate=0.0, body=True)
         self._stacks.send_again()
         self._server.at_answers(now + CHUNK * STEP * 1e-6, self.repeat)
+
+
+def mode_for(kind: str, data: ReadJson) -> str:
+    """The flight mode in which a vehicle follows a command."""
+    return str(data.get("mode", "Position")) if kind == "sticks" else "Offboard"
 
 
 class FlightCommands:
@@ -367,13 +406,19 @@ class FlightCommands:
             raise UserError(f"{kind} is for one vehicle")
         if self._server.status().paused:
             raise UserError(f"{kind}: simulated time stands still, and no flight stack answers; resume it")
-        followed = self._followed.get(vehicle)
-        if kind in SET_POINTS and followed is not None and not followed.ended:
-            followed.follow(kind, data)
+        if self._goes_on(kind, data, vehicle):
             done: Future[None] = Future()
             done.set_result(None)
             return done
         return self._executor.submit(self._execute, kind, dict(data), vehicle)
+
+    def _goes_on(self, kind: str, data: ReadJson, vehicle: int) -> bool:
+        """Let a vehicle that follows already follow another command of the same mode; whether it does."""
+        followed = self._followed.get(vehicle)
+        if kind not in SET_POINTS or followed is None or followed.mode != mode_for(kind, data):
+            return False
+        followed.follow(kind, data)
+        return True
 
     def close(self) -> None:
         """Drop commands that wait; safe to call twice."""
@@ -385,9 +430,14 @@ class FlightCommands:
         self._executor.shutdown(wait=True)
 
     def _execute(self, kind: str, data: ReadJson, vehicle: int) -> None:
+        if self._goes_on(kind, data, vehicle):  # by a command that was under way
+            return
         stacks = self._asked = SessionVehicles([self._vehicles[vehicle]], self._server)
+        followed = self._followed.get(vehicle)
         try:
             stacks.begin()
+            if kind != "sticks" and followed is not None and followed.centre():
+                stacks.advance(STICKS_REST)
             if kind in SET_POINTS:
                 self._follow(stacks, kind, data, vehicle)
                 return
@@ -400,17 +450,20 @@ class FlightCommands:
                 stacks.set_mode([0], "Land", "land")
             else:
                 raise UserError(f"no command {kind!r} for flight stacks")
-            if vehicle in self._followed and (kind != "arm" or not data.get("armed", True)):
-                self._followed.pop(vehicle).ended = True
+            if followed is not None and (kind != "arm" or not data.get("armed", True)):
+                followed.let_go()
         finally:
             stacks.close()
 
     def _follow(self, stacks: SessionVehicles, kind: str, data: ReadJson, vehicle: int) -> None:
-        """Let a vehicle follow set-points, the first of which is given."""
+        """Let a vehicle follow commands, the first of which is given."""
         if not stacks.is_armed(0):
             raise UserError(f"{kind}: {stacks.title(0)} is not armed; let it take off first")
-        followed = SetPoints(stacks, self._server)
+        before = self._followed.get(vehicle)
+        followed = SetPoints(stacks, self._server, before)
         followed.follow(kind, data)
-        stacks.set_mode([0], "Offboard", "follow set-points")
+        stacks.set_mode([0], followed.mode, "follow commands")
+        if before is not None:
+            before.ended = True
         self._followed[vehicle] = followed
         self._server.call(followed.repeat)

@@ -32,6 +32,10 @@ ARMING = 5.0
 """s of simulated time in which the motors start after the flight stack has agreed."""
 CUSTOM = 1.0
 """MAV_MODE_FLAG_CUSTOM_MODE_ENABLED."""
+STICKS = ("forward", "right", "throttle", "clockwise")
+"""Of a remote control, each -1..1 but the throttle, 0..1."""
+CENTRED = (0.0, 0.0, 0.5, 0.0)
+"""Their neutral places."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,8 @@ class FlightStacks(ABC):
         targets: what each vehicle is to follow, sent again every ``chunk`` steps; None for nothing.
         chunk: steps.
         steering: called before targets are sent, to change them; None for targets that are set by hand.
-        sticks: of each vehicle's remote control, sent likewise: forward, right, throttle, clockwise, each
-            -1..1 but the throttle, 0..1; None until there is one.
+        sticks: of each vehicle's remote control, sent likewise, in the order of ``STICKS``; None until there
+            is one.
     """
 
     def __init__(

@@ -25,15 +25,19 @@ from cyclonedds.topic import Topic
 from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_typestore
 from scipy.spatial.transform import Rotation
+from support.paths import ROOT
 from support.recorded_climb import Climb
 
+from sitl_bridge.analysis.export.drawn_messages import map_message
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.graph import RosGraph
 from sitl_bridge.live.ros2.types import type_hash
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
+from sitl_bridge.plan.plan_file import load_plan
 
 pytestmark = pytest.mark.timeout(60)
 STORE = get_typestore(Stores.ROS2_JAZZY)
@@ -127,7 +131,7 @@ class Node:
 
     def subscribe(self, topic: str, name: str, depth: int | None = None) -> None:
         made = Topic(self.participant, f"rt{topic}" if topic[0] == "/" else topic, foreign_type(name))
-        keeps = topic in ("/tf_static", "ros_discovery_info")
+        keeps = topic.endswith(("/tf_static", "/map", "/markers", "ros_discovery_info"))
         kept = Policy.Durability.TransientLocal if keeps else Policy.Durability.Volatile
         history = Policy.History.KeepAll if depth is None else Policy.History.KeepLast(depth)
         qos = Qos(Policy.Reliability.Reliable(0), kept, history)
@@ -368,6 +372,39 @@ def test_batteries_pictures_and_their_mountings_arrive(published: tuple[Source, 
     source.running.set()
     battery = node.until(lambda: node.take("/vehicle_0/battery"))[0]
     assert (battery.voltage, battery.current, battery.percentage) == (15.5, -12.0, 0.75)
+
+
+def test_the_plan_is_a_marker_for_those_that_come_later(published: tuple[Source, Node, list[str]]) -> None:
+    _, node, _ = published
+    node.until(lambda: "/markers" in node.offered)
+    node.subscribe("/markers", "visualization_msgs/msg/MarkerArray")
+    (array,) = node.until(lambda: node.take("/markers"))
+    plan = next(marker for marker in array.markers if marker.ns == "vehicle_0 plan")
+    assert (plan.type, plan.action, plan.header.frame_id) == (plan.LINE_STRIP, plan.ADD, "map")
+    assert plan.pose.orientation.w == plan.color.a == 1.0
+    legs = load_plan(ROOT / "missions" / "square.plan").legs
+    assert len(plan.points) == len(legs)
+    assert plan.points[0].z == pytest.approx(legs[0].params[6], abs=0.01)
+
+
+def test_a_map_from_above_has_rows_along_north_and_leaves_out_the_ground() -> None:
+    seen = OccupancyMap(0.5)
+    seen.time = 2.5
+    seen.insert([0.0, 0.0, -3.0], [[4.2, 1.2, -3.0]])  # to a wall
+    seen.insert([0.0, 0.0, -3.0], [[-2.0, 0.0, 0.2]])  # to the ground
+    made = map_message("0", seen)
+    grid = STORE.deserialize_cdr(made.data[0].tobytes(), "nav_msgs/msg/OccupancyGrid")
+    assert (made.topic, stamp_of(grid.header.stamp)) == ("/vehicle_0/map", 2.5)
+    assert grid.info.resolution == 0.5
+
+    def at(north: float, east: float) -> int:
+        row = int((north - grid.info.origin.position.y) // 0.5)
+        return int(grid.data[row * grid.info.width + int((east - grid.info.origin.position.x) // 0.5)])
+
+    assert at(4.2, 1.2) == 100
+    assert at(2.1, 0.6) == 0
+    assert at(-1.9, 0.0) != 100
+    assert at(4.2, -3.0) == -1
 
 
 def test_services_are_answered_to_clients_of_rmw_cyclonedds(

@@ -8,6 +8,7 @@ import math
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -37,7 +38,7 @@ from sitl_bridge.live.bus.client_link import (
     StackReports,
 )
 from sitl_bridge.live.bus.command_queue import Counts
-from sitl_bridge.live.bus.messages import Reply
+from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, Reply
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.bus.topics import Topics
 from sitl_bridge.live.outlets import PageSettings, ViewerSettings
@@ -51,6 +52,7 @@ from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, drawn_objects
 from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage
 from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
+from sitl_bridge.live.view.view_controls import QUANTITIES, ViewControls
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.row_follower import RowFollower
@@ -293,13 +295,22 @@ def test_only_the_page_itself_may_connect(free_port: Callable[[], int]) -> None:
     from websockets.typing import Origin, Subprotocol
 
     port = free_port()
-    server = open_page(port)
+    taken: list[Any] = []
+    server = open_page(port, "a run", taken.append)
     try:
         protocol = [Subprotocol("viser-v1")]
         with pytest.raises(InvalidStatus, match="403"):
             connect(f"ws://127.0.0.1:{port}", origin=Origin("http://elsewhere.org"), subprotocols=protocol)
         own = Origin(f"http://127.0.0.1:{port}")
         connect(f"ws://127.0.0.1:{port}", origin=own, subprotocols=protocol).close()
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(f"ws://127.0.0.1:{port}/sticks", origin=Origin("http://elsewhere.org"))
+        with connect(f"ws://127.0.0.1:{port}/sticks", origin=own) as sticks:
+            sticks.send("[0.5, 0.0, -1.0, 0.0]")
+            end = time.monotonic() + 10.0
+            while not taken and time.monotonic() < end:
+                time.sleep(0.01)
+        assert taken == [[0.5, 0.0, -1.0, 0.0]]
         assert server.request_share_url() is None
     finally:
         server.stop()
@@ -447,7 +458,7 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
 
     page.gui.add_markdown.side_effect = markdown
     sent = Mock()
-    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), sent)
+    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
     for label in ("Disarm", "Arm"):
         (press,) = buttons[label].on_click.call_args.args
         press(None)
@@ -465,7 +476,7 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
 
 def test_a_click_on_the_ground_sends_the_vehicle_there_and_one_on_the_sky_does_not(tmp_path: Path) -> None:
     page, sent = MagicMock(), Mock()
-    ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), sent)
+    ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
     page.scene.on_click.assert_called_once_with(modifier="cmd/ctrl")
     (clicked,) = page.scene.on_click.return_value.call_args.args
     clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, 0.8)))
@@ -509,3 +520,104 @@ def test_the_page_gets_the_flight_stacks_reports(
     assert page.receive() == StackReports(reports)
     view.link.close()
     page.close()
+
+
+def test_the_tab_names_airframes_run_and_project(tmp_path: Path) -> None:
+    assert ViewedRun(make_run(tmp_path / "run")).title == "iris - run - sitl-bridge"
+    assert ViewedRun(make_run(tmp_path / "fleet", 3)).title == "3 x iris - fleet - sitl-bridge"
+
+
+def test_sticks_of_the_page_are_a_command_of_the_bus_and_one_refusal_is_listed_once(tmp_path: Path) -> None:
+    page, sent = MagicMock(), Mock()
+    listed = [Mock() for _ in range(10)]
+    page.gui.add_markdown.side_effect = listed
+    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
+    panel.take_sticks((0.5, 0.0, -1.0, 0.25))
+    kind, _, fields = sent.call_args.args
+    assert (kind, fields) == ("sticks", {"forward": 0.5, "right": 0.0, "throttle": 0.0, "clockwise": 0.25})
+    VEHICLE_COMMANDS["sticks"].model_validate({"version": 1, "request_id": "a", **fields})
+    assert any("forward +0.5, right +0.0, up -1.0, clockwise +0.2" in str(one.content) for one in listed)
+    for time_ in (1.0, 2.0, 3.0):
+        panel.show_replies([
+            Reply(version=1, time=time_, request_id="a", command="sticks", vehicle="0", accepted=False,
+                  reason="not armed")
+        ])  # fmt: skip
+    assert [one.content for one in listed].count("- 1.0 s: sticks of 0 refused: not armed") == 1
+
+
+def flown_rows(steps: int, vehicles: int = 2) -> np.ndarray[Any, Any]:
+    """A step a second; the second vehicle climbs at 1 m/s."""
+    rows = np.concatenate([rows_at(float(k), vehicles) for k in range(steps)])
+    rows["position"][1::vehicles, 2] = -np.arange(steps)
+    rows["attitude"][:, 0] = 1.0
+    return rows
+
+
+def test_a_plot_shows_the_last_minute_of_the_chosen_vehicle(tmp_path: Path) -> None:
+    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run", 2))
+    vehicle, camera, quantity = (SimpleNamespace(value=v, on_update=Mock()) for v in ("1", FREE, "none"))
+    page.gui.add_dropdown.side_effect = [vehicle, camera, quantity]
+    controls = ViewControls(page, run, MagicMock(), FREE)
+    controls.build_picture(lambda: rows_at(0.0), lambda: None)
+    controls.draw_plot(flown_rows(100))
+    page.gui.add_uplot.assert_not_called()
+    quantity.value = "Height (m)"
+    controls.draw_plot(flown_rows(100))
+    (seconds, height), series = page.gui.add_uplot.call_args.args
+    assert seconds == pytest.approx(np.arange(39.0, 100.0))
+    assert height == pytest.approx(np.arange(39.0, 100.0))
+    assert [line["label"] for line in series] == ["s", "height"]
+    controls.draw_plot(flown_rows(101))
+    assert page.gui.add_uplot.return_value.data[1][-1] == 100.0
+    quantity.value = "Rotor speeds (rad/s)"
+    controls.draw_plot(flown_rows(100))
+    page.gui.add_uplot.return_value.remove.assert_called_once_with()
+    assert len(page.gui.add_uplot.call_args.args[0]) == 5
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+def test_every_quantity_has_a_curve_for_each_of_its_names(quantity: str) -> None:
+    names, values = QUANTITIES[quantity]
+    assert values(flown_rows(3)).shape[1] >= len(names)
+
+
+def test_an_arrow_of_thrust_is_as_long_as_the_rotor_carries(tmp_path: Path) -> None:
+    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run"))
+    stage = Stage(page, run)
+    rows = run.at_start()
+    rows["rotor_thrust"][:, :4] = np.array([1.0, 2.0, 0.0, 1.0]) * run.airframes[0].mass * run.gravity / 4.0
+    stage.place(rows)
+    page.scene.add_arrows.assert_not_called()
+    stage.thrust = True
+    stage.place(rows)
+    points = page.scene.add_arrows.call_args.kwargs["points"]
+    along = points[:, 1] - points[:, 0]
+    reach = vehicle_shape(run.airframes[0]).reach
+    assert along == pytest.approx(np.outer([1.0, 2.0, 0.0, 1.0], [0.0, 0.0, 1.5 * reach]), abs=1e-5)
+    stage.thrust = False
+    stage.place(rows)
+    page.scene.remove_by_name.assert_called_with("/thrust")
+
+
+def test_playback_goes_from_event_to_event_and_shows_the_estimates(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    pytest.importorskip("viser")
+    playback = Playback(ViewedRun(make_run(tmp_path / "run")), free_port())
+    try:
+        playback.logs.join()
+        titles = playback.event.options
+        assert [title for title in titles if title.startswith("2.00 s: armed")]
+        assert any(title.startswith("30.00 s: injected, gust") for title in titles)
+        playback.seek(20.0)
+        playback.turn_to(1)
+        assert playback.seconds == pytest.approx(30.0)
+        assert playback.event.value.startswith("30.00 s")
+        playback.turn_to(-1)
+        assert playback.seconds < 20.0
+        assert not playback.playing
+        (times, places) = playback.estimates[0]
+        at = np.searchsorted(times, 38_000_000)
+        assert places[at] == pytest.approx([6.0, 0.0, -5.0], abs=0.05)
+    finally:
+        playback.close()

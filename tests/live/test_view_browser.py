@@ -6,7 +6,8 @@ import io
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,19 @@ from support.run_directories import make_run
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.live.outlets import PageSettings
 from sitl_bridge.live.view.live_view import LiveView
 from sitl_bridge.live.view.page_server import page_url
 from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_recorder import RunRecorder
+from sitl_bridge.session.ready_session import ReadySession
+from sitl_bridge.session.settings import FlightSettings, VehicleSettings
+from sitl_bridge.session.stacks import CENTRED, STICKS
 
 pytest.importorskip("viser", reason="pip install viser")
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
@@ -35,6 +41,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # Chromium draws without a graphics processor: this takes minutes.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+INSTANCE = 109
 PATIENCE = 240_000
 """ms for Chromium."""
 SOFTWARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
@@ -175,6 +182,7 @@ def test_a_button_of_the_live_page_pauses_the_simulation(
         eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
         page.goto(view.url)
         page.get_by_text("x real time").wait_for()
+        assert page.title() == f"2 x iris - {tmp_path.name} - sitl-bridge"
         for folder in ("Flight", "Failures"):
             page.get_by_text(folder, exact=True).click()
         page.get_by_role("button", name="Pause").click()
@@ -243,3 +251,91 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
     # Chromium reports one resource as missing while pictures are replaced; they are shown all the same.
     known = ("WebSocket", "ERR_FILE_NOT_FOUND")
     assert [fault for fault in faults if not any(text in fault for text in known)] == []
+
+
+def stick_values(moved: list[tuple[str, Mapping[str, Any]]]) -> tuple[float, ...]:
+    """Forward, right, throttle and clockwise of the last command."""
+    return tuple(moved[-1][1][name] for name in STICKS) if moved else ()
+
+
+def test_keys_and_a_gamepad_are_sticks_while_one_flies_by_hand(
+    opened: tuple[Any, list[str]], served: LockstepServer, tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    page, faults = opened
+    moved: list[tuple[str, Mapping[str, Any]]] = []
+    notes: list[str] = []
+
+    def fly(kind: str, data: Mapping[str, Any], _vehicle: int | None) -> Future[None]:
+        moved.append((kind, data))
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    run = RunContext(served, tmp_path, notify=notes.append, on_flight=fly)
+    with LiveView(run, free_port()) as view:
+        eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
+        page.goto(view.url)
+        page.get_by_text("x real time").wait_for()
+        page.keyboard.press("ArrowUp")  # nobody flies by hand yet
+        page.get_by_text("Sticks", exact=True).click()
+        page.get_by_label("Fly by hand").check()
+        eventually(page, lambda: stick_values(moved) == CENTRED, "the sticks are centred")
+        assert [kind for kind, _ in moved] == ["sticks"]
+        page.keyboard.down("ArrowUp")
+        eventually(page, lambda: stick_values(moved) == (0.5, 0.0, 0.5, 0.0), "a key moves a stick")
+        page.keyboard.down("KeyW")
+        eventually(page, lambda: stick_values(moved) == (0.5, 0.0, 0.75, 0.0), "and another one")
+        page.get_by_text("forward +0.5, right +0.0, up +0.5").wait_for()
+        page.keyboard.up("ArrowUp")
+        page.keyboard.up("KeyW")
+        eventually(page, lambda: stick_values(moved) == CENTRED, "the sticks spring back")
+        pad = "navigator.getGamepads = () => [null, {mapping: 'standard', axes: [0.25, 0.05, 0.5, -1.0]}]"
+        page.evaluate(pad)
+        eventually(page, lambda: stick_values(moved) == (1.0, 0.5, 0.5, 0.25), "a gamepad moves them")
+        page.evaluate("navigator.getGamepads = () => []")
+        page.get_by_label("Fly by hand").uncheck()
+        eventually(page, lambda: stick_values(moved) == CENTRED, "the sticks are let go")
+    assert [fault for fault in faults if "WebSocket" not in fault] == []
+
+
+def fly_by_keys(page: Any, autopilot: Choice, tmp_path: Path, port: int) -> None:
+    """Take off by the page's button, fly east and up by its keys, and land."""
+    vehicle = VehicleSettings(load_airframe("iris"), instance=INSTANCE, autopilot=autopilot, yaw=math.pi / 2)
+    settings = FlightSettings((vehicle,), "by hand", speed=1.0, runs=tmp_path, outlets=(PageSettings(port),))
+    with ReadySession(settings) as session:
+        session.settle()
+        session.run_freely()
+        status = session.server.status
+        page.goto(page_url(port))
+        page.get_by_text("x real time").wait_for()
+        for folder in ("Flight", "Sticks"):
+            page.get_by_text(folder, exact=True).click()
+        page.get_by_role("button", name="Take off").click()
+        eventually(page, lambda: status().position[0, 2] < -4.0, "it takes off")
+        page.get_by_label("Fly by hand").check()
+        page.get_by_text("sticks of 0 done").wait_for()
+        page.keyboard.down("ArrowUp")
+        eventually(page, lambda: status().velocity[0, 1] > 1.0, "it flies forward, which is east")
+        page.keyboard.up("ArrowUp")
+        page.keyboard.down("KeyW")
+        eventually(page, lambda: status().velocity[0, 2] < -0.3, "it climbs")
+        page.keyboard.up("KeyW")
+        eventually(page, lambda: bool(np.linalg.norm(status().velocity[0]) < 0.3), "it comes to a halt")
+        assert session.vehicles[0].monitor.status().mode == "Position"
+        page.get_by_role("button", name="Land").click()
+        eventually(page, lambda: not status().links[0].armed, "it lands")
+    texts = [message.text for message in session.vehicles[0].messages]
+    assert not [text for text in texts if "ailsafe" in text], texts
+
+
+def test_the_built_in_stack_is_flown_by_keys(
+    opened: tuple[Any, list[str]], tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    fly_by_keys(opened[0], "builtin", tmp_path, free_port())
+
+
+@pytest.mark.px4
+def test_px4_is_flown_by_keys(
+    opened: tuple[Any, list[str]], tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    fly_by_keys(opened[0], "px4", tmp_path, free_port())

@@ -80,3 +80,41 @@ def test_velocities_places_and_a_landing_are_flown_by_commands(iris: Airframe, t
         commands.ask("land", {}, 0).result(60.0)
         until(lambda: not server.status().links[0].armed)
         commands.close()
+
+
+def test_sticks_fly_until_they_are_let_go_and_a_place_takes_over(iris: Airframe, tmp_path: Path) -> None:
+    vehicle = VehicleSettings(iris, instance=INSTANCE + 2, autopilot="builtin", yaw=math.pi / 2.0)
+    session = ReadySession(FlightSettings((vehicle,), "sticks", speed=5.0, runs=tmp_path))
+    with session:
+        session.settle()
+        commands, server = FlightCommands(session.vehicles, session.server), session.server
+        session.run_freely()
+        with pytest.raises(UserError, match=r"sticks: vehicle 0 \(iris\) is not armed"):
+            commands.ask("sticks", {"forward": 0.5}, 0).result(60.0)
+        commands.ask("takeoff", {"height": 5.0}, 0).result(60.0)
+        until(lambda: server.status().position[0, 2] < -4.5)
+
+        def forward() -> bool:
+            """Forward is east."""
+            commands.ask("sticks", {"forward": 0.8}, 0).result(60.0)
+            north, east, _ = server.status().velocity[0]
+            return bool(east > 3.0 and abs(north) < 0.5)
+
+        def mode() -> str:
+            return session.vehicles[0].monitor.status().mode
+
+        until(forward)
+        assert mode() == "Position"
+        until(lambda: float(np.linalg.norm(server.status().velocity[0])) < 0.3)  # nobody holds them
+        commands.ask("goto", {"position": (3.0, 2.0, -8.0)}, 0).result(60.0)
+        until(lambda: float(np.linalg.norm(server.status().position[0] - (3.0, 2.0, -8.0))) < 1.5)
+        assert mode() == "Offboard"
+
+        def turn() -> bool:
+            commands.ask("sticks", {"clockwise": 1.0}, 0).result(60.0)
+            return float(session.simulation.states[0]["angular_velocity"][2]) > 0.5
+
+        until(turn)  # with the stick held, which must not override the landing
+        commands.ask("land", {}, 0).result(60.0)
+        until(lambda: not server.status().links[0].armed)
+        commands.close()

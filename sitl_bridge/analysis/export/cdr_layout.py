@@ -35,8 +35,8 @@ class CdrLayout:
 
     Args:
         name: ``package/Type``.
-        strings: values of its strings by path, for example ``header.frame_id``.
-        lengths: of its sequences by path; elements are ``path.0``, ``path.1`` ...
+        strings: values of its strings by path, for example ``header.frame_id``; others are empty.
+        lengths: of its sequences by path, others are empty; elements are ``path.0``, ``path.1`` ...
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class CdrLayout:
             place = f"{path}{field}"
             number = count
             if number is None:
-                number = self._lengths[place]
+                number = self._lengths.get(place, 0)
                 self._length(number)
             if kind == "string":
                 for k in range(number):
-                    text = self._strings[place if count == 1 else f"{place}.{k}"].encode() + b"\0"
+                    text = self._strings.get(place if count == 1 else f"{place}.{k}", "").encode() + b"\0"
                     self._length(len(text))
                     self._constant(text)
             elif kind in DEFINITIONS:

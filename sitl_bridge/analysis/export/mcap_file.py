@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
+from sitl_bridge.analysis.export.drawn_messages import marker_messages
 from sitl_bridge.analysis.export.flight_stack_topics import FlightStackTopics, flight_stack_topics
 from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
 from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages, ros_name
@@ -113,8 +114,12 @@ def _write(
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _logged(run, notify)
-    drawings, seen = run.described(
-        lambda _description: (scene_messages(run) if drawn else [], seen_messages(run))
+    drawings, markers, seen = run.described(
+        lambda _description: (
+            scene_messages(run) if drawn else [],
+            [] if drawn else list(marker_messages(run)),
+            seen_messages(run),
+        )
     )
     options = MCAPWriteOptions(profile="ros2", compression_threads=0)
     context = foxglove.Context()
@@ -132,7 +137,8 @@ def _write(
                     for time, drawing in drawings
                     if scene is not None and since < time <= until
                 )
-                channels.log([*recorded, *logs, *seen.until(until)], scenes)
+                shown = [marker for marker in markers if since < marker.time[0] <= until]
+                channels.log([*recorded, *logs, *shown, *seen.until(until)], scenes)
                 if file.error is not None:
                     raise file.error
 

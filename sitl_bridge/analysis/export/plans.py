@@ -37,6 +37,7 @@ class PlannedLine:
     points: Floats  # (k, 3) m NED
     color: tuple[float, float, float, float]  # red, green, blue and opacity, 0 to 1
     closed: bool = False  # whether the last point is joined to the first
+    numbered: bool = False  # whether its points are items of a mission
 
 
 def planned_lines(run: RecordedRun) -> Iterator[PlannedLine]:
@@ -64,7 +65,7 @@ def _planned(run: RecordedRun, name: str, mission: str) -> Iterator[PlannedLine]
 
     legs = [ned(item.point, _height(plan, item.frame, item.params[6])) for item in plan.legs]
     if len(legs) > 1:
-        yield PlannedLine(f"{name} plan", np.array(legs), PLANNED)
+        yield PlannedLine(f"{name} plan", np.array(legs), PLANNED, numbered=True)
     areas: list[FenceCircle | Polygon] = [*plan.circles, *plan.polygons]
     for area in areas:
         if isinstance(area, FenceCircle):

@@ -45,6 +45,7 @@ Number = Annotated[float | None, BeforeValidator(_finite)]
 Vector = tuple[Number, Number, Number]
 Quaternion = tuple[Number, Number, Number, Number]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Stick = Annotated[float, Field(ge=-1.0, le=1.0)]
 
 
 class BusMessage(BaseModel):
@@ -254,7 +255,7 @@ class LandVehicle(FlightCommand):
 
 
 class SetPointCommand(FlightCommand):
-    """A set-point for an armed vehicle, which follows it in Offboard until another command."""
+    """What an armed vehicle follows until another command: a set-point, in Offboard, or sticks."""
 
 
 class SetVelocity(SetPointCommand):
@@ -271,6 +272,16 @@ class GoTo(SetPointCommand):
 
     position: tuple[Finite, Finite, Finite] = Field(description="m NED from the world's origin")
     yaw: Finite | None = Field(None, description="rad from north, clockwise; null keeps the heading")
+
+
+class MoveSticks(SetPointCommand):
+    """Move the sticks of a remote control; 1 s of simulated time later they centre.  It then stays on."""
+
+    forward: Stick = Field(0.0, description="tilts the nose down in modes without position control")
+    right: Stick = 0.0
+    throttle: float = Field(0.5, ge=0.0, le=1.0, description="0.5 holds the height")
+    clockwise: Stick = 0.0
+    mode: Literal["Position", "Altitude", "Stabilized", "Acro"] = "Position"
 
 
 class FormationCommand(DelegatedCommand):
@@ -348,6 +359,7 @@ VEHICLE_COMMANDS: dict[str, type[BusCommand]] = {
     "land": LandVehicle,
     "velocity": SetVelocity,
     "goto": GoTo,
+    "sticks": MoveSticks,
 }
 """By the last level of ``sitl/<run>/vehicle/<name>/command/...``."""
 

@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from sitl_bridge.analysis.export.drawn_messages import GRID, MARKERS, map_message, map_topic, marker_messages
 from sitl_bridge.analysis.export.flight_stack_topics import battery_message, battery_topic
 from sitl_bridge.analysis.export.live_samples import MOUNTINGS, mountings, sample_messages
 from sitl_bridge.analysis.export.ros_topics import (
@@ -25,12 +26,16 @@ from sitl_bridge.analysis.export.ros_topics import (
 )
 from sitl_bridge.base.arrays import Ints
 from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
 from sitl_bridge.live.ros2.waiting import LEAD, WaitedNodes
+from sitl_bridge.perception.mapping.map_building import MapBuilder
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.record.followed_steps import StepFollower, StepsPart
+from sitl_bridge.record.run_reader import RecordedRun
 
 INTERVAL = 0.01
 """s of wall time between two looks at the recording."""
@@ -40,6 +45,8 @@ WAITING = 16
 """Samples of a sensor that sees which wait to be sent; beyond them the oldest are left out."""
 BATTERY_PERIOD = 100_000
 """us of simulated time between two states of a battery."""
+MAP_PERIOD = 1_000_000
+"""us of simulated time between two occupancy maps of a vehicle."""
 CLOCK = "/clock"
 """Topic of simulated time, published at every step."""
 
@@ -79,6 +86,15 @@ class RosGraph:
         self._runners = [host for host in run.hosts if isinstance(host, SensorRunner)]
         self._seen: deque[tuple[SensorRunner, SeenSample]] = deque(maxlen=WAITING * len(self._runners))
 
+        self._maps = {
+            simulation.names[runner.vehicle]: runner.mapper.file
+            for runner in self._runners
+            if isinstance(runner.mapper, MapBuilder) and runner.mapper.file is not None
+        }
+        self._map_time = simulation.start
+        for name in self._maps:
+            self._participant.advertise(map_topic(name), GRID)
+
     # --- from any thread
 
     def start(self) -> None:
@@ -111,6 +127,7 @@ class RosGraph:
         simulation = self._simulation
         try:
             self._publish_mountings()
+            self._publish_markers()
             with StepFollower(
                 self._run.directory, len(simulation), simulation.start, simulation.step, MOST_ROWS
             ) as steps:
@@ -126,6 +143,7 @@ class RosGraph:
                     part = steps.part()
                     self._publish(part)
                     self._publish_samples()
+                    self._publish_maps()
                     if self._limit is not None and len(part.rows):
                         self._waited.wait(len(part.rows) // len(simulation))
                         self._limit.run_until(int(part.rows["time"][-1]) + LEAD * simulation.step)
@@ -170,6 +188,29 @@ class RosGraph:
             self._participant.advertise(MOUNTINGS, "tf2_msgs/TFMessage")
             time = self._simulation.time * 1000
             self._participant.publish(MOUNTINGS, mountings(mounted, time).data[0].tobytes())
+
+    def _publish_markers(self) -> None:
+        """Publish what is planned."""
+        try:
+            run = RecordedRun(self._run.directory)
+            found = run.described(lambda _description: list(marker_messages(run)))
+        except UserError as error:
+            self._run.notify(f"ROS 2 has no markers: {error}")
+            return
+        for made in found[:1]:
+            self._participant.advertise(MARKERS, made.name)
+            self._participant.publish(MARKERS, made.data[0].tobytes())
+
+    def _publish_maps(self) -> None:
+        """Publish the vehicles' occupancy maps, which their sensors' builders write."""
+        now = self._simulation.time
+        if now - self._map_time < MAP_PERIOD:
+            return
+        self._map_time = now
+        for name, file in self._maps.items():
+            if file.is_file():
+                made = map_message(name, OccupancyMap.load(file))
+                self._participant.publish(made.topic, made.data[0].tobytes())
 
     def _publish_samples(self) -> None:
         """Publish the samples of sensors that see that have arrived; a topic appears with its first one."""

@@ -1,10 +1,11 @@
-"""The controls of a live page: the run's state, time, flight, failures, wind, cameras.
+"""The controls of a live page: the run's state, time, flight, sticks, failures, wind, cameras.
 
 A button makes the same message that a client of the bus would publish, and passes it to ``send``.
 """
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
@@ -12,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
 import numpy as np
 from annotated_types import Ge
 from pydantic.fields import FieldInfo
-from scipy.spatial.transform import Rotation
 
 from sitl_bridge.base.arrays import AnyArray, Records
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent, VehicleEvent
 from sitl_bridge.live.bus.client_link import SimulationSnapshot, StackReport
 from sitl_bridge.live.bus.messages import Reply
-from sitl_bridge.live.view.stage import CAMERAS, CHASE, FREE
+from sitl_bridge.live.view.page_server import run_script
+from sitl_bridge.live.view.stage import CHASE, Stage
+from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, motion_lines
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
@@ -31,8 +33,10 @@ Send: TypeAlias = Callable[[str, str | None, JsonObject], None]
 PACES = ("0.1", "0.25", "0.5", "1", "2", "5", "10", "20", "max")
 NO_CAMERA = "none"
 LISTED_REPLIES = 4
-DISTANCE = 8.0
-"""Of the following camera, over the vehicle's drawn reach."""
+STICK_HELP = (
+    "**W S** up and down, **A D** turn, **arrow keys** fly, with **Shift** fast; or a gamepad."
+    "  The vehicle has to be armed."
+)
 
 
 class ControlPanel:
@@ -40,23 +44,29 @@ class ControlPanel:
 
     Args:
         run: what is shown.
+        stage: its picture.
         send: takes the commands, from any thread.
+
+    Attributes:
+        view: the controls of the view.
     """
 
-    def __init__(self, server: ViserServer, run: ViewedRun, send: Send) -> None:
-        self._gui, self._run, self._send = server.gui, run, send
+    def __init__(self, server: ViserServer, run: ViewedRun, stage: Stage, send: Send) -> None:
+        self._server, self._gui, self._run, self._send = server, server.gui, run, send
         self.stacks: list[StackReport] = []
         self._replies: list[str] = []
         self._arming: deque[bool] = deque()
+        self._stick_answer: str | None = None
         self._paused = False
         self._in_the_air = False
         self._down = 0.0
         self._status = self._gui.add_markdown("waiting for the first step")
-        self._build_follow()
+        self.view = ViewControls(server, run, stage, CHASE)
         self._condition = self._gui.add_markdown("")
         self._answers = self._gui.add_markdown("")
         self._build_time()
         self._build_flight()
+        self._build_sticks()
         self._build_failures()
         self._build_wind()
         self._build_camera()
@@ -79,7 +89,7 @@ class ControlPanel:
             values = fields()
             if kind == "arm":
                 self._arming.append(bool(values["armed"]))
-            self._send(kind, self._vehicle.value if vehicle else None, values)
+            self._send(kind, self.view.vehicle if vehicle else None, values)
 
         def clicked(_event: Any) -> None:
             what = warning()
@@ -102,47 +112,6 @@ class ControlPanel:
         yes.on_click(confirmed)
         no.on_click(lambda _event: modal.close())
 
-    def _build_follow(self) -> None:
-        names = self._run.names
-        self._vehicle = self._gui.add_dropdown(
-            "Vehicle", names, initial_value=names[0], visible=len(names) > 1
-        )
-        self._follow = self._gui.add_button_group("Camera", CAMERAS)
-        self.camera_mode = CHASE
-
-        def choose(_event: Any) -> None:
-            self.camera_mode = self._follow.value
-
-        self._follow.on_click(choose)
-
-    def add_size(self, scale: float, resize: Callable[[float], None]) -> None:
-        """Add the controls of what the picture shows."""
-        with self._gui.add_folder("Picture", expand_by_default=False):
-            self._distance = self._gui.add_slider("Distance", 3.0, 60.0, 0.5, DISTANCE)
-            size = self._gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, scale)
-            look = self._gui.add_button("Look at all vehicles")
-        size.on_update(lambda _event: resize(float(size.value)))
-
-        def look_at_all(_event: Any) -> None:
-            self.camera_mode = FREE
-            self._look()
-
-        look.on_click(look_at_all)
-
-    def on_look(self, look: Callable[[], None]) -> None:
-        """Set what shows all vehicles."""
-        self._look = look
-
-    @property
-    def number(self) -> int:
-        """The chosen vehicle."""
-        return self._run.names.index(self._vehicle.value)
-
-    @property
-    def distance(self) -> float:
-        """Of the camera, over the vehicle's drawn reach."""
-        return float(self._distance.value)
-
     def _build_time(self) -> None:
         with self._gui.add_folder("Time"):
             self._pause = self._gui.add_button("Pause")
@@ -162,12 +131,33 @@ class ControlPanel:
                 "Disarm",
                 "arm",
                 lambda: {"armed": False},
-                warning=lambda: f"Vehicle {self._vehicle.value} is in the air." if self._in_the_air else "",
+                warning=lambda: f"Vehicle {self.view.vehicle} is in the air." if self._in_the_air else "",
             )
             height = self._gui.add_number("Height (m)", 5.0, min=1.0, max=1000.0)
             self._button("Take off", "takeoff", lambda: {"height": float(height.value)})
             self._button("Land", "land", dict)
             self._gui.add_markdown("Ctrl and a click on the ground: fly there, at the present height.")
+
+    def _build_sticks(self) -> None:
+        with self._gui.add_folder("Sticks", expand_by_default=False):
+            self._by_hand = self._gui.add_checkbox("Fly by hand", False)
+            self._sticks = self._gui.add_markdown(STICK_HELP)
+
+        def switch(_event: Any) -> None:
+            run_script(self._server, f"flyByHand({json.dumps(self._by_hand.value)});")
+            self._stick_answer = None
+            self.take_sticks((0.0, 0.0, 0.0, 0.0))
+
+        self._by_hand.on_update(switch)
+
+    def take_sticks(self, sticks: Sequence[float]) -> None:
+        """Move the sticks: forward, right, up and clockwise, each -1 to 1."""
+        forward, right, up, clockwise = sticks
+        fields = {"forward": forward, "right": right, "throttle": 0.5 + 0.5 * up, "clockwise": clockwise}
+        self._send("sticks", self.view.vehicle, fields)
+        names = ("forward", "right", "up", "clockwise")
+        shown = ", ".join(f"{name} {value:+.1f}" for name, value in zip(names, sticks, strict=True))
+        self._sticks.content = f"{STICK_HELP}\n\n{shown}"
 
     def _go_where_clicked(self, event: SceneClickEvent) -> None:
         """Fly over the place at which the click meets the level of the origin; the scene's axes are ENU."""
@@ -175,7 +165,7 @@ class ControlPanel:
         if up > 0.0 > to_up:
             way = -up / to_up
             place = (north + way * to_north, east + way * to_east, self._down)
-            self._send("goto", self._vehicle.value, {"position": place})
+            self._send("goto", self.view.vehicle, {"position": place})
 
     def _build_failures(self) -> None:
         """A folder for each fault: its fields, and buttons that begin and end it."""
@@ -197,7 +187,7 @@ class ControlPanel:
 
         def warning() -> str:
             values = ", ".join(f"{name} {value}" for name, value in fields().items())
-            return f"{kind.replace('_', ' ')} of vehicle {self._vehicle.value}{values and f': {values}'}."
+            return f"{kind.replace('_', ' ')} of vehicle {self.view.vehicle}{values and f': {values}'}."
 
         self._button("Begin", kind, fields, warning=warning)
         if issubclass(event, PassingEvent):
@@ -233,7 +223,7 @@ class ControlPanel:
         self._cameras = {f"{camera.vehicle}: {camera.sensor}": camera for camera in self._run.cameras()}
         self._camera: Any = None
         if self._cameras:
-            with self._gui.add_folder("Camera"):
+            with self._gui.add_folder(ONBOARD):
                 self._camera = self._gui.add_dropdown("Sensor", [*self._cameras, NO_CAMERA])
                 self._image = self._gui.add_image(np.zeros((3, 4, 3), np.uint8))
 
@@ -255,7 +245,7 @@ class ControlPanel:
         self._pause.label = "Resume" if self._paused else "Pause"
         factor = clock["real_time_factor"]
         state = "paused" if self._paused else f"{factor:.1f} x real time"
-        number = self.number
+        number = self.view.number
         self._status.content = "  \n".join(
             [
                 f"**{snapshot.time:.1f} s**, {state}, wind {wind:.1f} m/s",
@@ -277,6 +267,10 @@ class ControlPanel:
         """List the answers to commands, the newest first."""
         for reply in replies:
             name = reply.command
+            if name == "sticks":  # ten a second; the same answer is listed once
+                if reply.reason == self._stick_answer:
+                    continue
+                self._stick_answer = reply.reason
             if name == "arm" and self._arming:
                 name = "arm" if self._arming.popleft() else "disarm"
             what = name if reply.vehicle is None else f"{name} of {reply.vehicle}"
@@ -299,14 +293,9 @@ def _condition(health: JsonObject, row: np.void, report: StackReport | None) -> 
     if health["stalled"]:
         words.append("does not answer")
     mode = "" if report is None or not report.mode else f"**{report.mode}**, "
-    north, east, down = (float(x) for x in row["position"])
-    speed = float(np.linalg.norm(row["velocity"]))
-    w, x, y, z = (float(q) for q in row["attitude"])
-    roll, pitch, yaw = np.degrees(Rotation.from_quat([x, y, z, w]).as_euler("ZYX")[::-1])
     lines = [
         f"{mode}{', '.join(words)}",
-        f"height **{-down:.1f} m**, speed **{speed:.1f} m/s**",
-        f"N {north:.1f} E {east:.1f} m; roll {roll:.0f} pitch {pitch:.0f} yaw {yaw:.0f} deg",
+        *motion_lines(row),
         f"battery {health['battery_voltage']:.1f} V, {health['battery_left']:.0%}",
     ]
     broken = [f"{fault['sensor']} {fault['instance']} {fault['fault']}" for fault in health["faults"]]

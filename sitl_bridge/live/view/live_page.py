@@ -59,12 +59,11 @@ class LivePage:
         names = self._run.names
         topics = Topics(topic_name(directory.name), names)
         self._link = RunLink(descriptor, topics, self._show_replies, self._take)
-        self._server = open_page(port)
+        self._server = open_page(port, self._run.title, lambda sticks: self._panel.take_sticks(sticks))
         self._rows_source = RowFollower(directory, len(names))
         self._stage = Stage(self._server, self._run)
-        self._panel = ControlPanel(self._server, self._run, self._link.command)
-        self._panel.on_look(self._look)
-        self._panel.add_size(self._stage.scale, self._resize)
+        self._panel = ControlPanel(self._server, self._run, self._stage, self._link.command)
+        self._panel.view.build_picture(lambda: self._last, self._redraw)
         self._last = self._run.at_start()
         self._stage.look_at(self._last)
         self._shown_time = -1
@@ -73,11 +72,8 @@ class LivePage:
         self._wind = 0.0
         self._link.notify(f"live view at {page_url(port)}")
 
-    def _look(self) -> None:
-        self._stage.look_at(self._last, list(self._server.get_clients().values()))
-
-    def _resize(self, scale: float) -> None:
-        self._stage.scale, self._shown_time = scale, -1
+    def _redraw(self) -> None:
+        self._shown_time = -1
 
     def _show_replies(self, replies: list[Reply]) -> None:
         self._panel.show_replies(replies)
@@ -115,14 +111,12 @@ class LivePage:
             self._shown_time = int(self._last["time"][0])
             self._stage.place(self._last)
         clients = list(self._server.get_clients().values())
-        self._stage.follow(
-            self._last[self._panel.number], self._panel.camera_mode, self._panel.distance, clients,
-            min(now - self._followed, 1.0),
-        )  # fmt: skip
+        self._panel.view.follow(self._last, clients, min(now - self._followed, 1.0))
         self._followed = now
         if self._is_due("tracks", now, TRACKS):
             self._stage.draw_tracks(rows)
         if self._is_due("state", now, SLOW):
+            self._panel.view.draw_plot(rows)
             self._wind = self._stage.draw_wind(self._last)
             if self._link.snapshot is not None:
                 self._panel.show(self._link.snapshot, self._wind, self._last)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
+import json
+from collections.abc import Callable, Sequence
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from sitl_bridge.base.errors import UserError
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 TITLE = "sitl-bridge"
+STICKS = "/sticks"
+"""Path of the WebSocket of sticks.js."""
 
 
 def require_viser() -> None:
@@ -67,11 +71,18 @@ def page_url(port: int) -> str:
     return f"http://{HOST}:{port}"
 
 
-def open_page(port: int) -> ViserServer:
+def open_page(
+    port: int, title: str, take_sticks: Callable[[Sequence[float]], None] | None = None
+) -> ViserServer:
     """Serve an empty page.
 
     Only pages of this server may connect: browsers let any page of the internet open a WebSocket to this
     machine, and such a page could command the simulation.
+
+    Args:
+        port: TCP.
+        title: of the browser's tab.
+        take_sticks: takes forward, right, up and clockwise, each -1 to 1, from sticks.js; None: no sticks.
 
     Raises:
         UserError: if viser is not installed, or the port is taken.
@@ -83,8 +94,21 @@ def open_page(port: int) -> ViserServer:
     require_free_port(port)
     origins: list[Any] = [page_url(port), f"http://localhost:{port}"]
     serve = websockets.asyncio.server.serve
-    # viser has no argument for the origins that may connect.
-    websockets.asyncio.server.serve = functools.partial(serve, origins=origins)  # type: ignore[assignment,misc]
+
+    def serve_page(handler: Callable[[Any], Any], *arguments: Any, **options: Any) -> Any:
+        """Serve viser's page to the origins that may connect, and the sticks beside it."""
+
+        async def handle(connection: Any) -> None:
+            if take_sticks is None or connection.request.path != STICKS:
+                await handler(connection)
+                return
+            async for message in connection:
+                take_sticks(json.loads(message))
+
+        return serve(handle, *arguments, origins=origins, **options)
+
+    # viser has no arguments for these two.
+    websockets.asyncio.server.serve = serve_page  # type: ignore[assignment,misc]
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address in a frame
             server = viser.ViserServer(host=HOST, port=port, label=TITLE, verbose=False)
@@ -97,4 +121,17 @@ def open_page(port: int) -> ViserServer:
     server.request_share_url = lambda **_options: None
     server.gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
     server.gui.main_panel.dock_right()
+    run_script(server, f"document.title = {json.dumps(title)};")
+    if take_sticks is not None:
+        run_script(server, resources.files("sitl_bridge.live.view").joinpath("sticks.js").read_text("ascii"))
     return server
+
+
+def run_script(server: ViserServer, source: str) -> None:
+    """Run JavaScript on all pages, also those that are opened later, after what was run before.
+
+    viser has no function for it: this is the message by which it loads plotly.
+    """
+    from viser import _messages
+
+    server._websock_server.queue_message(_messages.RunJavascriptMessage(source))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sitl_bridge.analysis.export.seen_samples import SeenFile, read_image, sample_files
-from sitl_bridge.base.arrays import Records
+from sitl_bridge.base.arrays import Floats, Ints, Records
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.view.page_server import open_page
 from sitl_bridge.live.view.picture_clock import PictureClock
 from sitl_bridge.live.view.pictures import LARGEST
-from sitl_bridge.live.view.stage import Stage
+from sitl_bridge.live.view.stage import FREE, Stage
+from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, motion_lines
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.perception.shown_picture import shown_picture
 from sitl_bridge.record.row_follower import RowFollower
@@ -25,6 +28,11 @@ if TYPE_CHECKING:
 
 TRACK_INTERVAL = 0.5
 """s of wall time between two drawings of the tracks."""
+PREVIOUS, NEXT, READING, NO_EVENT = "Previous", "Next", "reading the logs", "none"
+EVENT_STEP = 0.005
+"""s by which the next event differs at least from the present time."""
+LOG_WAIT = 10.0
+"""s of wall time that the end of the page waits for the logs being read."""
 PACES = ("0.1", "0.25", "0.5", "1", "2", "5", "10", "20")
 
 
@@ -41,7 +49,7 @@ class Playback:
 
     def __init__(self, run: ViewedRun, port: int) -> None:
         self._run = run
-        self.server: ViserServer = open_page(port)
+        self.server: ViserServer = open_page(port, run.title)
         self._rows_source = RowFollower(run.path, len(run.names))
         self.stage = Stage(self.server, run)
         self.seconds = 0.0
@@ -54,6 +62,8 @@ class Playback:
         self.stage.enlarge(self._rows)
         self._build_controls()
         self.stage.look_at(self._rows)
+        self.logs = threading.Thread(target=self._read_logs, name="logs", daemon=True)
+        self.logs.start()
 
     def _read_rows(self) -> None:
         """Take the rows so far."""
@@ -68,8 +78,15 @@ class Playback:
         self._play = gui.add_button("Pause")
         self._slider = gui.add_slider("Time (s)", 0.0, max(self._end, 0.01), 0.01, 0.0)
         self._pace = gui.add_dropdown("Speed", PACES, initial_value="1")
-        look = gui.add_button("Look at the vehicles")
-        size = gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, self.stage.scale)
+        with gui.add_folder("Events"):
+            self.event = gui.add_dropdown("Event", [READING])
+            turn = gui.add_button_group("", (PREVIOUS, NEXT))
+        self._times_of_events: dict[str, float] = {}
+        self.view = ViewControls(self.server, self._run, self.stage, FREE)
+        self._motion = gui.add_markdown("")
+        self.view.build_picture(self._step, self._redraw)
+        self._show_them = gui.add_checkbox("Tracks by the estimates (white)", False, visible=False)
+        self.estimates: list[tuple[Ints, Floats]] = []
         self.playing = True
         cameras = {f"{camera.vehicle}: {camera.sensor}": camera for camera in self._run.cameras()}
         for title, camera in cameras.items():
@@ -77,17 +94,63 @@ class Playback:
             if pictures := [file for file in files if file.file.suffix == ".png"]:
                 self._picture_files[title] = pictures
         if self._picture_files:
-            self._camera = gui.add_dropdown("Camera", list(self._picture_files))
-            self.picture = gui.add_image(np.zeros((3, 4, 3), np.uint8), label="Picture")
+            with gui.add_folder(ONBOARD):
+                self._camera = gui.add_dropdown("Sensor", list(self._picture_files))
+                self.picture = gui.add_image(np.zeros((3, 4, 3), np.uint8))
         for note in self._run.notes:
             gui.add_markdown(f"*{note}*")
 
         self._play.on_click(lambda _event: self._toggle())
         self._slider.on_update(self._seek)
-        look.on_click(
-            lambda _event: self.stage.look_at(self._step(), list(self.server.get_clients().values()))
-        )
-        size.on_update(lambda _event: self._resize(float(size.value)))
+        self.event.on_update(self._choose_event)
+        turn.on_click(lambda _event: self.turn_to(1 if turn.value == NEXT else -1))
+        self._show_them.on_update(self._show_estimates)
+
+    def _read_logs(self) -> None:
+        """List the events and take the estimates, from events.jsonl and the flight stacks' logs."""
+        from sitl_bridge.analysis.evaluation.run_record import read_run
+        from sitl_bridge.analysis.report.run_events import timeline
+
+        start = self._run.start * 1e-6
+        try:
+            record = read_run(self._run.path)
+        except UserError as error:
+            self.server.gui.add_markdown(f"*{error}*")
+            return
+        found: dict[str, float] = {}
+        for entry in timeline(record):
+            seconds = entry.begin - start
+            if 0.0 <= seconds <= self._end:
+                words = [entry.vehicle, entry.lane if entry.text != entry.lane else "", entry.text]
+                found.setdefault(f"{seconds:.2f} s: {', '.join(filter(None, words))}", seconds)
+        self._times_of_events = found
+        self.event.options = [*found] or [NO_EVENT]
+        for vehicle in record.vehicles:
+            if vehicle.record is not None and len(vehicle.record.time):
+                times = np.round(vehicle.record.time * 1e6).astype(np.int64)
+                self.estimates.append((times, vehicle.record.estimate + vehicle.to_world))
+        self._show_them.visible = bool(self.estimates)
+
+    def _choose_event(self, event: Any) -> None:
+        if event.client is not None:  # not this program's own update
+            self._show_event()
+
+    def _show_event(self) -> None:
+        if self.event.value in self._times_of_events:
+            self.seek(self._times_of_events[self.event.value])
+            self._slider.value = round(self.seconds, 2)
+
+    def turn_to(self, step: int) -> None:
+        """Go to the next event (1) or the one before (-1)."""
+        found = self._times_of_events
+        others = [title for title, time in found.items() if (time - self.seconds) * step > EVENT_STEP]
+        if others:
+            self.event.value = others[0 if step > 0 else -1]
+            self._show_event()
+
+    def _show_estimates(self, _event: Any) -> None:
+        self.stage.estimates = self.estimates if self._show_them.value else []
+        self._redraw()
 
     def _toggle(self) -> None:
         if not self.playing and self.seconds >= self._end:
@@ -103,8 +166,8 @@ class Playback:
         self._set_playing(False)
         self.seconds = seconds
 
-    def _resize(self, scale: float) -> None:
-        self.stage.scale, self._shown = scale, -1
+    def _redraw(self) -> None:
+        self._shown = -1
 
     def _set_playing(self, playing: bool) -> None:
         self.playing = playing
@@ -123,6 +186,7 @@ class Playback:
                 self._set_playing(False)
             self._slider.value = round(self.seconds, 2)
         rows = self._step()
+        self.view.follow(rows, list(self.server.get_clients().values()), seconds)
         if int(rows["time"][0]) == self._shown:
             return
         self._shown = int(rows["time"][0])
@@ -134,6 +198,8 @@ class Playback:
             last = int(np.searchsorted(self._times, self.seconds + 1e-9, "right"))
             self.stage.draw_tracks(self._rows[: last * n])
             wind = self.stage.draw_wind(rows)
+            self.view.draw_plot(self._rows[: last * n])
+            self._motion.content = "  \n".join(motion_lines(rows[self.view.number]))
             self._status.content = f"**{self.seconds:.2f} s** of {self._end:.2f} s, wind {wind:.1f} m/s"
         self._show_picture()
 
@@ -158,5 +224,6 @@ class Playback:
 
     def close(self) -> None:
         """Stop the page."""
+        self.logs.join(LOG_WAIT)
         self.server.stop()
         self._rows_source.close()

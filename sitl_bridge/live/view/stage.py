@@ -34,6 +34,7 @@ PALETTE = np.array(
 )  # fmt: skip
 """Colours that the colour-blind tell apart (Okabe and Ito)."""
 BLADE, FRONT_BLADE, NOSE, WIND = (60, 60, 60), (210, 30, 30), (250, 250, 250), (120, 60, 200)
+THRUST, ESTIMATE = (0, 114, 178), (250, 250, 250)
 HORIZON, ZENITH = (222, 231, 238), (126, 172, 222)
 """Colours of the sky, low and high."""
 GROUND, CELLS, SECTIONS = (126, 138, 112), (138, 150, 124), (98, 110, 88)
@@ -48,11 +49,15 @@ TRACK_POINTS, TRACK_POINTS_EACH = 20_000, 600
 """Largest number of points of all tracks, and of each."""
 LABELLED = 20
 """Largest number of vehicles whose names are shown."""
+NUMBERED = 100
+"""Largest number of places of a plan that are numbered."""
 MANY = 10
 """Number of vehicles from which they are drawn LARGER, because the camera is far away."""
 LARGER = 3.0
 WIND_LENGTH, WIND_HEIGHT, STRONG_WIND = 3.0, 2.0, 15.0
 """Over a drawn vehicle's reach: length of the arrow in a strong wind (m/s), and its height above."""
+THRUST_LENGTH, THRUST_WIDTH = 1.5, 0.05
+"""Over a drawn vehicle's reach: length of the arrow of a rotor with its share of the weight; width."""
 GROUND_CELL, GROUND_SECTION = 1.0, 10.0
 
 
@@ -64,6 +69,8 @@ class Stage:
 
     Attributes:
         scale: size of the drawn vehicles over their true size.
+        thrust: whether the thrust of each rotor is drawn.
+        estimates: tracks by the flight stacks' estimates: us (k,) and m NED (k, 3) of a vehicle each.
     """
 
     def __init__(self, server: ViserServer, run: ViewedRun) -> None:
@@ -77,6 +84,12 @@ class Stage:
         self._kinds = [
             (np.array(members), vehicle_shape(run.airframes[members[0]])) for members in kinds.values()
         ]
+        weights = [airframe.mass * run.gravity / len(airframe.rotors) for airframe in run.airframes]
+        self._shares = np.array(weights)  # (n,) N of each vehicle's weight that a rotor carries
+        self.thrust = False
+        self._thrusts: dict[int, Any] = {}
+        self._thrusts_drawn = (False, self.scale)
+        self.estimates: list[tuple[Ints, Floats]] = []
         self._angles = np.zeros((n, max(len(shape.hubs) for _, shape in self._kinds)))
         self._time: int | None = None
         self._moving: list[tuple[int, Any]] = []
@@ -148,13 +161,13 @@ class Stage:
             if line.closed:
                 points = np.concatenate([points, points[:1]])
             if len(points) > 1:
-                self._server.scene.add_line_segments(
-                    f"/plans/{line.name}/{k}",
-                    points=np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
-                    colors=tuple(round(255 * c) for c in line.color[:3]),
-                    thickness=1.5,
-                    thickness_units="screen",
-                )
+                colour = tuple(round(255 * c) for c in line.color[:3])
+                segments = np.stack([points[:-1], points[1:]], axis=1)
+                self._draw_lines(f"/plans/{line.name}/{k}", segments, colour, 1.5)
+            if line.numbered and len(points) <= NUMBERED:
+                for number, point in enumerate(points, 1):
+                    name = f"/plans/{line.name}/{k}/{number}"
+                    self._server.scene.add_label(name, str(number), position=tuple(point))
 
     # ------------------------------------------------------------------ vehicles
 
@@ -197,9 +210,18 @@ class Stage:
         places[~known] = 0.0
         turns = to_enu_flu(np.asarray(rows["attitude"], np.float64))
         turns[~known] = (0.0, 0.0, 0.0, 1.0)
+        if self._thrusts_drawn != (self.thrust, self.scale):
+            self._thrusts_drawn = (self.thrust, self.scale)
+            self._thrusts.clear()
+            self._server.scene.remove_by_name("/thrust")
         with self._server.atomic():
             for (members, shape), handles in zip(self._kinds, self._bodies, strict=True):
-                self._place_kind(members, shape, handles, places[members], Rotation.from_quat(turns[members]))
+                attitudes = Rotation.from_quat(turns[members])
+                self._place_kind(members, shape, handles, places[members], attitudes)
+                if self.thrust:
+                    self._draw_thrust(
+                        members, shape, places[members], attitudes, rows["rotor_thrust"][members]
+                    )
             if len(self._labels) <= LABELLED:
                 for label, place in zip(self._labels, places, strict=True):
                     label.position = (*place[:2], place[2] + 0.25 * self.scale)
@@ -222,6 +244,31 @@ class Stage:
         rotors.batched_positions = _single(np.repeat(places, r, axis=0) + each.apply(hubs))
         rotors.batched_wxyzs = _single(spun.as_quat()[:, [3, 0, 1, 2]])
         rotors.batched_scales = _single(np.tile(np.tile(shape.radii, n)[:, None] * self.scale, (1, 3)))
+
+    def _draw_thrust(
+        self, members: Ints, shape: VehicleShape, places: Floats, turns: Rotation, thrust: Singles
+    ) -> None:
+        """Arrows along the rotors' axes for thrusts (n, 12) N."""
+        n, r = len(members), len(shape.hubs)
+        each = turns[np.repeat(np.arange(n), r)]
+        begin = np.repeat(places, r, axis=0) + each.apply(np.tile(shape.hubs, (n, 1)) * self.scale)
+        along = (each * Rotation.from_quat(np.tile(shape.turns, (n, 1)))).apply([0.0, 0.0, 1.0])
+        share = np.nan_to_num(thrust[:, :r].astype(np.float64)) / self._shares[members, None]
+        length = THRUST_LENGTH * shape.reach * self.scale * share.reshape(-1, 1)
+        points = _single(np.stack([begin, begin + length * along], axis=1))
+        kind = int(members[0])
+        if kind in self._thrusts:
+            self._thrusts[kind].points = points
+            return
+        width = THRUST_WIDTH * shape.reach * self.scale
+        self._thrusts[kind] = self._server.scene.add_arrows(
+            f"/thrust/{kind}",
+            points=points,
+            colors=THRUST,
+            shaft_radius=width,
+            head_radius=2.0 * width,
+            head_length=4.0 * width,
+        )
 
     def _turn_rotors(self, rows: Records, time: int) -> None:
         since = 0.0 if self._time is None else (time - self._time) * 1e-6
@@ -273,11 +320,30 @@ class Stage:
         segments = np.stack([points[:-1], points[1:]], axis=2).transpose(1, 0, 2, 3)
         whole = np.isfinite(segments).all(axis=(2, 3))
         colours = np.broadcast_to(self._colours[:, None, None], segments.shape)[whole]
+        self._draw_lines("/tracks", segments[whole], np.ascontiguousarray(colours), 3.0)
+        self._draw_estimates(int(rows["time"][-1]), most)
+
+    def _draw_estimates(self, time: int, most: int) -> None:
+        """Show the flight stacks' estimates up to a time in us, at most so many points each."""
+        found = []
+        for times, places in self.estimates:
+            last = int(np.searchsorted(times, time, "right"))
+            if last > 1:
+                picked = np.unique(np.linspace(0, last - 1, min(last, most)).astype(np.int64))
+                points = to_enu(places[picked])
+                found.append(np.stack([points[:-1], points[1:]], axis=1))
+        if found:
+            self._draw_lines("/estimates", np.concatenate(found), ESTIMATE, 1.5)
+        else:
+            self._server.scene.remove_by_name("/estimates")
+
+    def _draw_lines(self, name: str, segments: Floats, colours: Any, thickness: float) -> None:
+        """Lines (k, 2, 3) m ENU of a thickness in pixels."""
         self._server.scene.add_line_segments(
-            "/tracks",
-            points=_single(segments[whole]),
-            colors=np.ascontiguousarray(colours),
-            thickness=3.0,
+            name,
+            points=_single(segments),
+            colors=colours,
+            thickness=thickness,
             thickness_units="screen",
         )
 

@@ -66,6 +66,13 @@ class ViewedRun:
         self.scene = self._scene(described["world"])
 
     @property
+    def title(self) -> str:
+        """Of the browser's tab: airframes, run, project."""
+        kinds = ", ".join(dict.fromkeys(airframe.name for airframe in self.airframes))
+        count = f"{len(self.names)} x " if len(self.names) > 1 else ""
+        return f"{count}{kinds} - {self.path.name} - sitl-bridge"
+
+    @property
     def start(self) -> int:
         """us of simulated time at which the run began."""
         return int(self.recorded.description.get("start", 0))
