@@ -53,7 +53,7 @@ def test_definitions_are_those_of_ros_2(name: str) -> None:
     own = lines[: lines.index("=" * 80)] if "=" * 80 in lines else lines
     expected = theirs.split("=" * 80)[0].strip().splitlines()
     # rosbags writes ROS 1's word for the time, and no defaults.
-    words = {"time": "builtin_interfaces/Time"}
+    words = {"time": "builtin_interfaces/Time", "duration": "builtin_interfaces/Duration"}
     shown = []
     for line in expected:
         kind, _, rest = line.partition(" ")
