@@ -593,7 +593,7 @@ def test_an_arrow_of_thrust_is_as_long_as_the_rotor_carries(tmp_path: Path) -> N
     points = page.scene.add_arrows.call_args.kwargs["points"]
     along = points[:, 1] - points[:, 0]
     reach = vehicle_shape(run.airframes[0]).reach
-    assert along == pytest.approx(np.outer([1.0, 2.0, 0.0, 1.0], [0.0, 0.0, 1.5 * reach]), abs=1e-5)
+    assert along == pytest.approx(np.outer([1.0, 2.0, 1.0], [0.0, 0.0, 1.5 * reach]), abs=1e-5)
     stage.thrust = False
     stage.place(rows)
     page.scene.remove_by_name.assert_called_with("/thrust")
@@ -612,6 +612,8 @@ def test_playback_goes_from_event_to_event_and_shows_the_estimates(
         playback.seek(20.0)
         playback.turn_to(1)
         assert playback.seconds == pytest.approx(30.0)
+        assert playback.event.value.startswith("30.00 s")
+        playback.advance(0.0)
         assert playback.event.value.startswith("30.00 s")
         playback.turn_to(-1)
         assert playback.seconds < 20.0

@@ -85,7 +85,8 @@ class Playback:
         self.view = ViewControls(self.server, self._run, self.stage, FREE)
         self._motion = gui.add_markdown("")
         self.view.build_picture(self._step, self._redraw)
-        self._show_them = gui.add_checkbox("Tracks by the estimates (white)", False, visible=False)
+        with self.view.picture:
+            self._show_them = gui.add_checkbox("Tracks by the estimates (white)", False, visible=False)
         self.estimates: list[tuple[Ints, Floats]] = []
         self.playing = True
         cameras = {f"{camera.vehicle}: {camera.sensor}": camera for camera in self._run.cameras()}
@@ -139,6 +140,11 @@ class Playback:
         if self.event.value in self._times_of_events:
             self.seek(self._times_of_events[self.event.value])
             self._slider.value = round(self.seconds, 2)
+
+    def _show_last_event(self) -> None:
+        past = [title for title, time in self._times_of_events.items() if time <= self.seconds + EVENT_STEP]
+        if past and self._times_of_events[past[-1]] != self._times_of_events.get(self.event.value):
+            self.event.value = past[-1]
 
     def turn_to(self, step: int) -> None:
         """Go to the next event (1) or the one before (-1)."""
@@ -199,6 +205,7 @@ class Playback:
             self.stage.draw_tracks(self._rows[: last * n])
             wind = self.stage.draw_wind(rows)
             self.view.draw_plot(self._rows[: last * n])
+            self._show_last_event()
             self._motion.content = "  \n".join(motion_lines(rows[self.view.number]))
             self._status.content = f"**{self.seconds:.2f} s** of {self._end:.2f} s, wind {wind:.1f} m/s"
         self._show_picture()

@@ -58,6 +58,8 @@ WIND_LENGTH, WIND_HEIGHT, STRONG_WIND = 3.0, 2.0, 15.0
 """Over a drawn vehicle's reach: length of the arrow in a strong wind (m/s), and its height above."""
 THRUST_LENGTH, THRUST_WIDTH = 1.5, 0.05
 """Over a drawn vehicle's reach: length of the arrow of a rotor with its share of the weight; width."""
+LEAST_THRUST = 0.05
+"""Over a rotor's share of the weight: of the least thrust that is drawn."""
 GROUND_CELL, GROUND_SECTION = 1.0, 10.0
 
 
@@ -104,7 +106,7 @@ class Stage:
                 server.scene.add_label(f"/vehicles/names/{i}", name) for i, name in enumerate(run.names)
             ]
             for label in self._labels:
-                label.visible = n <= LABELLED
+                label.visible = 1 < n <= LABELLED
         self.place(run.at_start())
 
     # ------------------------------------------------------------------ what does not move
@@ -255,8 +257,13 @@ class Stage:
         along = (each * Rotation.from_quat(np.tile(shape.turns, (n, 1)))).apply([0.0, 0.0, 1.0])
         share = np.nan_to_num(thrust[:, :r].astype(np.float64)) / self._shares[members, None]
         length = THRUST_LENGTH * shape.reach * self.scale * share.reshape(-1, 1)
-        points = _single(np.stack([begin, begin + length * along], axis=1))
+        pulls = share.reshape(-1) > LEAST_THRUST
+        points = _single(np.stack([begin, begin + length * along], axis=1)[pulls])
         kind = int(members[0])
+        if kind in self._thrusts:
+            self._thrusts[kind].visible = bool(pulls.any())
+        if not pulls.any():
+            return
         if kind in self._thrusts:
             self._thrusts[kind].points = points
             return

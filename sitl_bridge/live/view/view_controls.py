@@ -67,7 +67,8 @@ class ViewControls:
             redraw: draws the picture anew.
         """
         gui = self.server.gui
-        with gui.add_folder("Picture", expand_by_default=False):
+        self.picture = gui.add_folder("Picture", expand_by_default=False)
+        with self.picture:
             self._distance = gui.add_slider("Distance", 3.0, 60.0, 0.5, DISTANCE)
             size = gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, self.stage.scale)
             thrust = gui.add_checkbox("Thrust of the rotors", False)
