@@ -72,6 +72,12 @@ def test_rosbags_opens_a_bag_and_reads_every_message(run: Path, tmp_path: Path) 
             assert information.msgcount == sum(name == topic for _, name, _ in read), topic
         assert (reader.start_time, reader.end_time) == (read[0][0], read[-1][0] + 1)
     assert not any(topic == "/scene" for _, topic, _ in read)
+    drawn = [(time, message.markers) for time, topic, message in read if topic == "/markers"]
+    assert {marker.ns for marker in drawn[0][1]} == {"vehicle_0 plan", "vehicle_0 fence", "slots' ways"}
+    starts = [(time, marker) for time, markers in drawn for marker in markers if marker.ns == "slots"]
+    time, slots = starts[1]
+    assert time == RecordedRun(run).start * 1000 + 900_000_000  # 0.5 s after the formation's start
+    assert [(p.x, p.y, p.z) for p in slots.points] == [(0.0, 1.0, 2.0), (1.0, 1.0, 2.0)]
     heights = [message.pose.pose.position.z for _, topic, message in read if topic == "/vehicle_0/odometry"]
     assert heights[-1] > heights[0]
 
