@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -20,7 +22,12 @@ from sitl_bridge.core.world.world import World
 NAMES = sorted(path.stem for path in AIRFRAMES.glob("*.yaml"))
 Floats = NDArray[np.float64]
 WORLD = World()
-RECORDS: dict[str, Packed] = {name: allocation_record(load_airframe(name), WORLD) for name in NAMES}
+
+
+@functools.cache
+def known(name: str) -> Packed:
+    """The allocation of an airframe."""
+    return allocation_record(load_airframe(name), WORLD)
 
 
 def nothing_asked() -> Packed:
@@ -35,7 +42,7 @@ class Given:
     """What an airframe's rotors give for a share of full thrust and shares of the greatest moments."""
 
     def __init__(self, name: str, thrust: float, roll: float, pitch: float, yaw: float) -> None:
-        self.record = RECORDS[name].copy()
+        self.record = known(name).copy()
         self.n = int(self.record["rotor_count"])
         self.effect = self.record["effectiveness"][:, : self.n]
         self.low, self.high = self.record["thrust_min"][: self.n], self.record["thrust_max"][: self.n]
@@ -164,7 +171,7 @@ def test_commands_give_their_thrust_in_the_physics(name: str) -> None:
 
 
 def test_rotors_stand_still_when_off_and_turn_slowly_at_idle() -> None:
-    record, wrench, controls = RECORDS["iris"].copy(), nothing_asked(), np.ones(16)
+    record, wrench, controls = known("iris").copy(), nothing_asked(), np.ones(16)
     wrench["thrust"] = 10.0
     allocate(record[()], wrench[()], OFF, controls)
     assert (controls == 0.0).all()
@@ -174,7 +181,7 @@ def test_rotors_stand_still_when_off_and_turn_slowly_at_idle() -> None:
 
 
 def test_dc_motors_that_would_carry_much_of_the_vehicle_rest_at_idle() -> None:
-    record, wrench, controls = RECORDS["hector"].copy(), nothing_asked(), np.ones(16)
+    record, wrench, controls = known("hector").copy(), nothing_asked(), np.ones(16)
     airframe = load_airframe("hector")
     least = static_thrusts(airframe.record, 0.02, density_at(WORLD)).sum()
     assert least > 0.3 * airframe.mass * 9.81
@@ -183,7 +190,7 @@ def test_dc_motors_that_would_carry_much_of_the_vehicle_rest_at_idle() -> None:
 
 
 def test_a_failed_motor_gets_no_command_at_any_level() -> None:
-    record, wrench, controls = RECORDS["firefly"].copy(), nothing_asked(), np.ones(16)
+    record, wrench, controls = known("firefly").copy(), nothing_asked(), np.ones(16)
     record["failed"][2] = 1
     wrench["thrust"] = 15.0
     for level in (OFF, IDLE, TRAJECTORY):
@@ -194,7 +201,7 @@ def test_a_failed_motor_gets_no_command_at_any_level() -> None:
 
 def test_a_wrench_that_is_no_number_commands_nothing_outside_the_limits() -> None:
     for broken in (np.nan, np.inf, -np.inf):
-        record, wrench, controls = RECORDS["iris"].copy(), nothing_asked(), np.ones(16)
+        record, wrench, controls = known("iris").copy(), nothing_asked(), np.ones(16)
         wrench["thrust"], wrench["moment"] = broken, (broken, 0.0, broken)
         allocate(record[()], wrench[()], TRAJECTORY, controls)
         assert ((controls >= 0.0) & (controls <= 1.0)).all()

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.autopilot_bench import DT, NAMES, Bench, ideally_fed
+from support.autopilot_bench import DT, NAMES, Bench, ideally_fed, known_airframe
+from support.paths import AIRFRAMES
 
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.records import IDLE, LEVEL_ATTITUDE, LEVEL_RATES, OFF, TRAJECTORY
@@ -24,6 +25,13 @@ THREE, SIX, EIGHT = (
     for speed in (3.0, 6.0, 8.0)
 )
 """m/s; the AirRobot's paper holds its position in up to 8 m/s."""
+
+
+def test_every_shipped_airframe_moves_as_one_of_those_that_are_flown() -> None:
+    flown = [known_airframe(name).record.tobytes() for name in NAMES]
+    assert sorted(flown) == sorted(
+        {known_airframe(path.stem).record.tobytes() for path in AIRFRAMES.glob("*.yaml")}
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
