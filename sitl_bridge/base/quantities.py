@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 """Configuration of all models of input files: no unknown fields, immutable, finite numbers."""
 SMALLEST, LARGEST = 1e-12, 1e9
 """Bounds of magnitudes in SI units.  A small rotor's thrust coefficient is about 1e-9 N s^2."""
