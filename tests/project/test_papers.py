@@ -15,6 +15,13 @@ from support.paths import DOCS, ROOT
 
 PAPERS = DOCS / "papers"
 PROGRAMS = sorted((ROOT / "missions" / "papers").glob("*/[fst]*_[0-9]*.py"))
+LONG = {"airrobot/figure_10", "airrobot/figure_11", "hector/figure_4", "hector/figure_5", "xtdrone/table_3"}
+"""Experiments that take more than ten seconds also in their quick form."""
+
+
+def key(program: Path) -> str:
+    """Paper and figure of a program."""
+    return f"{program.parent.name}/{program.stem}"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +43,13 @@ def quantities(lines: list[str]) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, id=key(program), marks=[pytest.mark.slow] if key(program) in LONG else [])
+        for program in PROGRAMS
+    ],
+)
 def test_an_experiment_of_a_paper_comes_near_its_values(
     script: ModuleType, program: Path, tmp_path: Path
 ) -> None:
@@ -59,7 +72,7 @@ def test_the_pages_of_papers_show_what_there_is() -> None:
     named = {
         f"{paper}/{stem}" for paper, text in pages.items() for stem in re.findall(r"<!-- (\w+): begin", text)
     }
-    assert named == {f"{program.parent.name}/{program.stem}" for program in PROGRAMS}
+    assert named == {key(program) for program in PROGRAMS}
 
 
 @pytest.mark.parametrize(

@@ -72,19 +72,28 @@ def test_a_plan_is_flown_to_the_same_bytes_beside_busy_programs(tmp_path: Path) 
         assert truth(plan, tmp_path / "beside", seed=5) == alone
 
 
-def test_several_vehicles_repeat_in_avoidance_and_by_plans_of_their_own(tmp_path: Path) -> None:
+def repeats_on_one_processor(mission: Path, runs: Path) -> bool:
+    alone = truth(mission, runs / "alone", seed=5)
+    with on_one_processor():
+        return truth(mission, runs / "beside", seed=5) == alone
+
+
+def test_several_vehicles_repeat_by_plans_of_their_own(tmp_path: Path) -> None:
     plan = MISSIONS / "campaigns" / "hop.plan"
     two = tmp_path / "two.yaml"
     two.write_text(
         f"vehicles: [{{name: a, airframe: iris, mission: {plan}}},"
         f" {{name: b, airframe: iris, mission: {plan}, position: [8, 0, 0]}}]"
     )
-    for mission in (MISSIONS / "crossing_pair.yaml", two):
-        alone = truth(mission, tmp_path / "alone", seed=5)
-        with on_one_processor():
-            assert truth(mission, tmp_path / "beside", seed=5) == alone
+    assert repeats_on_one_processor(two, tmp_path)
 
 
+@pytest.mark.slow
+def test_vehicles_that_avoid_one_another_repeat(tmp_path: Path) -> None:
+    assert repeats_on_one_processor(MISSIONS / "crossing_pair.yaml", tmp_path)
+
+
+@pytest.mark.slow
 def test_setpoints_and_commands_of_a_script_repeat_too(tmp_path: Path) -> None:
     script, short = MISSIONS / "offboard_square.py", ("--side", "4")
     alone = truth(script, tmp_path / "alone", 3, short)
