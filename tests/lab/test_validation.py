@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 from support.crazyflie_tables import HEADER, fly_crazyflie, write_crazyflie
 from typer.testing import CliRunner
 
 import sitl_bridge as sb
+from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.check import flight_facts
@@ -81,6 +84,78 @@ def test_a_flight_before_fans_is_seen_from_the_air_that_they_move(tmp_path: Path
     gusty.write_text(table.read_text())
     with pytest.raises(UserError, match="its wind is none of nowind, 10wind"):
         read_table(gusty)
+
+
+def turned_right() -> Iterator[tuple[float, Floats, Floats, Floats, Floats]]:
+    """1 s at 100 Hz of a flight to the right, forward, left, up: s, place, velocity, attitude and rates."""
+    for k in range(100):
+        t = 0.01 * k
+        roll = 0.1 + 0.2 * t
+        place, velocity = np.array([2.0 * t, -0.5 * t * t, 1.0]), np.array([2.0, -t, 0.0])
+        attitude = np.array([math.cos(roll / 2.0), math.sin(roll / 2.0), 0.0, 0.0])
+        yield t, place, velocity, attitude, np.array([0.2, 0.0, 0.0])
+
+
+def written(path: Path, header: str, lines: Iterable[Iterable[float | str]]) -> VehicleLog:
+    path.write_text("\n".join([header, *(",".join(map(str, line)) for line in lines)]))
+    return read_table(path)
+
+
+def check_turned_right(log: VehicleLog, commands: Sequence[float]) -> None:
+    """Axes are forward, right, down and north, east, down; motors in PX4's order."""
+    at = np.array([0.5])
+    np.testing.assert_allclose(log.position.at(at), [[1.0, 0.125, -1.0]], atol=1e-3)
+    np.testing.assert_allclose(log.velocity.at(at), [[2.0, 0.5, 0.0]], atol=1e-2)
+    assert 2.0 * np.arcsin(log.attitude.at(at)[0, 1]) == pytest.approx(0.2, abs=1e-3)
+    np.testing.assert_allclose(log.rates.at(at), [[0.2, 0.0, 0.0]], atol=1e-3)
+    np.testing.assert_allclose(log.commands.at(at), [commands])
+
+
+def test_nano_drones_with_measured_speeds_are_read(tmp_path: Path) -> None:
+    header = "t,x,y,z,qx,qy,qz,qw,vx,vy,vz,wx,wy,wz,m1_rads,m2_rads,m3_rads,m4_rads,ax_body,ay_body,az_body"
+    lines = [
+        (t, *place, *q[[1, 2, 3, 0]], *v, *w, 300.0, 600.0, 900.0, 1200.0, 0.1, 0.2, 9.8)
+        for t, place, v, q, w in turned_right()
+    ]
+    log = written(tmp_path / "melon.csv", header, lines)
+    check_turned_right(log, [0.1, 0.3, 0.4, 0.2])
+    np.testing.assert_allclose(log.acceleration.values[0], [0.1, -0.2, -9.8])
+    assert log.airborne == ((0.0, 0.99),)
+
+
+def test_racing_quadrotors_with_measured_speeds_are_read(tmp_path: Path) -> None:
+    names = ("ang acc", "ang vel", "quat", "acc", "vel", "pos")
+    header = ",".join(
+        ["t", *(f"{name} {axis}" for name in names for axis in ("xyzw" if name == "quat" else "xyz"))]
+        + [f"{name} {i}" for name in ("mot", "dmot") for i in range(1, 5)]
+        + ["vbat"]
+    )
+    lines = []
+    for t, place, v, q, w in turned_right():
+        through = Rotation.from_quat(q[[1, 2, 3, 0]]).inv().apply(v)
+        felt, speeds = (0.1, 0.2, 9.8), (300.0, 600.0, 900.0, 1200.0)
+        lines.append((t, 0, 0, 0, *w, *q[[1, 2, 3, 0]], *felt, *through, *place, *speeds, 0, 0, 0, 0, 15.0))
+    log = written(tmp_path / "merged_seg_1.csv", header, lines)
+    check_turned_right(log, [0.2, 0.3, 0.4, 0.1])
+    assert log.voltage is not None
+    assert log.voltage.values[0] == 15.0
+
+
+def test_races_are_read_beside_the_names_of_their_pictures(tmp_path: Path) -> None:
+    rotation = [f"drone_rot[{i}]" for i in range(9)]
+    header = ",".join(
+        ["elapsed_time", "img_filename", *(f"thrust[{i}]" for i in range(4)), "vbat"]
+        + [f"drone_{axis}" for axis in "xyz"]
+        + rotation
+    )
+    lines: list[tuple[float | str, ...]] = []
+    for t, place, _, q, _ in turned_right():
+        matrix = Rotation.from_quat(q[[1, 2, 3, 0]]).as_matrix()
+        lines.append((t, f"{t:.2f}.jpg", 0.1, 0.2, 0.3, 0.4, 23.0, *place, *matrix.T.ravel()))
+    log = written(tmp_path / "flight-01a.csv", header, lines)
+    check_turned_right(log, [0.2, 0.3, 0.4, 0.1])
+    felt = [0.0, math.cos(0.2) - 9.80665 * math.sin(0.2), -9.80665 * math.cos(0.2) - math.sin(0.2)]
+    np.testing.assert_allclose(log.acceleration.at(np.array([0.5])), [felt], atol=0.02)
 
 
 def test_the_airframe_that_flew_predicts_its_flight_and_constant_rates_do_not(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.signal import savgol_filter
+from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
 from sitl_bridge.base.arrays import Floats, true_spans
@@ -38,7 +39,8 @@ class DataSet:
 def read_table(path: Path) -> VehicleLog:
     """Read a flight from a table with a line of names (.csv).
 
-    A column whose cells are lists, ``"[1, 2]"``, becomes one for each number: ``p[0]``, ``p[1]``.
+    A column whose cells are lists, ``"[1, 2]"``, becomes one for each number: ``p[0]``, ``p[1]``.  Words are
+    left out.
 
     Raises:
         UserError: if it is of no known data set, or its figures cannot be a flight's.
@@ -47,11 +49,13 @@ def read_table(path: Path) -> VehicleLog:
         with path.open(encoding="utf-8", newline="") as file:
             header, *lines = csv.reader(file)
         cells = [[cell.replace("[", "").replace("]", "").split(",") for cell in line] for line in lines]
-        names = []
-        for title, first in zip(header, cells[0], strict=True):
+        names, kept = [], []
+        for i, (title, first) in enumerate(zip(header, cells[0], strict=True)):
             name = title.strip().lstrip("#").strip()
-            names += [name] if len(first) == 1 else [f"{name}[{i}]" for i in range(len(first))]
-        rows = np.array([[float(v or "nan") for cell in line for v in cell] for line in cells])
+            if _is_number(first[0]):
+                kept.append(i)
+                names += [name] if len(first) == 1 else [f"{name}[{k}]" for k in range(len(first))]
+        rows = np.array([[float(v or "nan") for i in kept for v in line[i]] for line in cells])
     except (OSError, UnicodeDecodeError, ValueError, IndexError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read as a table: {error}") from error
     found = next((data for data in DATA_SETS if data.columns <= set(names)), None)
@@ -64,6 +68,14 @@ def read_table(path: Path) -> VehicleLog:
         return found.read({name: rows[:, i] for i, name in enumerate(names)}, path.stem)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
 
 
 def columns(table: Table, names: Sequence[str]) -> Floats:
@@ -95,6 +107,50 @@ def _in_air(time: Floats, height: Floats, least: float) -> tuple[tuple[float, fl
     return tuple((float(time[a]), float(time[b - 1])) for a, b in true_spans(high) if b - a > 50)
 
 
+def _flight(
+    source: str,
+    time: Floats,
+    commands: Floats,
+    *,
+    position: Floats,
+    velocity: Floats,
+    attitude: Floats,
+    rates: Floats | None = None,
+    felt: Floats | None = None,
+    voltage: Floats | None = None,
+    origin: tuple[float, float, float],
+    above_ground: float | None = None,
+) -> VehicleLog:
+    """A flight from body axes forward, left, up in a world with z up.
+
+    Rates and specific force (``felt``) that are not given are derivatives of attitude and velocity; without
+    ``above_ground`` (m) all of it is in the air.
+    """
+    if felt is None:
+        grid = np.arange(time[0], time[-1], GRID)
+        slope = savgol_filter(Series(time, velocity).at(grid), SMOOTHED, 3, deriv=1, delta=GRID, axis=0)
+        against = Series(grid, slope).at(time) + np.array([0.0, 0.0, STANDARD_GRAVITY])
+        felt = np.einsum("kji,kj->ki", matrix_from_quaternion(attitude), against)
+    attitude = attitude * np.append(1.0, TO_FRD)
+    whole = ((float(time[0]), float(time[-1])),)
+    return VehicleLog(
+        source=source,
+        commands=Series(time, commands),
+        attitude=Series(time, attitude),
+        rates=rates_of(time, attitude) if rates is None else Series(time, TO_FRD * rates),
+        acceleration=Series(time, TO_FRD * felt),
+        position=Series(time, TO_FRD * position),
+        velocity=Series(time, TO_FRD * velocity),
+        wind=None,
+        voltage=None if voltage is None else Series(time, voltage[:, None]),
+        current=None,
+        speeds=None,
+        airborne=whole if above_ground is None else _in_air(time, position[:, 2], above_ground),
+        origin=origin,
+        damaged=False,
+    )
+
+
 PWM_SCALE = 65535.0
 """PWM of a Crazyflie at full duty."""
 CRAZYFLIE_MOTORS = (0, 2, 3, 1)
@@ -111,24 +167,17 @@ def _nanobench(table: Table, name: str) -> VehicleLog:
     pwm = columns(table, [f"motor_motor_m{i + 1}" for i in CRAZYFLIE_MOTORS])
     if not (pwm.min() >= 0.0 and pwm.max() <= PWM_SCALE):
         raise UserError(f"a PWM of {pwm.max():.0f} is beyond {PWM_SCALE:.0f}: the file is corrupt")
-    attitude = columns(table, ["qw", "qx", "qy", "qz"]) * np.append(1.0, TO_FRD)
-    height = table["pz"]
-    gravities = columns(table, [f"imu_acc_{axis}" for axis in "xyz"])
-    return VehicleLog(
-        source="NanoBench, PWM over 65535",
-        commands=Series(time, pwm / PWM_SCALE),
-        attitude=Series(time, attitude),
-        rates=rates_of(time, attitude),
-        acceleration=Series(time, STANDARD_GRAVITY * TO_FRD * gravities),
-        position=Series(time, TO_FRD * columns(table, ["px", "py", "pz"])),
-        velocity=Series(time, TO_FRD * columns(table, ["vx", "vy", "vz"])),
-        wind=None,
-        voltage=Series(time, table["pwr_pm_vbat"][:, None]),
-        current=None,
-        speeds=None,
-        airborne=_in_air(time, height, ABOVE_GROUND),
+    return _flight(
+        "NanoBench, PWM over 65535",
+        time,
+        pwm / PWM_SCALE,
+        position=columns(table, ["px", "py", "pz"]),
+        velocity=columns(table, ["vx", "vy", "vz"]),
+        attitude=columns(table, ["qw", "qx", "qy", "qz"]),
+        felt=STANDARD_GRAVITY * columns(table, [f"imu_acc_{axis}" for axis in "xyz"]),
+        voltage=table["pwr_pm_vbat"],
         origin=(27.71, -97.33, 0.0),  # Corpus Christi, at the coast
-        damaged=False,
+        above_ground=ABOVE_GROUND,
     )
 
 
@@ -157,30 +206,100 @@ def _neural_fly(table: Table, name: str) -> VehicleLog:
     attitude = columns(table, [f"q[{i}]" for i in (3, 0, 1, 2)])
     pwm = columns(table, [f"pwm[{i}]" for i in range(4)])
     lift = (table["T_sp"] / table["hover_throttle"])[:, None] * pwm / pwm.mean(axis=1, keepdims=True)
-    grid = np.arange(time[0], time[-1], GRID)
-    slope = savgol_filter(Series(time, velocity).at(grid), SMOOTHED, 3, deriv=1, delta=GRID, axis=0)
-    against = Series(grid, slope).at(time) + np.array([0.0, 0.0, STANDARD_GRAVITY])
-    felt = np.einsum("kji,kj->ki", matrix_from_quaternion(attitude), against)
-    attitude = attitude * np.append(1.0, TO_FRD)
-    return VehicleLog(
-        source="Neural-Fly, thrust set-points over hover throttle",
-        commands=Series(time, HOVER_COMMAND * np.sqrt(np.maximum(lift, 0.0))),
-        attitude=Series(time, attitude),
-        rates=rates_of(time, attitude),
-        acceleration=Series(time, TO_FRD * felt),
-        position=Series(time, TO_FRD * position),
-        velocity=Series(time, TO_FRD * velocity),
-        wind=None,
-        voltage=None,
-        current=None,
-        speeds=None,
-        airborne=((float(time[0]), float(time[-1])),),
+    return _flight(
+        "Neural-Fly, thrust set-points over hover throttle",
+        time,
+        HOVER_COMMAND * np.sqrt(np.maximum(lift, 0.0)),
+        position=position,
+        velocity=velocity,
+        attitude=attitude,
         origin=(34.14, -118.13, 250.0),  # Pasadena
-        damaged=False,
+    )
+
+
+FULL_SPEED = 3000.0
+"""rad/s of a rotor at full command, where measured speeds stand for commands: an airframe that predicts such
+flights has this ``speed_range`` and no lag, which the measured speeds have."""
+
+
+def _idsia(table: Table, name: str) -> VehicleLog:
+    """IDSIA (Busetto et al., arXiv 2512.14450): Crazyflie 2.1 Brushless, motion capture, 100 Hz.
+
+    The motors' speeds are measured, in rad/s, numbered as a Crazyflie's (its models.py, motor_to_phys).
+    """
+    del name
+    table = _ascending(table, "t")
+    speeds = columns(table, [f"m{i + 1}_rads" for i in CRAZYFLIE_MOTORS])
+    return _flight(
+        "IDSIA, measured rotor speeds",
+        table["t"] - table["t"][0],
+        speeds / FULL_SPEED,
+        position=columns(table, ["x", "y", "z"]),
+        velocity=columns(table, ["vx", "vy", "vz"]),
+        attitude=columns(table, ["qw", "qx", "qy", "qz"]),
+        rates=columns(table, ["wx", "wy", "wz"]),
+        felt=columns(table, ["ax_body", "ay_body", "az_body"]),
+        origin=(46.01, 8.96, 270.0),  # Lugano
+    )
+
+
+BETAFLIGHT_MOTORS = (1, 2, 3, 0)
+"""Of PX4's order, Betaflight's motors 1 to 4 (rear right, front right, rear left, front left) from 0."""
+
+
+def _neurobem(table: Table, name: str) -> VehicleLog:
+    """NeuroBEM (Bauersfeld et al., RSS 2021): a racing quadrotor, motion capture, 400 Hz.
+
+    Velocity and specific force are in body axes; the motors' speeds, in rad/s, are Betaflight's measurements.
+    """
+    del name
+    table = _ascending(table, "t")
+    attitude = columns(table, [f"quat {axis}" for axis in "wxyz"])
+    attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
+    through = columns(table, [f"vel {axis}" for axis in "xyz"])
+    return _flight(
+        "NeuroBEM, measured rotor speeds",
+        table["t"] - table["t"][0],
+        columns(table, [f"mot {i + 1}" for i in BETAFLIGHT_MOTORS]) / FULL_SPEED,
+        position=columns(table, [f"pos {axis}" for axis in "xyz"]),
+        velocity=np.einsum("kij,kj->ki", matrix_from_quaternion(attitude), through),
+        attitude=attitude,
+        rates=columns(table, [f"ang vel {axis}" for axis in "xyz"]),
+        felt=columns(table, [f"acc {axis}" for axis in "xyz"]),
+        voltage=table["vbat"],
+        origin=(47.41, 8.55, 440.0),  # Zurich
+    )
+
+
+def _tii(table: Table, name: str) -> VehicleLog:
+    """TII's races (Bosello et al., arXiv 2311.02667): a racing quadrotor, motion capture, 500 Hz.
+
+    Commands are those of Betaflight's motors; the matrix of rotation is given column by column.
+    """
+    del name
+    table = _ascending(table, "elapsed_time")
+    time = table["elapsed_time"] - table["elapsed_time"][0]
+    matrix = columns(table, [f"drone_rot[{i}]" for i in range(9)]).reshape(-1, 3, 3).transpose(0, 2, 1)
+    position = columns(table, [f"drone_{axis}" for axis in "xyz"])
+    grid = np.arange(time[0], time[-1], GRID)
+    slope = savgol_filter(Series(time, position).at(grid), SMOOTHED, 3, deriv=1, delta=GRID, axis=0)
+    return _flight(
+        "TII racing, thrust",
+        time,
+        columns(table, [f"thrust[{i}]" for i in BETAFLIGHT_MOTORS]),
+        position=position,
+        velocity=Series(grid, slope).at(time),
+        attitude=Rotation.from_matrix(matrix).as_quat()[:, [3, 0, 1, 2]],
+        voltage=table["vbat"],
+        origin=(24.45, 54.40, 10.0),  # Abu Dhabi
+        above_ground=ABOVE_GROUND,
     )
 
 
 DATA_SETS = (
     DataSet("NanoBench", frozenset({"t", "px", "qw", "motor_motor_m1", "pwr_pm_vbat"}), _nanobench),
     DataSet("Neural-Fly", frozenset({"t", "q[3]", "T_sp", "hover_throttle", "pwm[3]"}), _neural_fly),
+    DataSet("IDSIA", frozenset({"t", "x", "qw", "wx", "ax_body", "m1_rads"}), _idsia),
+    DataSet("NeuroBEM", frozenset({"t", "pos x", "quat w", "ang vel x", "mot 1", "vbat"}), _neurobem),
+    DataSet("TII racing", frozenset({"elapsed_time", "drone_x", "drone_rot[8]", "thrust[3]", "vbat"}), _tii),
 )
