@@ -281,7 +281,7 @@ def test_keys_and_a_gamepad_are_sticks_while_one_flies_by_hand(
         page.get_by_label("Fly by hand").check()
         eventually(page, lambda: stick_values(moved) == CENTRED, "the sticks are centred")
         assert [kind for kind, _ in moved] == ["sticks"]
-        page.wait_for_function("window.endFlight")  # the page listens
+        page.wait_for_function("() => 'endFlight' in window")  # the page listens
         page.keyboard.down("ArrowUp")
         eventually(page, lambda: stick_values(moved) == (0.5, 0.0, 0.5, 0.0), "a key moves a stick")
         page.keyboard.down("KeyW")
