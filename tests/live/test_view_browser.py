@@ -302,7 +302,7 @@ def test_keys_and_a_gamepad_are_sticks_while_one_flies_by_hand(
 def fly_by_keys(page: Any, autopilot: Choice, tmp_path: Path, port: int) -> None:
     """Take off by the page's button, fly east and up by its keys, and land."""
     vehicle = VehicleSettings(load_airframe("iris"), instance=INSTANCE, autopilot=autopilot, yaw=math.pi / 2)
-    settings = FlightSettings((vehicle,), "by hand", speed=1.0, runs=tmp_path, outlets=(PageSettings(port),))
+    settings = FlightSettings((vehicle,), "by_hand", speed=1.0, runs=tmp_path, outlets=(PageSettings(port),))
     with ReadySession(settings) as session:
         session.settle()
         session.run_freely()
