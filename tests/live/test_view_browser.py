@@ -303,9 +303,11 @@ def fly_by_keys(page: Any, autopilot: Choice, tmp_path: Path, port: int) -> None
     """Take off by the page's button, fly east and up by its keys, and land."""
     vehicle = VehicleSettings(load_airframe("iris"), instance=INSTANCE, autopilot=autopilot, yaw=math.pi / 2)
     settings = FlightSettings((vehicle,), "by_hand", speed=1.0, runs=tmp_path, outlets=(PageSettings(port),))
-    with ReadySession(settings) as session:
+    notes: list[str] = []
+    with ReadySession(settings, notes.append) as session:
         session.settle()
         session.run_freely()
+        eventually(page, lambda: any("live view at" in line for line in notes), "the page is served")
         status = session.server.status
         page.goto(page_url(port))
         page.get_by_text("x real time").wait_for()
