@@ -273,7 +273,8 @@ class ControlPanel:
                 self._stick_answer = reply.reason
             if name == "arm" and self._arming:
                 name = "arm" if self._arming.popleft() else "disarm"
-            what = name if reply.vehicle is None else f"{name} of {reply.vehicle}"
+            several = reply.vehicle is not None and len(self._run.names) > 1
+            what = f"{name} of {reply.vehicle}" if several else name
             result = "done" if reply.accepted else f"refused: {reply.reason.removeprefix(f'cannot {name}: ')}"
             self._list(f"{reply.time:.1f} s: {what} {result}")
 
@@ -301,5 +302,6 @@ def _condition(health: JsonObject, row: np.void, report: StackReport | None) -> 
     broken = [f"{fault['sensor']} {fault['instance']} {fault['fault']}" for fault in health["faults"]]
     broken += [f"rotor {k} at {share:.0%}" for k, share in enumerate(health["rotor_health"]) if share < 1.0]
     lines += [", ".join(broken)] if broken else []
-    texts = [] if report is None else [f"*{text}*" for _, _, text in reversed(report.messages)]
+    messages = [] if report is None else reversed(report.messages)
+    texts = [f"*{time:.0f} s: {text}*" for time, _, text in messages]
     return "  \n".join(lines + texts)
