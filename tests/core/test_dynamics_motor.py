@@ -21,6 +21,7 @@ from support.dynamics_vehicles import (
     start,
 )
 
+import sitl_bridge as sb
 from sitl_bridge.core.dynamics.battery import Battery, discharge, open_circuit_voltage, source_voltage
 from sitl_bridge.core.dynamics.motor import dc_current
 from sitl_bridge.core.dynamics.performance import performance
@@ -45,6 +46,24 @@ def test_first_order_response_is_exact_at_every_step_size(step: float, substeps:
     state = fly(vehicles, states, environments, 0.1, 0.2, step=step, substeps=substeps)
     top = 700.0 * (1.0 - math.exp(-8.0))
     assert state["rotor_speed"][:4] == pytest.approx(300.0 + (top - 300.0) * math.exp(-4.0), rel=1e-12)
+
+
+def test_a_command_acts_after_the_dead_time() -> None:
+    iris = sb.Airframe.load("iris")
+    commands = [0.3 + 0.02 * k for k in range(30)]
+
+    def flown(dead_time: float, given: list[float]) -> NDArray[np.float64]:
+        airframe = iris.changed(motor={"dead_time": dead_time})
+        simulation = sb.Simulation(airframe, sensors=False)
+        speeds = []
+        for command in given:
+            simulation.step(command)
+            speeds.append(np.array(simulation.rotor_speed))
+        return np.array(speeds)
+
+    late = flown(0.012, commands)  # three steps of 4 ms
+    assert (late == flown(0.0, [0.0] * 3 + commands[:-3])).all()
+    assert (late != flown(0.0, commands)).any()
 
 
 def test_motor_stops_when_disarmed_and_idles_when_armed() -> None:

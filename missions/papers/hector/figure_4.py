@@ -41,7 +41,7 @@ def oscillation(found: Spectrum) -> tuple[float, float]:
 
 def reproduce(picture: Path, quick: bool) -> list[Row]:
     """Fly by the released gains with the dead time; in full also without, stiffer, and by a built-in law."""
-    flown = fly(partial(HectorController, dead_time=DEAD_TIME))
+    flown = fly(HectorController, dead_time=DEAD_TIME)
     curves = {"released gains, 15 ms dead time": tilting(flown)}
     error = flown.velocity - flown.wanted
     steps = step_responses(flown.time, flown.velocity, flown.time, flown.wanted)
@@ -63,7 +63,7 @@ def reproduce(picture: Path, quick: bool) -> list[Row]:
     )
     if not quick:
         stiff = [
-            tilting(fly(partial(HectorController, stiffness=STIFF, dead_time=late)))
+            tilting(fly(partial(HectorController, stiffness=STIFF), dead_time=late))
             for late in (0.0, DEAD_TIME)
         ]
         curves |= {"attitude 4 times as stiff": stiff[0], "... and 15 ms dead time": stiff[1]}

@@ -7,7 +7,6 @@ using ROS and Gazebo", 2012, sections 3.4 and 4.1.
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +63,11 @@ class HectorController(sb.Controller):
     Args:
         vehicle: what it flies.
         stiffness: of the attitude loop: its natural frequency over that of the released gains.
-        dead_time: s from the estimate to the wrench, rounded to steps.
     """
 
-    def __init__(self, vehicle: sb.VehicleModel, *, stiffness: float = 1.0, dead_time: float = 0.0) -> None:
+    def __init__(self, vehicle: sb.VehicleModel, *, stiffness: float = 1.0) -> None:
         super().__init__(vehicle)
-        self.stiffness, self.dead_time = stiffness, dead_time
+        self.stiffness = stiffness
         self.reset()
 
     def reset(self) -> None:
@@ -78,7 +76,6 @@ class HectorController(sb.Controller):
         self.linear = Pid(5.0, 1.0, 0.0, 0.05, 10.0)
         self.attitude = Pid(10.0 * s**2, 5.0 * s**3, 5.0 * s, 0.01)
         self.yaw_rate = Pid(5.0, 2.5, 0.0, 0.1, 3.0)
-        self.under_way: deque[sb.Wrench] = deque()
 
     def control(self, estimate: NDArray[np.void], setpoint: NDArray[np.void], dt: float) -> sb.Wrench:
         """Velocity by acceleration, acceleration by attitude, attitude by torque."""
@@ -95,9 +92,7 @@ class HectorController(sb.Controller):
         load = 1.0 / max(body[2, 2], 1.0 / 1.5)
         thrust = self.vehicle.mass * (gravity - acceleration[2] * load)
         moment = self.vehicle.inertia @ np.concatenate([turning, yawing])
-        self.under_way.append(sb.Wrench(max(thrust, 0.0), moment))
-        late = len(self.under_way) > round(self.dead_time / dt)
-        return self.under_way.popleft() if late else self.under_way[0]
+        return sb.Wrench(max(thrust, 0.0), moment)
 
 
 @dataclass(frozen=True)
@@ -110,9 +105,10 @@ class Flown:
     wanted: Array
 
 
-def fly(controller: Any = None, *, seed: int = 1) -> Flown:
-    """Fly the test trajectory with a controller, or the built-in stack's own."""
-    with sb.Sitl("hector", world=sb.World(wind=WIND), controller=controller, seed=seed) as sitl:
+def fly(controller: Any = None, *, dead_time: float = 0.0, seed: int = 1) -> Flown:
+    """Fly the test trajectory with a controller, or the built-in stack's own, and s of motors' dead time."""
+    hector = sb.Airframe.load("hector").changed(motor={"dead_time": dead_time})
+    with sb.Sitl(hector, world=sb.World(wind=WIND), controller=controller, seed=seed) as sitl:
         drone = sitl.vehicle
         drone.arm()
         drone.take_off(10.0)

@@ -16,10 +16,22 @@ from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive
 from sitl_bridge.core.dynamics.records import MOTOR_DC, MOTOR_FIRST_ORDER, State, Vehicle
 
 
-class FirstOrderMotor(BaseModel):
-    """w = speed_offset + (idle_speed + speed_range * command) * voltage/nominal, with a lag up and down."""
+class _Motor(BaseModel):
+    """What motors of every kind have."""
 
     model_config = STRICT
+
+    dead_time: float = Field(
+        0.0, ge=0.0, le=0.2, description="s from a command to its effect, in whole steps of the simulation"
+    )
+
+    def pack(self, vehicle: Records) -> None:
+        """Write the motors of a () VEHICLE record."""
+        vehicle["motor_dead_time"] = self.dead_time
+
+
+class FirstOrderMotor(_Motor):
+    """w = speed_offset + (idle_speed + speed_range * command) * voltage/nominal, with a lag up and down."""
 
     kind: Literal["first_order"]
     time_constant_up: Positive = Field(description="s")
@@ -41,6 +53,7 @@ class FirstOrderMotor(BaseModel):
 
     def pack(self, vehicle: Records) -> None:
         """Write the motors of a () VEHICLE record."""
+        super().pack(vehicle)
         vehicle["motor_kind"] = MOTOR_FIRST_ORDER
         vehicle["motor_tau_up"], vehicle["motor_tau_down"] = self.time_constant_up, self.time_constant_down
         vehicle["motor_speed_idle"], vehicle["motor_speed_range"] = self.idle_speed, self.speed_range
@@ -49,10 +62,8 @@ class FirstOrderMotor(BaseModel):
         vehicle["motor_efficiency"] = self.efficiency
 
 
-class DcMotor(BaseModel):
+class DcMotor(_Motor):
     """hector_quadrotor's brushless motor, voltage = command * battery voltage (hector eqs 4-6)."""
-
-    model_config = STRICT
 
     kind: Literal["dc"]
     flux: Positive = Field(description="V s, Psi")
@@ -63,6 +74,7 @@ class DcMotor(BaseModel):
 
     def pack(self, vehicle: Records) -> None:
         """Write the motors of a () VEHICLE record, and the inertia they accelerate."""
+        super().pack(vehicle)
         vehicle["motor_kind"] = MOTOR_DC
         vehicle["dc_flux"], vehicle["dc_resistance"] = self.flux, self.resistance
         vehicle["dc_inertia"] = self.inertia

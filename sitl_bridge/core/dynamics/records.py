@@ -100,6 +100,7 @@ class Vehicle(Record):
     motor_speed_idle: float  # rad/s at command 0 while armed
     motor_speed_range: float  # rad/s, w = idle + range * command at the nominal voltage
     motor_speed_offset: float  # rad/s beside that, whatever the voltage, while the command is not 0
+    motor_dead_time: float  # s
     motor_efficiency: float  # shaft power over electrical power, first-order motors only
     dc_flux: float  # V s, Psi (hector eq. 4)
     dc_resistance: float  # ohm, R_A

@@ -70,6 +70,8 @@ class FleetArrays(NamedTuple):
     vehicles: Annotated[Records, VEHICLE]  # (n,) VEHICLE
     states: Annotated[Records, STATE]  # (n,) STATE
     controls: Annotated[Floats, 2]  # (n, 16) actuator commands, held over a step
+    late_controls: Annotated[Floats, 3]  # (n, d + 1, 16) ring of those under way to the motors
+    dead_steps: Ints  # (n,) until a command acts
     armed: Ints  # (n,) 0 or 1
     environment: Annotated[Records, ENVIRONMENT]  # (1,) ENVIRONMENT
     wind: Annotated[Records, WIND]  # (1,) WIND
@@ -170,6 +172,16 @@ def apply_wind(
 
 
 @compiled
+def _commands_that_act(fleet: FleetArrays, i: int, time: int, step: int) -> Floats:
+    """Keep the commands of the step from ``time`` (us), and return those of ``dead_steps`` before."""
+    ring, at = fleet.dead_steps[i] + 1, time // step
+    if ring == 1:
+        return fleet.controls[i]
+    fleet.late_controls[i, at % ring] = fleet.controls[i]
+    return fleet.late_controls[i, (at + 1) % ring]
+
+
+@compiled
 def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int) -> bool:
     """Advance vehicle ``i`` from ``time`` to ``time + step`` (us), without its sensors.
 
@@ -181,7 +193,8 @@ def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int
     memory, series = fleet.wind_states[i], fleet.wind_series
     wind, field = fleet.wind[0], fleet.turbulence[0]
     apply_wind(environment, wind, field, memory, series, vehicle, state, time, seconds)
-    advance_vehicle(vehicle, state, fleet.controls[i], fleet.armed[i], environment, seconds, substeps)
+    controls = _commands_that_act(fleet, i, time, step)
+    advance_vehicle(vehicle, state, controls, fleet.armed[i], environment, seconds, substeps)
     if has_diverged(state):
         return False
     note_contacts(fleet.neighbours, i, vehicle, state, environment.scene, time + step)

@@ -143,6 +143,8 @@ class Simulation:
         self._resistances = self.vehicles["battery_resistance"].copy()
         self.states = zero_states(n)
         self.controls = np.zeros((n, CONTROLS))
+        self.dead_steps = np.rint(self.vehicles["motor_dead_time"] * 1e6 / step).astype(np.int64)
+        self.late_controls = np.zeros((n, self.dead_steps.max() + 1, CONTROLS))
         self.armed = np.zeros(n, np.int64)
         self.turbulence = turbulence_field(stream(seed, "turbulence"))
         self.wind_states = np.zeros(n, WIND_STATE)
@@ -235,7 +237,7 @@ class Simulation:
         self.airframes[i] = setup.airframe
         shift = self._replace_vehicle(i, setup.vehicle.reshape(()))
         self.touching[i, :] = self.touching[:, i] = 0
-        self.controls[i] = 0.0
+        self.controls[i] = self.late_controls[i] = 0.0
         self.armed[i] = 0
         try:
             self.states[i] = start_state(
@@ -311,6 +313,7 @@ class Simulation:
         states["in_contact"][i] = states["contact_touching"][i] = states["rest_steps"][i] = 0
         states["clearance"][i] = 0.0
         some = states[i]
+        self.late_controls[i] = self.controls[i][:, None]
         settle_flow(self.vehicles[i], some, self.world.environment, self.controls[i])
         states[i] = some
         for k in self._histories.keys() & set(i.tolist()):
@@ -372,6 +375,8 @@ class Simulation:
             self.vehicles,
             self.states,
             self.controls,
+            self.late_controls,
+            self.dead_steps,
             self.armed,
             world.environment,
             world.wind,

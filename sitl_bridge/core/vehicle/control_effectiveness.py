@@ -248,8 +248,9 @@ def response(
 
 
 def _delay(airframe: Airframe) -> float:
-    """Half a lockstep step: PX4 answers a sample within its step, and the command is held for one."""
-    return 0.5 * min(sensor.period for sensor in airframe.sensors if sensor.kind == "imu")
+    """The motors', and half a lockstep step: PX4 answers a sample within it, and its command is held."""
+    step = min(sensor.period for sensor in airframe.sensors if sensor.kind == "imu")
+    return airframe.motor.dead_time + 0.5 * step
 
 
 def _yaw_lead(airframe: Airframe, hover: Hover, density: float, ratio: float) -> float:

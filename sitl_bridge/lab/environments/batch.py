@@ -123,6 +123,8 @@ class VehicleBatch:
         self.period = self.steps * self.step_time * 1e-6
         if world.scene.record[0]["moving_first"] < world.scene.record[0]["shape_count"]:
             raise UserError("world: the objects of an environment's scene stand still; remove their paths")
+        if airframe.motor.dead_time > 0.0:
+            raise UserError("airframe: environments have no dead time; set motor.dead_time to 0")
         if world.wind[0]["custom"]:
             raise UserError("world: an environment takes no wind of your own; use randomisation.wind")
         self.threads = thread_count(threads)

@@ -52,8 +52,8 @@ def write_identified(path: Path, base: str, found: Identification, flights: Sequ
     delay = next((e for e in found.estimates if e.parameter is DELAY), None)
     if delay is not None:
         notes.append(
-            f"the delay of {1e3 * delay.value:.0f} ms is of vehicle and log together: an airframe has no such"
-            " field, and flies without it"
+            f"the delay of {1e3 * delay.value:.0f} ms is of vehicle and log together: the file leaves"
+            " motor.dead_time as it is"
         )
     return notes
 
