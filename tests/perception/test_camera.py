@@ -110,6 +110,16 @@ def test_a_rolling_shutter_slants_an_edge_by_the_turn_during_the_readout() -> No
     assert edges(upright[4]) == pytest.approx(edges(upright[36]), abs=0.05)
 
 
+def test_an_exposure_smears_an_edge_by_the_turn_during_it() -> None:
+    lens = camera(width=161, height=21, focal_length=(150.0, 150.0), supersampling=8, exposure_time=0.02)
+    shown = photograph(lens, level(turn_rate=2.0))[10]
+    right = shown[80:] / shown.max()
+    # 0.02 s of 2 rad/s are 6 pixels about the edge in the middle of the exposure, 0.01 s before its end.
+    assert ((right > 0.02) & (right < 0.98)).sum() == pytest.approx(6, abs=1)
+    _, edge = edges(photograph(lens.model_copy(update={"exposure_time": 0.0}), level(turn_rate=1.5))[10])
+    assert 79.5 + (1.0 - right).sum() == pytest.approx(edge, abs=0.1)
+
+
 def test_noise_has_the_variance_of_the_emva_1288_model() -> None:
     quiet = camera(width=320, height=240, color=True)
     noisy = quiet.model_copy(update={"full_well": 8000.0, "read_noise": 20.0})
@@ -216,7 +226,7 @@ def test_impossible_cameras_are_refused() -> None:
         camera(distortion={"model": "brown_conrady", "k1": -0.9})
     with pytest.raises(ValidationError, match="needs distortion"):
         camera(field_of_view=200.0)
-    with pytest.raises(ValidationError, match="the rows take longer than the period"):
+    with pytest.raises(ValidationError, match="an image takes longer than the period"):
         camera(row_time=1e-3, rate=50.0)
     assert camera(field_of_view=200.0, distortion={"model": "fisheye"}).directions[:, 0].min() < 0.0
 

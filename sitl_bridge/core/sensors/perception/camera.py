@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -20,6 +21,8 @@ from sitl_bridge.core.sensors.perception.view import Arrays, Hits, SeeingSpecifi
 
 MOST_RAYS = 20_000_000
 """Rays of an image."""
+SUBFRAMES = 8
+"""Instants of an exposure whose light is averaged: blur over more pixels shows as so many copies."""
 
 Pixels = Annotated[float, Field(ge=-1e5, le=1e5)]
 Angle = Annotated[float, Field(ge=-360.0, le=360.0)]
@@ -54,6 +57,9 @@ class ImagingSpecification(SeeingSpecification):
     row_time: float = Field(
         0.0, ge=0.0, le=1e-3, description="s between rows of a rolling shutter; 0: a global shutter"
     )
+    exposure_time: NonNegative = Field(
+        0.0, description="s during which each row collects light, which blurs motion; 0: an instant"
+    )
     maximum: Positive = Field(1000.0, description="m, beyond which nothing is shown")
     gain: Positive = Field(
         0.9, description="value of a white surface that faces the sun, share of the greatest"
@@ -79,7 +85,7 @@ class ImagingSpecification(SeeingSpecification):
         ):
             raise ValueError("a field_of_view above 179 deg needs distortion: {model: fisheye}")
         if self.exposure > 1.0 / self.rate:
-            raise ValueError("the rows take longer than the period: lower row_time or rate")
+            raise ValueError("an image takes longer than the period: lower row_time, exposure_time or rate")
         columns, rows = np.meshgrid(
             np.linspace(-0.5, self.width - 0.5, 33), np.linspace(-0.5, self.height - 0.5, 33)
         )
@@ -94,8 +100,8 @@ class ImagingSpecification(SeeingSpecification):
 
     @property
     def exposure(self) -> float:
-        """s from the first row to the last."""
-        return self.row_time * (self.height - 1)
+        """s from the first row's first light to the last row's end."""
+        return self.row_time * (self.height - 1) + self.exposure_time
 
     @property
     def lens(self) -> BrownConrady | Fisheye:
@@ -154,6 +160,18 @@ class ImagingSpecification(SeeingSpecification):
 
     def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Bytes:
         """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""
+        instants = np.arange(SUBFRAMES) + 0.5 if self.exposure_time > 0.0 else np.zeros(1)
+        ages = instants * (1e6 * self.exposure_time / SUBFRAMES)
+        light = [self._radiance(replace(view, time=view.time - round(age)), shift) for age in ages]
+        radiance = np.mean(light, axis=0)
+        channels = 3 if self.color else 1
+        pixels = np.empty((self.height * self.width, channels), np.uint8)
+        gauss = normal_numbers(view.random, pixels.size)
+        expose(radiance, self._weight, gauss, (self.gain, self.full_well, self.read_noise), pixels)
+        return pixels.reshape((self.height, self.width, 3) if self.color else (self.height, self.width))
+
+    def _radiance(self, view: View, shift: tuple[float, float, float]) -> Singles:
+        """(height * width * s^2, 3) red, green and blue of each ray, at one instant of the exposure."""
         ages = None
         if self.row_time > 0.0:
             ages = np.asarray(self.row_time * np.arange(self.height - 1.0, -1.0, -1.0))
@@ -168,11 +186,7 @@ class ImagingSpecification(SeeingSpecification):
         pixel = 1.0 / self.intrinsics[0] / self.supersampling
         scene = caster.shapes, caster.paints, caster.record
         shade(origins, turned, hits, scene, light, pixel, radiance)
-        channels = 3 if self.color else 1
-        pixels = np.empty((self.height * self.width, channels), np.uint8)
-        gauss = normal_numbers(view.random, pixels.size)
-        expose(radiance, self._weight, gauss, (self.gain, self.full_well, self.read_noise), pixels)
-        return pixels.reshape((self.height, self.width, 3) if self.color else (self.height, self.width))
+        return radiance
 
 
 class CameraSpecification(ImagingSpecification):

@@ -81,7 +81,7 @@ class VisualInertialSpecification(PairSpecification):
     @property
     def exposure(self) -> float:
         """s: the IMU's samples go back to the pair before."""
-        return max(1.0 / self.rate, self.row_time * (self.height - 1))
+        return max(1.0 / self.rate, super().exposure)
 
     def measure(self, view: View) -> Arrays:
         """``left`` and ``right`` images, and the IMU's samples since the last pair.
