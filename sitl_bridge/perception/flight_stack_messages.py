@@ -73,6 +73,7 @@ def _visual_odometry(specification: VisualOdometrySpecification, time: int, arra
         (pose, twist),
         int(arrays["reset_counter"]),
         mavlink.MAV_ESTIMATOR_TYPE_VIO,
+        mavlink.MAV_FRAME_LOCAL_NED if specification.world_axes else mavlink.MAV_FRAME_LOCAL_FRD,
     )
 
 
@@ -96,10 +97,11 @@ def _odometry(
     covariances: tuple[list[float], list[float]],
     resets: int,
     kind: int,
+    frame: int = mavlink.MAV_FRAME_LOCAL_FRD,
 ) -> MavlinkMessage:
     return mavlink.MAVLink_odometry_message(
         time,
-        mavlink.MAV_FRAME_LOCAL_FRD,
+        frame,
         mavlink.MAV_FRAME_BODY_FRD,
         *arrays["position"].tolist(),
         arrays["attitude"].tolist(),

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from pymavlink.dialects.v20 import common as mavlink
 
+import sitl_bridge as sb
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.core.sensors.perception.obstacle_map import UNKNOWN, ObstacleMap, RangingSpecification
@@ -161,6 +162,17 @@ def test_visual_odometry_begins_at_the_vehicles_place_and_heading() -> None:
     assert found["velocity"] == pytest.approx(
         [10.0 * math.cos(math.radians(30)), 10.0 * math.sin(math.radians(30)), 0.0]
     )
+
+
+def test_motion_capture_gives_the_pose_in_the_worlds_axes() -> None:
+    sensor = EXACT.model_copy(update={"world_axes": True})
+    found = odometry(sensor, yaw=60.0)
+    assert found["position"] == pytest.approx([0.0, 100.0, -3.0])
+    assert found["attitude"] == pytest.approx(quaternion(yaw=60.0), abs=1e-9)
+    (message,) = link_messages(sensor, 10_000_000, found)
+    assert message.frame_id == mavlink.MAV_FRAME_LOCAL_NED
+    seeing = sb.Airframe.load("iris").changed(sensors=[{"kind": "visual_odometry", "world_axes": True}])
+    assert parameters_for(seeing)["EKF2_EV_CTRL"] == 15
 
 
 def test_visual_odometry_drifts_with_the_root_of_the_way() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from support.px4_flights import (
     land_on_the_marker,
 )
 
+import sitl_bridge as sb
+from sitl_bridge.base.rotations import heading
 from sitl_bridge.link.px4.airframe_parameters import build_parameters
 from sitl_bridge.link.px4.find import find_px4
 
@@ -30,6 +33,20 @@ def test_it_hovers_and_flies_a_square_while_gps_is_jammed(
     case: tuple[str, float, float, int], tmp_path: Path
 ) -> None:
     fly_without_gps(case, "px4", tmp_path)
+
+
+def test_it_has_its_heading_from_motion_capture_without_a_magnetometer(tmp_path: Path) -> None:
+    capture = {"kind": "visual_odometry", "world_axes": True, "drift": 0.0, "yaw_drift": 0.0}
+    removed = {"kind": "magnetometer", "remove": True}
+    airframe = sb.Airframe.load("iris_rtk").changed(sensors=[removed, capture])
+    with sb.Sitl(airframe, autopilot="px4", yaw=2.0, runs=tmp_path) as sitl:
+        drone = sitl.vehicle
+        drone.arm()
+        drone.take_off(3.0)
+        drone.go_to([4.0, -3.0, -3.0], yaw=-1.0)
+        drone.run(5.0)
+        assert math.dist(drone.position, (4.0, -3.0, -3.0)) < 0.3
+        assert heading(*drone.attitude) == pytest.approx(-1.0, abs=0.05)
 
 
 def test_it_follows_the_terrain_under_sticks_and_lands_on_it(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySp
 from sitl_bridge.core.vehicle.airframe import Airframe
 
 EXTERNAL_POSITION_AND_VELOCITY, EXTERNAL_POSITION, EXTERNAL_HORIZONTAL_POSITION = 1 | 2 | 4, 1 | 2, 1
-"""EKF2_EV_CTRL: horizontal position 1, vertical position 2, velocity 4."""
+"""EKF2_EV_CTRL: horizontal position 1, vertical position 2, velocity 4, heading 8."""
+EXTERNAL_HEADING = 8
 LIDAR_POSITION = {"small-gicp": EXTERNAL_POSITION, "kiss-icp": EXTERNAL_HORIZONTAL_POSITION}
 """By estimator.  Point-to-point ICP sticks to a lidar's rings: with 16, its height was 2 m behind after
 a climb of 2.7 m."""
@@ -22,7 +23,8 @@ def odometry(airframe: Airframe) -> tuple[SeeingSpecification, int] | None:
     found: tuple[SeeingSpecification, int] | None = None
     for sensor in airframe.seeing_sensors():
         if isinstance(sensor, VisualOdometrySpecification):
-            found = sensor, EXTERNAL_POSITION_AND_VELOCITY
+            heading = EXTERNAL_HEADING if sensor.world_axes else 0
+            found = sensor, EXTERNAL_POSITION_AND_VELOCITY | heading
         elif isinstance(sensor, LidarSpecification) and sensor.odometry is not None:
             found = sensor, LIDAR_POSITION[sensor.odometry]
     return found

@@ -86,10 +86,10 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
 
 
 def _external_vision(sensor: SeeingSpecification, control: int) -> Parameters:
-    """External vision: position, and velocity where there is one; the heading is not fused.
+    """External vision: position, velocity where there is one, and the heading of one in the world's axes.
 
-    PX4 turns the estimate, whose frame is level and has any heading, to its own (ev_pos_control.cpp, FRD), so
-    the magnetometer takes the drift of the heading away.  Noises stay PX4's, which are above the sensor's.
+    PX4 turns another, whose frame is level and has any heading, to its own (ev_pos_control.cpp, FRD), so the
+    magnetometer takes the drift of its heading away.  Noises stay PX4's, which are above the sensor's.
     """
     return {
         "EKF2_EV_CTRL": control,

@@ -37,6 +37,11 @@ class VisualOdometrySpecification(SeeingSpecification):
     noise: NonNegative = Field(0.005, description="m, standard deviation of each position by itself")
     angle_noise: NonNegative = Field(0.1, description="deg, standard deviation of each angle by itself")
     velocity_noise: NonNegative = Field(0.03, description="m/s, standard deviation of each velocity")
+    world_axes: bool = Field(
+        False,
+        description="its axes are the world's, north, east, down from the origin, as a motion-capture"
+        " system's: PX4 fuses its heading, too",
+    )
     resets: tuple[NonNegative, ...] = Field(
         (), description="s since the start, at which it recognises the place and its drift goes to zero"
     )
@@ -87,13 +92,15 @@ class DriftingEstimate:
         """The estimate at a time.
 
         Returns:
-            in its own frame (x ahead at the start, y right, z down): position (3,) in m, attitude (4,) from
-            body as w, x, y, z; in body axes: velocity (3,) in m/s; and reset_counter.
+            in its own frame (x ahead at the start, y right, z down), or NED: position (3,) in m, attitude
+            (4,) from body as w, x, y, z; in body axes: velocity (3,) in m/s; and reset_counter.
         """
         sensor, random = self._sensor, view.random
         place, rotation = arrays["position"].astype(float), arrays["attitude"].astype(float)
         if self._origin is None:
-            self._origin = place, turned(math.atan2(rotation[1, 0], rotation[0, 0]))
+            start = place, turned(math.atan2(rotation[1, 0], rotation[0, 0]))
+            self._origin = (np.zeros(3), np.eye(3)) if sensor.world_axes else start
+            self._last = self._estimate = place - self._origin[0]
         begin, axes = self._origin
         true = axes.T @ (place - begin)
         step = true - self._last
