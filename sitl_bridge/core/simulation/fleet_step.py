@@ -175,10 +175,11 @@ def apply_wind(
 def _commands_that_act(fleet: FleetArrays, i: int, time: int, step: int) -> Floats:
     """Keep the commands of the step from ``time`` (us), and return those of ``dead_steps`` before."""
     ring, at = fleet.dead_steps[i] + 1, time // step
-    if ring == 1:
-        return fleet.controls[i]
-    fleet.late_controls[i, at % ring] = fleet.controls[i]
-    return fleet.late_controls[i, (at + 1) % ring]
+    acting: Floats = fleet.controls[i]
+    if ring > 1:
+        fleet.late_controls[i, at % ring] = fleet.controls[i]
+        acting = fleet.late_controls[i, (at + 1) % ring]
+    return acting
 
 
 @compiled
