@@ -199,7 +199,7 @@ def run(words: list[str], directory: Path, px4: Path | None) -> tuple[str, str]:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             code = process.wait(60.0)
-            if lasting and code in (0, 130):
+            if lasting and code in (0, 130, -signal.SIGINT):
                 return "ok", ""
     if code == 0:
         return "ok", ""
