@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -116,7 +117,9 @@ def _run(
     terminal.say(f"report: {page}")
     bad = next((row for row in read_rows(place) if not row.succeeded), None)
     if bad is not None:
-        terminal.point(f"look at a run that failed: sitl-bridge campaign reproduce {place} {bad.id}")
+        terminal.point(
+            f"look at a run that failed: sitl-bridge campaign reproduce {shlex.quote(str(place))} {bad.id}"
+        )
     return 0
 
 

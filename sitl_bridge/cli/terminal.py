@@ -7,6 +7,7 @@ colours out where ``NO_COLOR`` is set or the output is no terminal.
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -87,7 +88,7 @@ class Terminal:
         self.point(
             *([f"failed: {reason}"] if reason and self.quiet else []),
             *([f"look at {log}"] if log.is_file() else []),
-            f"then try: sitl-bridge report {directory}",
+            f"then try: sitl-bridge report {shlex.quote(str(directory))}",
         )
 
 

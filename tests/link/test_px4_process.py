@@ -82,6 +82,24 @@ def test_px4_gets_its_instance_directory_and_startup_files(tmp_path: Path) -> No
     assert (directory / "console.log").read_text().splitlines() == lines
 
 
+def test_px4s_scripts_see_a_directory_without_the_spaces_of_its_path(tmp_path: Path) -> None:
+    build = stand_in(
+        tmp_path / "build",
+        """
+        import subprocess
+        seen = subprocess.check_output(["/bin/sh", "-c", "pwd"], text=True).strip()
+        print(seen)
+        print(os.path.samefile(seen, os.getcwd()))
+        """,
+    )
+    lines: list[str] = []
+    with Px4Process(build, INSTANCE, tmp_path / "my flights" / "run", {}, lines.append) as px4:
+        until(lambda: px4.poll() is not None)
+    assert " " not in lines[0]
+    assert lines[1] == "True"
+    assert not Path(lines[0]).parent.exists()
+
+
 @pytest.mark.parametrize(
     ("lean", "given", "thin"), [(True, {}, True), (False, {}, False), (True, {"SDLOG_PROFILE": 3}, False)]
 )

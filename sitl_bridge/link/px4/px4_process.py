@@ -10,9 +10,12 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
+import shutil
 import socket
 import struct
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +44,8 @@ from sitl_bridge.link.px4.versions import not_everywhere
 
 UDP_PORTS = {port: f"PX4's {link} link" for link, port in STACK_PORTS.items()} | {13030: "PX4's gimbal link"}
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
+_SPLIT = re.compile(r"[\s*?\[\\]")
+"""What a shell splits or expands in a path without quotes."""
 SUBREAPERS = ("init", "systemd")
 """Programs that become the parent of a process whose own parent has ended."""
 _FLOCK = "hhqqi4x"
@@ -221,22 +226,31 @@ class Px4Process(ChildProcess):
             "LANG": "C.UTF-8",
             **SELECTION,
         }
+        self._place = ""
+        if _SPLIT.search(str(directory.absolute())):
+            self._place = tempfile.mkdtemp(prefix="sitl-bridge-")
+            # Its scripts use $PWD without quotes.
+            environment["PWD"] = str(Path(self._place, "px4"))
+            Path(environment["PWD"]).symlink_to(directory.absolute())
         command = [str(build.executable), "-i", str(instance), "-d", str(build.etc)]
         self._guard = None if expose else LoopbackGuard()
-        self.exposed = ""
-        if self._guard is None:
-            super().__init__("PX4", command, directory, environment, on_line, batch=True)
-        else:
-            command = [*self._guard.command, *command]
-            try:
-                inherited = [self._guard.inherited]
-                super().__init__("PX4", command, directory, environment, on_line, inherited, batch=True)
-                self.exposed = self._guard.begin()
-            except BaseException:
-                self._guard.close()
-                raise
+        self.exposed, inherited = "", []
+        if self._guard is not None:
+            command, inherited = [*self._guard.command, *command], [self._guard.inherited]
+        try:
+            super().__init__("PX4", command, directory, environment, on_line, inherited, batch=True)
+            self.exposed = "" if self._guard is None else self._guard.begin()
+        except BaseException:
+            self._release()
+            raise
         if absent:
             self.log(f"bridge: PX4 {build.version} has no {', '.join(absent)}; omitted")
+
+    def _release(self) -> None:
+        if self._place:
+            shutil.rmtree(self._place, ignore_errors=True)
+        if self._guard is not None:
+            self._guard.close()
 
     def read_back(self) -> ReadBack:
         """Return the read-back that verifies the parameters of this PX4."""
@@ -249,8 +263,7 @@ class Px4Process(ChildProcess):
         Its files in /tmp are removed unless another PX4 uses them by now.
         """
         status = super().stop()
-        if self._guard is not None:
-            self._guard.close()
+        self._release()
         if _lock_holder(self.instance) is None:
             for name in (lock_file(self.instance), Path("/tmp", f"px4-sock-{self.instance}")):  # noqa: S108
                 with contextlib.suppress(FileNotFoundError, PermissionError):
