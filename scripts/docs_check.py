@@ -123,7 +123,8 @@ def prepare(base: Path, px4: Path | None) -> None:
     for name in ("A", "B"):
         shutil.copytree(run, base / "runs" / name)
     (log,) = sorted(run.rglob("*.ulg"))[:1]
-    shutil.copy(log, base / "flight.ulg")
+    for name in ("flight.ulg", "another.ulg"):
+        shutil.copy(log, base / name)
     for name in ("FLIGHTS", "OTHER_FLIGHTS"):
         (base / name).mkdir()
         for k in (1, 2):
