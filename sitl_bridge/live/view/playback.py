@@ -139,7 +139,6 @@ class Playback:
     def _show_event(self) -> None:
         if self.event.value in self._times_of_events:
             self.seek(self._times_of_events[self.event.value])
-            self._slider.value = round(self.seconds, 2)
 
     def _show_last_event(self) -> None:
         past = [title for title, time in self._times_of_events.items() if time <= self.seconds + EVENT_STEP]
@@ -171,6 +170,8 @@ class Playback:
         """Stand still at a time of the recording."""
         self._set_playing(False)
         self.seconds = seconds
+        if self._slider.value != round(seconds, 2):
+            self._slider.value = round(seconds, 2)
 
     def _redraw(self) -> None:
         self._shown = -1
