@@ -34,7 +34,7 @@ WORLD = Path(__file__).resolve().parents[2] / "worlds" / "warehouse.yaml"
 PAIR = StereoCameraSpecification(
     kind="stereo_camera", rate=6.0, color=False, position=(0.1, 0.0, 0.03), record=True
 )
-"""XTDrone's, grey, five times a second; VINS-Fusion's estimates came 4.3 times."""
+"""XTDrone's, grey, six times a second; VINS-Fusion's estimates came 4.3 times."""
 START, HEIGHT, HEADING = np.array([-2.6, -9.0]), 2.5, -22.0
 """m north and east, m above ground, deg."""
 COURSE = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sitl_bridge.analysis.export.plans import SLOT, PlannedLine, planned_lines, slot_places
+from sitl_bridge.analysis.export.plans import SLOT, SLOT_SIZE, PlannedLine, planned_lines, slot_places
 from sitl_bridge.analysis.export.ros_topics import (
     WORLD,
     RosMessages,
@@ -22,7 +22,7 @@ from sitl_bridge.record.run_reader import RecordedRun
 MARKERS, GRID = "/markers", "nav_msgs/OccupancyGrid"
 LINE_STRIP, SPHERE_LIST = 4, 7
 """visualization_msgs/Marker."""
-LINE_WIDTH, SLOT_SIZE = 0.05, 0.3
+LINE_WIDTH = 0.05
 """m."""
 MOST_POINTS = 200
 """Of a line; of longer ones some points are left out."""
@@ -43,7 +43,7 @@ def _markers(time: int, lines: Sequence[PlannedLine], kind: int, size: float) ->
     """One message with a marker of each line, at ``time`` in us."""
     drawn = []
     for line in lines:
-        points = to_enu(np.concatenate([line.points, line.points[:1]]) if line.closed else line.points)
+        points = to_enu(line.path)
         picked = np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS))
         drawn.append(points[np.round(picked).astype(np.int64)])
     strings: dict[str, str] = {}

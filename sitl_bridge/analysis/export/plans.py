@@ -24,6 +24,8 @@ from sitl_bridge.swarm.formation.trajectory import Trajectory
 PLANNED, ALLOWED = (0.0, 0.45, 0.7, 1.0), (0.0, 0.6, 0.5, 1.0)
 FORBIDDEN, SLOT = (0.8, 0.4, 0.0, 1.0), (0.9, 0.6, 0.0, 0.6)
 """Colours that the colour-blind tell apart (Okabe and Ito)."""
+SLOT_SIZE = 0.3
+"""m, of a drawn slot."""
 CIRCLE_POINTS = 64
 SLOT_INTERVAL = 0.5
 """s between places of a formation's slots."""
@@ -38,6 +40,11 @@ class PlannedLine:
     color: tuple[float, float, float, float]  # red, green, blue and opacity, 0 to 1
     closed: bool = False  # whether the last point is joined to the first
     numbered: bool = False  # whether its points are items of a mission
+
+    @property
+    def path(self) -> Floats:
+        """(k, 3) m NED: its points, of a closed line the first one again at the end."""
+        return np.concatenate([self.points, self.points[:1]]) if self.closed else self.points
 
 
 def planned_lines(run: RecordedRun) -> Iterator[PlannedLine]:

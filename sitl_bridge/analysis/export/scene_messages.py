@@ -26,14 +26,14 @@ from foxglove.messages import (
     Vector3,
 )  # fmt: skip
 
-from sitl_bridge.analysis.export.plans import SLOT, PlannedLine, planned_lines, slot_places
+from sitl_bridge.analysis.export.plans import SLOT, SLOT_SIZE, PlannedLine, planned_lines, slot_places
 from sitl_bridge.analysis.export.ros_topics import WORLD, to_enu, to_enu_flu
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.record.run_reader import RecordedRun
 
 SCENE_TOPIC = "/scene"
-SLOT_SIZE, LINE_WIDTH = 0.3, 2.0
+LINE_WIDTH = 2.0
 """m, of a slot's sphere; pixels."""
 
 

@@ -71,7 +71,7 @@ _SCRIPT = """#!/bin/sh
 # Edit {parameters} (name and value) to try other parameters; the new ULog is in log/.
 cd "$(dirname "$0")" || exit 1
 export replay="{log}" replay_mode=ekf2 PX4_SIM_MODEL=none
-exec "{program}" -d "{etc}" -s etc/init.d-posix/rcS -w "$PWD" "$@" < /dev/null
+exec env PWD=/proc/self/cwd "{program}" -d "{etc}" -s etc/init.d-posix/rcS -w "$PWD" "$@" < /dev/null
 """
 
 

@@ -89,9 +89,19 @@ def rates_of(time: Floats, attitude: Floats) -> Series:
     grid = np.arange(time[0], time[-1], GRID)
     even = Series(time, attitude * sides[:, None]).at(grid)
     even /= np.linalg.norm(even, axis=1, keepdims=True)
-    slope = savgol_filter(even, SMOOTHED, 3, deriv=1, delta=GRID, axis=0)
-    turned = quaternion_product(even * (1.0, -1.0, -1.0, -1.0), slope)
+    turned = quaternion_product(even * (1.0, -1.0, -1.0, -1.0), _slope(even))
     return Series(grid, 2.0 * turned[:, 1:])
+
+
+def _slope(even: Floats) -> Floats:
+    """Derivative by time of values (k, c) on an even grid."""
+    return np.asarray(savgol_filter(even, SMOOTHED, 3, deriv=1, delta=GRID, axis=0))
+
+
+def _derivative(time: Floats, values: Floats) -> Floats:
+    """(k, c) derivative by time of values (k, c)."""
+    grid = np.arange(time[0], time[-1], GRID)
+    return Series(grid, _slope(Series(time, values).at(grid))).at(time)
 
 
 def _ascending(table: Table, time: str) -> Table:
@@ -127,9 +137,7 @@ def _flight(
     ``above_ground`` (m) all of it is in the air.
     """
     if felt is None:
-        grid = np.arange(time[0], time[-1], GRID)
-        slope = savgol_filter(Series(time, velocity).at(grid), SMOOTHED, 3, deriv=1, delta=GRID, axis=0)
-        against = Series(grid, slope).at(time) + np.array([0.0, 0.0, STANDARD_GRAVITY])
+        against = _derivative(time, velocity) + np.array([0.0, 0.0, STANDARD_GRAVITY])
         felt = np.einsum("kji,kj->ki", matrix_from_quaternion(attitude), against)
     attitude = attitude * np.append(1.0, TO_FRD)
     whole = ((float(time[0]), float(time[-1])),)
@@ -281,14 +289,12 @@ def _tii(table: Table, name: str) -> VehicleLog:
     time = table["elapsed_time"] - table["elapsed_time"][0]
     matrix = columns(table, [f"drone_rot[{i}]" for i in range(9)]).reshape(-1, 3, 3).transpose(0, 2, 1)
     position = columns(table, [f"drone_{axis}" for axis in "xyz"])
-    grid = np.arange(time[0], time[-1], GRID)
-    slope = savgol_filter(Series(time, position).at(grid), SMOOTHED, 3, deriv=1, delta=GRID, axis=0)
     return _flight(
         "TII racing, thrust",
         time,
         columns(table, [f"thrust[{i}]" for i in BETAFLIGHT_MOTORS]),
         position=position,
-        velocity=Series(grid, slope).at(time),
+        velocity=_derivative(time, position),
         attitude=Rotation.from_matrix(matrix).as_quat()[:, [3, 0, 1, 2]],
         voltage=table["vbat"],
         origin=(24.45, 54.40, 10.0),  # Abu Dhabi

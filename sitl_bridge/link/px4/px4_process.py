@@ -11,11 +11,9 @@ import errno
 import fcntl
 import os
 import re
-import shutil
 import socket
 import struct
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -226,31 +224,24 @@ class Px4Process(ChildProcess):
             "LANG": "C.UTF-8",
             **SELECTION,
         }
-        self._place = ""
         if _SPLIT.search(str(directory.absolute())):
-            self._place = tempfile.mkdtemp(prefix="sitl-bridge-")
-            # Its scripts use $PWD without quotes.
-            environment["PWD"] = str(Path(self._place, "px4"))
-            Path(environment["PWD"]).symlink_to(directory.absolute())
+            environment |= {"PWD": "/proc/self/cwd"}  # PX4's scripts use it without quotes
         command = [str(build.executable), "-i", str(instance), "-d", str(build.etc)]
         self._guard = None if expose else LoopbackGuard()
-        self.exposed, inherited = "", []
-        if self._guard is not None:
-            command, inherited = [*self._guard.command, *command], [self._guard.inherited]
-        try:
-            super().__init__("PX4", command, directory, environment, on_line, inherited, batch=True)
-            self.exposed = "" if self._guard is None else self._guard.begin()
-        except BaseException:
-            self._release()
-            raise
+        self.exposed = ""
+        if self._guard is None:
+            super().__init__("PX4", command, directory, environment, on_line, batch=True)
+        else:
+            command = [*self._guard.command, *command]
+            try:
+                inherited = [self._guard.inherited]
+                super().__init__("PX4", command, directory, environment, on_line, inherited, batch=True)
+                self.exposed = self._guard.begin()
+            except BaseException:
+                self._guard.close()
+                raise
         if absent:
             self.log(f"bridge: PX4 {build.version} has no {', '.join(absent)}; omitted")
-
-    def _release(self) -> None:
-        if self._place:
-            shutil.rmtree(self._place, ignore_errors=True)
-        if self._guard is not None:
-            self._guard.close()
 
     def read_back(self) -> ReadBack:
         """Return the read-back that verifies the parameters of this PX4."""
@@ -263,7 +254,8 @@ class Px4Process(ChildProcess):
         Its files in /tmp are removed unless another PX4 uses them by now.
         """
         status = super().stop()
-        self._release()
+        if self._guard is not None:
+            self._guard.close()
         if _lock_holder(self.instance) is None:
             for name in (lock_file(self.instance), Path("/tmp", f"px4-sock-{self.instance}")):  # noqa: S108
                 with contextlib.suppress(FileNotFoundError, PermissionError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from sitl_bridge.analysis.export.plans import SLOT_SIZE
 from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
 from sitl_bridge.base.arrays import AnyArray, Floats, Ints, Records, Singles
 from sitl_bridge.base.rotations import heading, wrap_angle
@@ -159,9 +160,7 @@ class Stage:
     def _draw_plans(self) -> None:
         lines, self._slots = self._run.planned()
         for k, line in enumerate(lines):
-            points = to_enu(line.points)
-            if line.closed:
-                points = np.concatenate([points, points[:1]])
+            points = to_enu(line.path)
             if len(points) > 1:
                 colour = tuple(round(255 * c) for c in line.color[:3])
                 segments = np.stack([points[:-1], points[1:]], axis=1)
@@ -432,8 +431,6 @@ VISIBLE, LARGEST = 40.0, 10.0
 """Spread of the places over a vehicle's reach at which it is still seen; largest enlargement."""
 MIN_WIND = 0.05
 """m/s below which no arrow is drawn."""
-SLOT_SIZE = 0.3
-"""m, of a formation's slot."""
 
 
 def _single(values: AnyArray) -> Singles:

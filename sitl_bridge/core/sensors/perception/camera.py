@@ -160,15 +160,18 @@ class ImagingSpecification(SeeingSpecification):
 
     def image(self, view: View, shift: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Bytes:
         """One image, (height, width) or (height, width, 3), from ``shift`` m off the sensor in its axes."""
-        instants = np.arange(SUBFRAMES) + 0.5 if self.exposure_time > 0.0 else np.zeros(1)
-        ages = instants * (1e6 * self.exposure_time / SUBFRAMES)
-        light = [self._radiance(replace(view, time=view.time - round(age)), shift) for age in ages]
-        radiance = np.mean(light, axis=0)
+        radiance = self._radiance(view, shift) if self.exposure_time == 0.0 else self._blurred(view, shift)
         channels = 3 if self.color else 1
         pixels = np.empty((self.height * self.width, channels), np.uint8)
         gauss = normal_numbers(view.random, pixels.size)
         expose(radiance, self._weight, gauss, (self.gain, self.full_well, self.read_noise), pixels)
         return pixels.reshape((self.height, self.width, 3) if self.color else (self.height, self.width))
+
+    def _blurred(self, view: View, shift: tuple[float, float, float]) -> Singles:
+        """The mean of ``_radiance`` over the exposure."""
+        ages = (np.arange(SUBFRAMES) + 0.5) * (1e6 * self.exposure_time / SUBFRAMES)
+        light = [self._radiance(replace(view, time=view.time - round(age)), shift) for age in ages]
+        return np.asarray(np.mean(light, axis=0))
 
     def _radiance(self, view: View, shift: tuple[float, float, float]) -> Singles:
         """(height * width * s^2, 3) red, green and blue of each ray, at one instant of the exposure."""
