@@ -61,10 +61,11 @@ class _Row:
 
     def __init__(self, topic: str) -> None:
         self.unknown: list[float] = []
-        self.place: dict[str, tuple[int, int]] = {}
+        self.place: dict[str, int] = {}
         for name, kind, count in spread(formats(), topic)[1:]:
-            self.place[name] = (len(self.unknown), count)
+            self.place[name.replace(".", "__")] = len(self.unknown)
             self.unknown += [math.nan if kind in ("float", "double") else 0] * count
+        self.sampled = self.place.get("timestamp_sample")
 
 
 @cache
@@ -108,13 +109,13 @@ class TopicLog:
             return
         flat = row.unknown.copy()
         for name, value in values.items():
-            at, count = row.place[name.replace("__", ".")]
+            at = row.place[name]
             if isinstance(value, (int, float)):
                 flat[at] = value
             else:
-                flat[at : at + count] = [*value, *flat[at + len(value) : at + count]]
-        if "timestamp_sample" in row.place:
-            flat[row.place["timestamp_sample"][0]] = now
+                flat[at : at + len(value)] = value
+        if row.sampled is not None:
+            flat[row.sampled] = now
         self.file.write(topic, now, *flat)
 
 

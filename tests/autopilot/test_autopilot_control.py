@@ -86,7 +86,7 @@ Crazyflie by its flights of up to 1.7 m/s, whose drag grows with speed in propor
 STEADY = [name for name in NAMES if name not in LIGHT]
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ["hector_pid", pytest.param("lee", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("names", "world"), [(STEADY, EIGHT), (LIGHT, THREE)], ids=["8", "3"])
 def test_every_airframe_holds_its_place_in_wind(
     law: str, names: list[str], world: WorldSpecification

@@ -29,7 +29,19 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
-LONG = {"estimator_check.py", "identification.py", "sensor_run.py", "survey.plan"}
+LONG = {
+    "estimator_check.py",
+    "fleet_hover.py",
+    "identification.py",
+    "offboard_attitude.py",
+    "offboard_square.py",
+    "offboard_velocity.py",
+    "orbit.py",
+    "sensor_run.py",
+    "survey.plan",
+    "without_gps.py",
+}
+"""More of what shorter ones of the default run do."""
 OTHER_VEHICLES = {"follow_terrain.py", "replan.py", "stick_approach.py"}
 """Need a sensor that the iris lacks; their scenario names the vehicle."""
 FIXED_PORT = {"plain_mavsdk.py"}

@@ -93,6 +93,7 @@ def bench() -> Any:
     return vehicle, dense
 
 
+@pytest.mark.slow
 def test_a_correction_takes_the_offset_as_a_state_beside_the_others() -> None:
     """Against the textbook's update of all 29 states."""
     vehicle, dense = bench()

@@ -116,7 +116,9 @@ def turned(across: float, stiffness: float) -> Blade:
     return Blade(-2.0 * mean[0], -2.0 * mean[1], BLADES * mean[2], BLADES * mean[3], BLADES * mean[4])
 
 
-@pytest.mark.parametrize("stiffness", [0.0, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize(
+    "stiffness", [0.0, pytest.param(1.0, marks=pytest.mark.slow), 4.0, pytest.param(30.0, marks=pytest.mark.slow)]
+)
 def test_a_blade_integrated_turn_by_turn_flaps_alike(stiffness: float) -> None:
     across = 10.0
     blade = turned(across, stiffness)

@@ -70,6 +70,7 @@ def test_known_parameters_are_found_within_their_stated_deviations() -> None:
         assert estimate.relative < 0.02
 
 
+@pytest.mark.slow
 def test_several_flights_give_delay_lag_and_each_rotors_thrust() -> None:
     """Commands act 30 ms after they were logged, rotors differ, each flight has a moment of its own."""
     factors = {"inertia.xx": 0.8, "motor.time_constant_up": 1.3, "motor.time_constant_down": 1.2}
@@ -142,6 +143,7 @@ def test_the_fitted_airframe_is_written_with_sources_and_loads(tmp_path: Path) -
     assert "sensors" not in text
 
 
+@pytest.mark.slow
 def test_mass_is_found_where_the_thrust_is_known() -> None:
     log = fly_synthetic(other_airframe({"mass": 1.2}), 18.0)
     found = identify_airframe([log], IRIS, fit=("mass",), window=0.5)

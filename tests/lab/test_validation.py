@@ -183,6 +183,7 @@ def test_a_fitted_textbook_body_predicts_another_flight_better_than_constant_rat
     assert scores[1].windows < scores[0].windows
 
 
+@pytest.mark.slow
 def test_what_a_flight_lacked_is_foreseen_alike_whatever_is_scored(tmp_path: Path) -> None:
     """The airframe's centre of gravity is 0.5 mm beside that of the vehicle that flew."""
     wrong = sb.Airframe.load("crazyflie_published").changed(

@@ -103,7 +103,15 @@ def test_the_same_seed_gives_the_same_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    "airframe", ["iris_depth", "iris_lidar", "iris_camera", "iris_vi_sensor", "iris_vio", "iris_marker"]
+    "airframe",
+    [
+        "iris_depth",
+        "iris_lidar",
+        "iris_camera",
+        pytest.param("iris_vi_sensor", marks=pytest.mark.slow),
+        "iris_vio",
+        pytest.param("iris_marker", marks=pytest.mark.slow),
+    ],
 )
 def test_nothing_is_compiled_once_time_runs(airframe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = sb.Airframe.load(airframe)

@@ -15,8 +15,20 @@ from support.paths import DOCS, ROOT
 
 PAPERS = DOCS / "papers"
 PROGRAMS = sorted((ROOT / "missions" / "papers").glob("*/[fst]*_[0-9]*.py"))
-LONG = {"airrobot/figure_10", "airrobot/figure_11", "hector/figure_4", "hector/figure_5", "xtdrone/table_3"}
-"""Experiments that take more than ten seconds also in their quick form."""
+LONG = {
+    "airrobot/figure_10",
+    "airrobot/figure_11",
+    "airrobot/figure_5",
+    "hector/figure_4",
+    "hector/figure_5",
+    "nmpc/figure_10",
+    "nmpc/figure_6",
+    "nmpc/figure_9",
+    "rotors/section_5_2",
+    "xtdrone/figure_13",
+    "xtdrone/table_3",
+}
+"""Experiments that take ten seconds and more also in their quick form."""
 
 
 def key(program: Path) -> str:

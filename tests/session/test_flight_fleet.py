@@ -68,6 +68,7 @@ def test_three_vehicles_take_off_hold_and_land_and_one_that_dies_stops_nobody(tm
     assert not any(child.is_running() for child in children), "nothing is left behind"
 
 
+@pytest.mark.slow
 def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> None:
     file = scenario(
         tmp_path, '[--height, "3", --seconds, "12", --need, "1", --connect-limit, "100"]', count=2

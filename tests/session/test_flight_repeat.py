@@ -78,6 +78,7 @@ def repeats_on_one_processor(mission: Path, runs: Path) -> bool:
         return truth(mission, runs / "beside", seed=5) == alone
 
 
+@pytest.mark.slow
 def test_several_vehicles_repeat_by_plans_of_their_own(tmp_path: Path) -> None:
     plan = MISSIONS / "campaigns" / "hop.plan"
     two = tmp_path / "two.yaml"

@@ -137,6 +137,7 @@ def test_vehicles_that_know_one_anothers_plans_keep_apart_despite_late_commands(
     assert extrapolating.distances().min() < extrapolating.scenario.controller.distances.minimum
 
 
+@pytest.mark.slow
 def test_perfectly_alike_vehicles_swap_places_without_noise() -> None:
     flight = fly(AvoidanceSpecification(name="alike", duration=12.0, circle=SwapCircle(count=6, radius=4.0)))
     assert succeeded(flight)
@@ -151,12 +152,14 @@ def test_the_first_in_priority_keeps_to_its_reference_and_the_others_avoid_it() 
     assert strayed[1:].max() > 0.5
 
 
+@pytest.mark.slow
 def test_a_swarm_passes_a_gate_and_a_pillar() -> None:
     flight = fly(mission("gate_swarm"))
     assert succeeded(flight)
     assert flight.clearances().min() < 1.5  # it did lead close by them
 
 
+@pytest.mark.slow
 def test_vehicles_swap_places_among_the_poles_of_their_world() -> None:
     flight = fly(mission("poles_swap"))
     assert succeeded(flight)

@@ -12,6 +12,7 @@ from sitl_bridge.api.formation_flight import fly_formation
 from sitl_bridge.session.scenario import load_scenario
 
 
+@pytest.mark.slow
 def test_the_nine_fly_unchanged_on_full_dynamics() -> None:
     flown = fly_formation(load_scenario(MISSIONS / "formation_cube.yaml", seed=1))
     result = flown.result
