@@ -375,7 +375,9 @@ class VehicleRun:
     def report(self) -> StackReport:
         """What the flight stack reports of itself, for page and bus."""
         last = self.messages[-LAST_MESSAGES:]
-        return StackReport(self.monitor.status().mode, [(m.time, m.level, m.text) for m in last])
+        status = self.monitor.status()
+        messages = [(m.time, m.level, m.text) for m in last]
+        return StackReport(status.mode, messages, (status.position_time, *status.position))
 
     def _add_message(self, message: VehicleMessage) -> None:
         self.messages.append(message)

@@ -117,7 +117,8 @@ def turned(across: float, stiffness: float) -> Blade:
 
 
 @pytest.mark.parametrize(
-    "stiffness", [0.0, pytest.param(1.0, marks=pytest.mark.slow), 4.0, pytest.param(30.0, marks=pytest.mark.slow)]
+    "stiffness",
+    [0.0, pytest.param(1.0, marks=pytest.mark.slow), 4.0, pytest.param(30.0, marks=pytest.mark.slow)],
 )
 def test_a_blade_integrated_turn_by_turn_flaps_alike(stiffness: float) -> None:
     across = 10.0

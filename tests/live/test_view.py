@@ -509,7 +509,7 @@ def test_the_camera_follows_the_vehicle_from_behind_and_from_above(tmp_path: Pat
 def test_the_page_gets_the_flight_stacks_reports(
     make_desk: Callable[..., Desk], free_port: Callable[[], int], tmp_path: Path
 ) -> None:
-    reports = [StackReport("Hold", [(1.0, 6, "ready")])]
+    reports = [StackReport("Hold", [(1.0, 6, "ready")], (1.0, 0.0, 0.0, -2.0))]
     view = LiveView(RunContext(make_desk().server, tmp_path, stacks=lambda: reports), free_port())
     here, there = socket.socketpair()
     view.link, page = PipeEnd(here, 1 << 20), PipeEnd(there, 1 << 20)
@@ -597,6 +597,28 @@ def test_an_arrow_of_thrust_is_as_long_as_the_rotor_carries(tmp_path: Path) -> N
     page.scene.remove_by_name.assert_called_with("/thrust")
 
 
+def test_a_track_by_estimates_grows_where_it_was_chosen(tmp_path: Path) -> None:
+    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run", 2))
+    stage, (start, _) = Stage(page, run), run.at_start()["position"]
+    stage.add_estimates([(math.nan, math.nan, math.nan, math.nan)] * 2)
+    for time_ in (1.0, 1.0, 2.0, 3.0):
+        stage.add_estimates([(time_, time_, 0.0, -5.0), (math.nan, math.nan, math.nan, math.nan)])
+    times, places = stage.estimates[0]
+    assert times.tolist() == [1_000_000, 2_000_000, 3_000_000]
+    assert places == pytest.approx(start + np.array([[1.0, 0.0, -5.0], [2.0, 0.0, -5.0], [3.0, 0.0, -5.0]]))
+    assert len(stage.estimates[1][0]) == 0
+    rows = np.tile(run.at_start(), 2)
+    rows["time"][2:] = 2_000_000
+    stage.draw_tracks(rows)
+    drawn = page.scene.add_line_segments.call_args_list
+    assert [call.args[0] for call in drawn] == ["/tracks"]
+    stage.estimated = True
+    stage.draw_tracks(rows)
+    assert drawn[-1].args[0] == "/estimates"
+    east, north, up = drawn[-1].kwargs["points"][0, 1]
+    assert (north, east, -up) == pytest.approx(tuple(places[1]))
+
+
 def test_playback_goes_from_event_to_event_and_shows_the_estimates(
     tmp_path: Path, free_port: Callable[[], int]
 ) -> None:
@@ -616,7 +638,7 @@ def test_playback_goes_from_event_to_event_and_shows_the_estimates(
         playback.turn_to(-1)
         assert playback.seconds < 20.0
         assert not playback.playing
-        (times, places) = playback.estimates[0]
+        (times, places) = playback.stage.estimates[0]
         at = np.searchsorted(times, 38_000_000)
         assert places[at] == pytest.approx([6.0, 0.0, -5.0], abs=0.05)
     finally:

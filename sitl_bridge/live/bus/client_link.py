@@ -95,6 +95,8 @@ class StackReport:
     mode: str  # its flight mode; empty where it is not known
     # its last texts: s on its clock, level 0 emergency to 7 debug, text
     messages: list[tuple[float, int, str]]
+    # by its own estimate: s on its clock, m north, east, down of its origin; nan where it is not known
+    place: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ class LivePage:
             self._panel.show_picture(unpacked(message))
         elif isinstance(message, StackReports):
             self._panel.stacks = message.reports
+            self._stage.add_estimates([report.place for report in message.reports])
 
     def run(self) -> None:
         """Follow the run until stopped."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sitl_bridge.analysis.export.seen_samples import SeenFile, read_image, sample_files
-from sitl_bridge.base.arrays import Floats, Ints, Records
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.view.page_server import open_page
 from sitl_bridge.live.view.picture_clock import PictureClock
@@ -85,9 +85,6 @@ class Playback:
         self.view = ViewControls(self.server, self._run, self.stage, FREE)
         self._motion = gui.add_markdown("")
         self.view.build_picture(self._step, self._redraw)
-        with self.view.picture:
-            self._show_them = gui.add_checkbox("Tracks by the estimates (white)", False, visible=False)
-        self.estimates: list[tuple[Ints, Floats]] = []
         self.playing = True
         cameras = {f"{camera.vehicle}: {camera.sensor}": camera for camera in self._run.cameras()}
         for title, camera in cameras.items():
@@ -105,7 +102,6 @@ class Playback:
         self._slider.on_update(self._seek)
         self.event.on_update(self._choose_event)
         turn.on_click(lambda _event: self.turn_to(1 if turn.value == NEXT else -1))
-        self._show_them.on_update(self._show_estimates)
 
     def _read_logs(self) -> None:
         """List the events and take the estimates, from events.jsonl and the flight stacks' logs."""
@@ -129,8 +125,7 @@ class Playback:
         for vehicle in record.vehicles:
             if vehicle.record is not None and len(vehicle.record.time):
                 times = np.round(vehicle.record.time * 1e6).astype(np.int64)
-                self.estimates.append((times, vehicle.record.estimate + vehicle.to_world))
-        self._show_them.visible = bool(self.estimates)
+                self.stage.estimates.append((times, vehicle.record.estimate + vehicle.to_world))
 
     def _choose_event(self, event: Any) -> None:
         if event.client is not None:  # not this program's own update
@@ -152,10 +147,6 @@ class Playback:
         if others:
             self.event.value = others[0 if step > 0 else -1]
             self._show_event()
-
-    def _show_estimates(self, _event: Any) -> None:
-        self.stage.estimates = self.estimates if self._show_them.value else []
-        self._redraw()
 
     def _toggle(self) -> None:
         if not self.playing and self.seconds >= self._end:

@@ -74,6 +74,7 @@ class Stage:
         scale: size of the drawn vehicles over their true size.
         thrust: whether the thrust of each rotor is drawn.
         estimates: tracks by the flight stacks' estimates: us (k,) and m NED (k, 3) of a vehicle each.
+        estimated: whether they are drawn.
     """
 
     def __init__(self, server: ViserServer, run: ViewedRun) -> None:
@@ -93,6 +94,7 @@ class Stage:
         self._thrusts: dict[int, Any] = {}
         self._thrusts_drawn = (False, self.scale)
         self.estimates: list[tuple[Ints, Floats]] = []
+        self.estimated = False
         self._angles = np.zeros((n, max(len(shape.hubs) for _, shape in self._kinds)))
         self._time: int | None = None
         self._moving: list[tuple[int, Any]] = []
@@ -108,7 +110,9 @@ class Stage:
             ]
             for label in self._labels:
                 label.visible = 1 < n <= LABELLED
-        self.place(run.at_start())
+        start = run.at_start()
+        self._starts = start["position"].astype(np.float64)
+        self.place(start)
 
     # ------------------------------------------------------------------ what does not move
 
@@ -329,10 +333,20 @@ class Stage:
         self._draw_lines("/tracks", segments[whole], np.ascontiguousarray(colours), 3.0)
         self._draw_estimates(int(rows["time"][-1]), most)
 
+    def add_estimates(self, latest: Sequence[tuple[float, float, float, float]]) -> None:
+        """Lengthen the tracks by estimates: s, and m NED from where the vehicle started; nan is left out."""
+        for i, (time, *place) in enumerate(latest):
+            if i == len(self.estimates):
+                self.estimates.append((np.zeros(0, np.int64), np.zeros((0, 3))))
+            times, places = self.estimates[i]
+            if time * 1e6 > times[-1:].sum():
+                moved = place + self._starts[i]
+                self.estimates[i] = (np.append(times, round(time * 1e6)), np.vstack([places, moved]))
+
     def _draw_estimates(self, time: int, most: int) -> None:
         """Show the flight stacks' estimates up to a time in us, at most so many points each."""
         found = []
-        for times, places in self.estimates:
+        for times, places in self.estimates if self.estimated else ():
             last = int(np.searchsorted(times, time, "right"))
             if last > 1:
                 picked = np.unique(np.linspace(0, last - 1, min(last, most)).astype(np.int64))

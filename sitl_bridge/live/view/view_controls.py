@@ -67,11 +67,11 @@ class ViewControls:
             redraw: draws the picture anew.
         """
         gui = self.server.gui
-        self.picture = gui.add_folder("Picture", expand_by_default=False)
-        with self.picture:
+        with gui.add_folder("Picture", expand_by_default=False):
             self._distance = gui.add_slider("Distance", 3.0, 60.0, 0.5, DISTANCE)
             size = gui.add_slider("Size of vehicles", 1.0, 20.0, 0.5, self.stage.scale)
             thrust = gui.add_checkbox("Thrust of the rotors", False)
+            estimated = gui.add_checkbox("Tracks by the estimates (white)", False)
             every = gui.add_button("Look at all vehicles")
         self._folder = gui.add_folder("Plot")
         with self._folder:
@@ -85,6 +85,10 @@ class ViewControls:
             self.stage.thrust = bool(thrust.value)
             redraw()
 
+        def show_estimates(_event: Any) -> None:
+            self.stage.estimated = bool(estimated.value)
+            redraw()
+
         def look_at_all(_event: Any) -> None:
             self._camera.value = FREE
             self.stage.look_at(look(), list(self.server.get_clients().values()))
@@ -93,6 +97,7 @@ class ViewControls:
             choice.on_update(lambda _event: redraw())
         size.on_update(resize)
         thrust.on_update(show_thrust)
+        estimated.on_update(show_estimates)
         every.on_click(look_at_all)
 
     @property
