@@ -27,7 +27,7 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.geometry import VoxelGrid
 from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.client_link import (
@@ -504,6 +504,23 @@ def test_the_camera_follows_the_vehicle_from_behind_and_from_above(tmp_path: Pat
     row["position"] = (30.0, 4.0, -10.0)
     stage.follow(row, FREE, 12.0, [client], 0.04)
     assert camera.position == before
+
+
+def test_the_following_camera_stays_before_a_wall(tmp_path: Path) -> None:
+    run = ViewedRun(make_run(tmp_path / "run"))
+    wall = BoxObject(kind="box", position=(-2.0, 0.0, -5.0), size=(0.2, 40.0, 10.0))
+    run.scene = Scene(SceneSpecification(objects=(wall,)))
+    stage = Stage(MagicMock(), run)
+    camera = SimpleNamespace(position=None, look_at=None, up_direction=None)
+    client = SimpleNamespace(camera=camera, atomic=contextlib.nullcontext)
+    row = np.zeros(1, ROW)[0]
+    row["position"], row["attitude"] = (0.0, 0.0, -3.0), (1.0, 0.0, 0.0, 0.0)
+    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    east, north, _ = camera.position
+    assert (east, north) == pytest.approx((0.0, -0.9 * 1.9), abs=0.01)
+    row["position"] = (30.0, 0.0, -3.0)
+    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    assert 27.0 > camera.position[1] > -1.9
 
 
 def test_the_page_gets_the_flight_stacks_reports(

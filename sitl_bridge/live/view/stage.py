@@ -21,6 +21,7 @@ from sitl_bridge.core.world.scene import place_moving_shapes
 from sitl_bridge.live.view.scene_shapes import DrawnObject, drawn_objects
 from sitl_bridge.live.view.vehicle_shapes import VehicleShape, blades, vehicle_shape
 from sitl_bridge.live.view.viewed_run import ViewedRun
+from sitl_bridge.perception.scene_caster import SceneCaster
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -416,10 +417,19 @@ class Stage:
         far, north, east = distance * self._reach(), math.cos(self._heading), math.sin(self._heading)
         eye = place + far * (np.array([-east, -north, 0.45]) if how == CHASE else np.array([0.0, -1e-3, 1.6]))
         eye[2] = max(eye[2], 0.1 * far)
+        if how == CHASE and len(self._run.scene.shapes):
+            eye = self._before_walls(place, eye, int(row["time"]))
         for client in clients:
             with client.atomic():
                 client.camera.up_direction = (0.0, 0.0, 1.0) if how == CHASE else (0.0, 1.0, 0.0)
                 client.camera.position, client.camera.look_at = tuple(eye), tuple(place)
+
+    def _before_walls(self, place: Floats, eye: Floats, time: int) -> Floats:
+        """The eye, moved towards a place so that nothing stands between them: m ENU; us."""
+        way, far = eye - place, float(np.linalg.norm(eye - place))
+        caster = SceneCaster(self._run.scene, time, np.zeros((0, 4)))
+        (clear,) = caster.cast(to_enu(place[None]), to_enu(way[None] / far), far).distance
+        return place + min(1.0, CLEAR * clear / far) * way
 
     def enlarge(self, rows: Records) -> None:
         """Enlarge the vehicles so far that they are seen in a picture of all their places."""
@@ -441,6 +451,8 @@ class Stage:
             camera.position, camera.look_at = tuple(eye), tuple(middle)
 
 
+CLEAR = 0.9
+"""Share of the way to a wall at which the following camera stays."""
 VISIBLE, LARGEST = 40.0, 10.0
 """Spread of the places over a vehicle's reach at which it is still seen; largest enlargement."""
 MIN_WIND = 0.05
