@@ -429,7 +429,8 @@ class Stage:
         way, far = eye - place, float(np.linalg.norm(eye - place))
         caster = SceneCaster(self._run.scene, time, np.zeros((0, 4)))
         (clear,) = caster.cast(to_enu(place[None]), to_enu(way[None] / far), far).distance
-        return place + min(1.0, CLEAR * clear / far) * way
+        before: Floats = place + min(1.0, CLEAR * clear / far) * way
+        return before
 
     def enlarge(self, rows: Records) -> None:
         """Enlarge the vehicles so far that they are seen in a picture of all their places."""
