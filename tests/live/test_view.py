@@ -50,7 +50,7 @@ from sitl_bridge.live.view.pictures import LARGEST, packed, sample_picture, unpa
 from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, drawn_objects
-from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage
+from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage, straight_pieces
 from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
 from sitl_bridge.live.view.view_controls import QUANTITIES, ViewControls
 from sitl_bridge.live.view.viewed_run import ViewedRun
@@ -138,7 +138,7 @@ def test_a_large_occupancy_map_is_drawn_coarser_and_hollow() -> None:
 def test_a_run_without_airframe_and_files_is_shown_as_far_as_it_can_be(tmp_path: Path) -> None:
     run = ViewedRun(make_run(tmp_path / "run", 2))
     assert [airframe.name for airframe in run.airframes] == ["iris", "iris"]
-    assert run.notes[0] == "vehicle 0 is drawn as iris: run.json has no airframe"
+    assert run.notes[0] == "2 vehicles are drawn as iris: run.json has no airframe"
     assert len(run.scene.shapes) == 1
     assert run.at_start()["attitude"][:, 0].tolist() == [1.0, 1.0]
 
@@ -612,6 +612,26 @@ def test_an_arrow_of_thrust_is_as_long_as_the_rotor_carries(tmp_path: Path) -> N
     stage.thrust = False
     stage.place(rows)
     page.scene.remove_by_name.assert_called_with("/thrust")
+
+
+def test_a_drawn_track_is_straight_where_the_vehicle_flew_straight_and_near_it_everywhere() -> None:
+    t = np.linspace(0.0, 30.0, 150)[:, None]
+    way = np.stack([np.clip(t, 0.0, 10.0), np.clip(t - 10.0, 0.0, 10.0), 0.0 * t], axis=2)
+    circle = np.stack([8.0 * np.cos(t), 8.0 * np.sin(t), 0.0 * t], axis=2)
+    points = np.concatenate([way, circle, np.full_like(way, math.nan)], axis=1)
+    first, last, track = straight_pieces(points)
+    for k in range(2):
+        begin, end = np.sort(first[track == k]), np.sort(last[track == k])
+        assert (begin[0], end[-1]) == (0, len(t) - 1)
+        assert np.array_equal(begin[1:], end[:-1]), "one after the other"
+    for i, j, k in zip(first, last, track, strict=True):
+        if k < 2:
+            a, b = points[i, k], points[j, k]
+            along = np.clip((points[i:j, k] - a) @ (b - a) / max((b - a) @ (b - a), 1e-9), 0.0, 1.0)
+            off = np.linalg.norm(points[i:j, k] - a - along[:, None] * (b - a), axis=1)
+            assert off.max() < 0.02
+    assert (track == 0).sum() < 30
+    assert (track == 1).sum() > 100
 
 
 def test_a_track_by_estimates_grows_where_it_was_chosen(tmp_path: Path) -> None:

@@ -328,10 +328,11 @@ class Stage:
             return
         table = rows.reshape(-1, n)["position"][picked]
         points = to_enu(np.asarray(table, np.float64).reshape(-1, 3)).reshape(len(picked), n, 3)
-        segments = np.stack([points[:-1], points[1:]], axis=2).transpose(1, 0, 2, 3)
-        whole = np.isfinite(segments).all(axis=(2, 3))
-        colours = np.broadcast_to(self._colours[:, None, None], segments.shape)[whole]
-        self._draw_lines("/tracks", segments[whole], np.ascontiguousarray(colours), 3.0)
+        first, last, vehicle = straight_pieces(points)
+        segments = np.stack([points[first, vehicle], points[last, vehicle]], axis=1)
+        whole = np.isfinite(segments).all(axis=(1, 2))
+        colours = np.repeat(self._colours[vehicle[whole], None], 2, axis=1)
+        self._draw_lines("/tracks", segments[whole], colours, 3.0)
         self._draw_estimates(int(rows["time"][-1]), most)
 
     def add_estimates(self, latest: Sequence[tuple[float, float, float, float]]) -> None:
@@ -352,7 +353,8 @@ class Stage:
             if last > 1:
                 picked = np.unique(np.linspace(0, last - 1, min(last, most)).astype(np.int64))
                 points = to_enu(places[picked])
-                found.append(np.stack([points[:-1], points[1:]], axis=1))
+                first, end, _ = straight_pieces(points[:, None])
+                found.append(np.stack([points[first], points[end]], axis=1))
         if found:
             self._draw_lines("/estimates", np.concatenate(found), ESTIMATE, 1.5)
         else:
@@ -452,6 +454,41 @@ class Stage:
             camera.position, camera.look_at = tuple(eye), tuple(middle)
 
 
+def straight_pieces(points: Floats) -> tuple[Ints, Ints, Ints]:
+    """Straight pieces that stand for tracks: (k, n, 3) m.
+
+    Halves of a track that lie along the line through their ends become one, again and again.
+
+    Returns:
+        First and last point (m,) of each piece, and its track.
+    """
+    known = points[np.isfinite(points).all(axis=2)]
+    spread = float(np.linalg.norm(np.ptp(known, axis=0))) if len(known) else 0.0
+    off = max(OFF_TRACK * spread, LEAST_OFF)
+    count = 1 << (len(points) - 2).bit_length()
+    padded = np.concatenate([points, np.repeat(points[-1:], count + 1 - len(points), axis=0)])
+    straight = np.ones((count, points.shape[1]), bool)
+    found, size = [], 1
+    while True:
+        whole = np.zeros((max(len(straight) // 2, 1), points.shape[1]), bool)
+        if size < count:
+            begin, way = padded[: -1 : 2 * size, None], np.diff(padded[:: 2 * size], axis=0)[:, None]
+            between = padded[:-1].reshape(-1, 2 * size, *points.shape[1:]) - begin
+            along = (between * way).sum(axis=3) / np.maximum((way**2).sum(axis=3), 1e-12)
+            across = between - np.clip(along, 0.0, 1.0)[..., None] * way
+            whole = straight[::2] & straight[1::2] & ((across**2).sum(axis=3) <= off**2).all(axis=1)
+        piece, track = np.nonzero(straight & ~np.repeat(whole, 2, axis=0)[: len(straight)])
+        found.append((piece * size, (piece + 1) * size, track))
+        if size >= count:
+            break
+        straight, size = whole, 2 * size
+    first, last, track = (np.concatenate(part) for part in zip(*found, strict=True))
+    last = np.minimum(last, len(points) - 1)
+    return first[first < last], last[first < last], track[first < last]
+
+
+OFF_TRACK, LEAST_OFF = 5e-4, 0.01
+"""Deviation of a drawn track: over the spread of all, and m; smaller ones cannot be seen."""
 CLEAR = 0.9
 """Share of the way to a wall at which the following camera stays."""
 VISIBLE, LARGEST = 40.0, 10.0

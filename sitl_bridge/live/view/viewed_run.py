@@ -62,7 +62,11 @@ class ViewedRun:
             raise UserError(f"{path / 'run.json'}: does not describe vehicles and world")
         self.names = self.recorded.names
         self._directory = Path(described.get("directory", self.path))
-        self.airframes = tuple(self._airframe(vehicle) for vehicle in described["vehicles"])
+        without: list[str] = []
+        self.airframes = tuple(self._airframe(vehicle, without) for vehicle in described["vehicles"])
+        if without:
+            drawn = f"vehicle {without[0]} is" if len(without) == 1 else f"{len(without)} vehicles are"
+            self.notes.append(f"{drawn} drawn as {STAND_IN}: run.json has no airframe")
         self.scene = self._scene(described["world"])
 
     @property
@@ -89,11 +93,11 @@ class ViewedRun:
         latitude, _, altitude = self.origin
         return float(gravity(math.radians(latitude), altitude))
 
-    def _airframe(self, vehicle: JsonObject) -> Airframe:
+    def _airframe(self, vehicle: JsonObject, without: list[str]) -> Airframe:
         try:
             return airframe_beside(Airframe.model_validate(vehicle["airframe"]), self._directory)
         except (KeyError, ValidationError):
-            self.notes.append(f"vehicle {vehicle['name']} is drawn as {STAND_IN}: run.json has no airframe")
+            without.append(vehicle["name"])
             return load_airframe(STAND_IN)
 
     def _scene(self, world: JsonObject) -> Scene:
