@@ -518,6 +518,9 @@ def test_the_following_camera_stays_before_a_wall(tmp_path: Path) -> None:
     stage.follow(row, CHASE, 12.0, [client], 60.0)
     east, north, _ = camera.position
     assert (east, north) == pytest.approx((0.0, -0.9 * 1.9), abs=0.01)
+    row["position"] = (-1.9, 0.0, 0.0)  # on the ground, at the wall
+    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    assert math.dist(camera.position, camera.look_at) > 0.3
     row["position"] = (30.0, 0.0, -3.0)
     stage.follow(row, CHASE, 12.0, [client], 60.0)
     assert 27.0 > camera.position[1] > -1.9

@@ -36,6 +36,8 @@ PALETTE = np.array(
 )  # fmt: skip
 """Colours that the colour-blind tell apart (Okabe and Ito)."""
 BLADE, FRONT_BLADE, NOSE, WIND = (60, 60, 60), (210, 30, 30), (250, 250, 250), (120, 60, 200)
+SHADOW, FLAT = (16, 20, 14), 0.01
+"""A vehicle's shadow on the ground straight below it: colour; height over the vehicle's."""
 THRUST, ESTIMATE = (0, 114, 178), (250, 250, 250)
 HORIZON, ZENITH = (222, 231, 238), (126, 172, 222)
 """Colours of the sky, low and high."""
@@ -177,8 +179,8 @@ class Stage:
 
     # ------------------------------------------------------------------ vehicles
 
-    def _add_vehicles(self, kind: int) -> tuple[Any, Any, Any]:
-        """Bodies, noses and rotors of the vehicles of one airframe."""
+    def _add_vehicles(self, kind: int) -> tuple[Any, Any, Any, Any]:
+        """Bodies, noses, rotors and shadows of the vehicles of one airframe."""
         members, shape = self._kinds[kind]
         turning = blades()
         scene, n, rotors = self._server.scene, len(members), len(members) * len(shape.hubs)
@@ -205,6 +207,7 @@ class Stage:
             add("bodies", shape.body, n, self._colours[members]),
             add("noses", shape.nose, n, NOSE),
             add("rotors", turning, rotors, np.array(blades_, np.uint8)),
+            add("shadows", shape.body, n, SHADOW),
         )
 
     def place(self, rows: Records) -> None:
@@ -237,12 +240,17 @@ class Stage:
     def _place_kind(
         self, members: Ints, shape: VehicleShape, handles: Any, places: Floats, turns: Rotation
     ) -> None:
-        bodies, noses, rotors = handles
+        bodies, noses, rotors, shadows = handles
         n, r = len(members), len(shape.hubs)
         wxyz = turns.as_quat()[:, [3, 0, 1, 2]]
         for handle in (bodies, noses):
             handle.batched_positions, handle.batched_wxyzs = _single(places), _single(wxyz)
             handle.batched_scales = _single(np.full((n, 3), self.scale))
+        shadows.visible = self._run.scene.specification.ground
+        shadows.batched_positions = _single(places * (1.0, 1.0, 0.0))
+        shadows.batched_scales = _single(np.full((n, 3), self.scale) * (1.0, 1.0, FLAT))
+        yaw = turns.as_euler("ZYX")[:, :1]
+        shadows.batched_wxyzs = _single(Rotation.from_euler("z", yaw).as_quat()[:, [3, 0, 1, 2]])
         each = turns[np.repeat(np.arange(n), r)]
         hubs = np.tile(shape.hubs, (n, 1)) * self.scale
         spins = Rotation.from_rotvec(self._angles[members, :r].reshape(-1, 1) * (0.0, 0.0, 1.0))
@@ -431,7 +439,7 @@ class Stage:
         way, far = eye - place, float(np.linalg.norm(eye - place))
         caster = SceneCaster(self._run.scene, time, np.zeros((0, 4)))
         (clear,) = caster.cast(to_enu(place[None]), to_enu(way[None] / far), far).distance
-        before: Floats = place + min(1.0, CLEAR * clear / far) * way
+        before: Floats = place + min(1.0, max(CLEAR * clear, NEAREST * self._reach()) / far) * way
         return before
 
     def enlarge(self, rows: Records) -> None:
@@ -446,7 +454,7 @@ class Stage:
         places = to_enu(np.nan_to_num(rows["position"]))
         middle = 0.5 * (places.min(axis=0) + places.max(axis=0))
         reach = self._reach()
-        far = 1.2 * float(np.linalg.norm(places.max(axis=0) - places.min(axis=0))) + 12.0 * reach
+        far = 0.8 * float(np.linalg.norm(places.max(axis=0) - places.min(axis=0))) + 4.0 * reach
         eye = middle + far * np.array([-0.55, -0.75, 0.45])
         for camera in (
             [self._server.initial_camera] if clients is None else [client.camera for client in clients]
@@ -489,10 +497,10 @@ def straight_pieces(points: Floats) -> tuple[Ints, Ints, Ints]:
 
 OFF_TRACK, LEAST_OFF = 5e-4, 0.01
 """Deviation of a drawn track: over the spread of all, and m; smaller ones cannot be seen."""
-CLEAR = 0.9
-"""Share of the way to a wall at which the following camera stays."""
-VISIBLE, LARGEST = 40.0, 10.0
-"""Spread of the places over a vehicle's reach at which it is still seen; largest enlargement."""
+CLEAR, NEAREST = 0.9, 1.5
+"""Share of the way to a wall at which the following camera stays; its least distance, over a drawn reach."""
+VISIBLE, LARGEST = 8.0, 10.0
+"""Spread of the places over a vehicle's reach at which it is plainly seen; largest enlargement."""
 MIN_WIND = 0.05
 """m/s below which no arrow is drawn."""
 
