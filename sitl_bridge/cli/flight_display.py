@@ -224,13 +224,14 @@ def show_fleet(console: Console, outcome: FlightOutcome) -> None:
         parts.append(Text(f"{simulated:.1f} s in {wall:.1f} s ({simulated / wall:.1f} x real time)"))
     if outcome.formation:
         flown = outcome.formation
-        parts.append(
-            Text(
-                f"slot error while the centre moved steadily: at most {flown['estimated']:.2f} m by the "
-                f"estimates, {flown['true_worst_slot_error_steady_m']:.2f} m in truth; "
-                f"least separation {flown['true_least_separation_m']:.2f} m"
-            )
+        true = flown["true_worst_slot_error_steady_m"]
+        judged = (
+            f"slot error while the centre moved steadily: at most {flown['estimated']:.2f} m by the "
+            f"estimates, {true:.2f} m in truth"
+            if math.isfinite(true)
+            else "the centre never moved steadily, so no slot error is judged"
         )
+        parts.append(Text(f"{judged}; least separation {flown['true_least_separation_m']:.2f} m"))
     if outcome.closest is not None:
         near = outcome.closest
         first, second = (outcome.names[i] for i in near.vehicles)

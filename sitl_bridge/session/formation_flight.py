@@ -166,7 +166,8 @@ def fly_formation(
         plan: of a scenario.
         stacks: of the vehicles, in the formation's order.
         say: takes lines for the user.
-        directory: of the result; a vehicle that does not land, or a flight that has failed, is in it, too.
+        directory: of the result; a vehicle that does not land, or a flight that has failed or was broken off,
+            is in it, too.
         orders: live ones.
         on_event: notes vehicles that fall silent.
 
@@ -177,7 +178,12 @@ def fly_formation(
     flight = FormationFlight(plan, vehicles, orders, on_event)
     with vehicles.holding_on_failure():
         vehicles.take_off(plan.places, float(plan.path.yaw[0]))
-        result = flight.fly()
+        try:
+            result = flight.fly()
+        except UserError:
+            if flight.recording.rows:
+                write_result(flight.recording.result(flight.plan, ended=False), directory)
+            raise
         say(verdict(result))
         flight.spread()
     vehicles.finish(lambda: write_result(result, directory), "" if result.succeeded else verdict(result))

@@ -60,8 +60,13 @@ class FormationRecording:
         self._separation.append((distance, int(who[i]), int(who[j])) if len(who) > 1 else (distance, 0, 0))
         return True
 
-    def result(self, plan: FormationPlan) -> FormationResult:
-        """Return the result."""
+    @property
+    def rows(self) -> int:
+        """Number of rows so far."""
+        return len(self._time)
+
+    def result(self, plan: FormationPlan, *, ended: bool = True) -> FormationResult:
+        """Return the result of a flight; ended: whether it was flown to its end."""
         start = self.formation.started_at
         distance = np.array([row[0] for row in self._separation])
         worst = int(np.argmin(distance))
@@ -76,6 +81,7 @@ class FormationRecording:
             tuple(self.formation.events),
             np.stack(self._slot),
             np.array(self._leader),
+            ended,
         )
 
 
@@ -94,6 +100,7 @@ class FormationResult:
     # (k, n, 3) m NED, slots relative to the leader's position
     slot: Floats = field(default_factory=lambda: np.zeros((0, 0, 3)))
     leader: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (k,) leading vehicle, -1 for none
+    ended: bool = True  # whether it was flown to its end
 
     @property
     def settled(self) -> Mask:
@@ -142,7 +149,8 @@ class FormationResult:
         """
         error = self.worst_steady_error if self.steady.any() else self.worst_settled_error
         near, least = self.least_separation, self.plan.limits.separation
-        found = [] if near >= least else [f"two vehicles were {near:.2f} m apart, less than {least:g} m"]
+        found = [] if self.ended else [f"it was broken off {self.time[-1]:.0f} s after its start"]
+        found += [] if near >= least else [f"two vehicles were {near:.2f} m apart, less than {least:g} m"]
         if not error <= MAX_SLOT_ERROR:
             found.append(f"a vehicle was {error:.2f} m from its slot, more than {MAX_SLOT_ERROR:g} m")
         return "; ".join(found)

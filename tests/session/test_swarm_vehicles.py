@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from numpy.typing import NDArray
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan.plan import Plan
+from sitl_bridge.session.formation_flight import fly_formation
+from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.session.stacks import FlightStacks, Message, MissionProgress
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles
 from sitl_bridge.swarm.interface import Setpoints, States
@@ -116,6 +120,32 @@ class MadeUp(FlightStacks):
 
     def upload(self, vehicle: int, plan: Plan) -> None:
         raise NotImplementedError
+
+
+class Ends(MadeUp):
+    """The simulation stops after 40 s."""
+
+    def advance(self, steps: int) -> None:
+        super().advance(steps)
+        if self.time > 40_000_000:
+            raise UserError("the simulation stopped")
+
+
+def test_what_a_formation_flew_before_it_was_broken_off_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "line.yaml"
+    file.write_text(
+        "vehicles: [{airframe: iris, count: 3}]\n"
+        "formation:\n  count: 3\n  start: {pattern: column, spacing: 5}\n  duration: 60\n"
+        "  leader: {waypoints: [{position: [0, 0, -4], hold: 60}]}\n  patterns: [{at: 0, pattern: column, spacing: 5}]\n"
+    )
+    plan = load_scenario(file).formation
+    assert plan is not None
+    with pytest.raises(UserError, match="the simulation stopped"):
+        fly_formation(plan, Ends(), lambda _line: None, tmp_path / "formation")
+    kept = json.loads((tmp_path / "formation" / "summary.json").read_text())
+    assert not kept["succeeded"]
+    assert 5.0 < kept["duration_s"] < 40.0
+    assert np.load(tmp_path / "formation" / "tracks.npz")["position"].shape[1:] == (3, 3)
 
 
 class Eastward:
