@@ -136,7 +136,8 @@ def test_what_a_formation_flew_before_it_was_broken_off_is_kept(tmp_path: Path) 
     file.write_text(
         "vehicles: [{airframe: iris, count: 3}]\n"
         "formation:\n  count: 3\n  start: {pattern: column, spacing: 5}\n  duration: 60\n"
-        "  leader: {waypoints: [{position: [0, 0, -4], hold: 60}]}\n  patterns: [{at: 0, pattern: column, spacing: 5}]\n"
+        "  leader: {waypoints: [{position: [0, 0, -4], hold: 60}]}\n"
+        "  patterns: [{at: 0, pattern: column, spacing: 5}]\n"
     )
     plan = load_scenario(file).formation
     assert plan is not None
