@@ -617,6 +617,20 @@ def test_an_arrow_of_thrust_is_as_long_as_the_rotor_carries(tmp_path: Path) -> N
     page.scene.remove_by_name.assert_called_with("/thrust")
 
 
+def test_a_shadow_lies_flat_below_its_vehicle_whatever_its_attitude(tmp_path: Path) -> None:
+    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run"))
+    parts: dict[str, Any] = {}
+    page.scene.add_batched_meshes_simple.side_effect = lambda name, **_: parts.setdefault(name, MagicMock())
+    stage = Stage(page, run)
+    rows = run.at_start()
+    rows["position"], rows["attitude"] = (3.0, 4.0, -10.0), (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
+    stage.place(rows)
+    shadow = next(part for name, part in parts.items() if name.endswith("shadows"))
+    assert shadow.batched_positions[0].tolist() == [4.0, 3.0, 0.0]
+    assert shadow.batched_wxyzs[0, 1:3] == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert shadow.batched_scales[0, 2] < 0.05
+
+
 def test_a_drawn_track_is_straight_where_the_vehicle_flew_straight_and_near_it_everywhere() -> None:
     t = np.linspace(0.0, 30.0, 150)[:, None]
     way = np.stack([np.clip(t, 0.0, 10.0), np.clip(t - 10.0, 0.0, 10.0), 0.0 * t], axis=2)

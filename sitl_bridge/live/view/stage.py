@@ -249,8 +249,9 @@ class Stage:
         shadows.visible = self._run.scene.specification.ground
         shadows.batched_positions = _single(places * (1.0, 1.0, 0.0))
         shadows.batched_scales = _single(np.full((n, 3), self.scale) * (1.0, 1.0, FLAT))
-        yaw = turns.as_euler("ZYX")[:, :1]
-        shadows.batched_wxyzs = _single(Rotation.from_euler("z", yaw).as_quat()[:, [3, 0, 1, 2]])
+        ahead = turns.apply([1.0, 0.0, 0.0])
+        level = Rotation.from_euler("z", np.arctan2(ahead[:, 1], ahead[:, 0])[:, None])
+        shadows.batched_wxyzs = _single(level.as_quat()[:, [3, 0, 1, 2]])
         each = turns[np.repeat(np.arange(n), r)]
         hubs = np.tile(shape.hubs, (n, 1)) * self.scale
         spins = Rotation.from_rotvec(self._angles[members, :r].reshape(-1, 1) * (0.0, 0.0, 1.0))
