@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.session.stacks import FlightStacks
@@ -62,8 +63,8 @@ def fly_avoidance(
         deviation: m, of ``flight_conditions.lasting_deviation``.
         seed: of the radio's losses.
         say: takes lines for the user.
-        directory: of the result; a flight that has failed, and one after which a vehicle does not land, is in
-            it, too.
+        directory: of the result; a flight that has failed or was broken off, and one after which a vehicle
+            does not land, is in it, too.
 
     Raises:
         UserError: if the vehicles cannot fly it, with the vehicle and the reason, or have not flown it well.
@@ -72,7 +73,7 @@ def fly_avoidance(
     vehicles = SwarmVehicles(stacks, say, round(1e6 / RATE))
     with vehicles.holding_on_failure():
         vehicles.take_off(np.array([plan.start() for plan in plans]), np.array([p.heading for p in plans]))
-        flight = fly_references(vehicles, scenario, deviation, seed)
+        flight = fly_references(vehicles, scenario, deviation, seed, lambda flown: write(flown, directory))
         say(verdict(flight))
         _return_if_close(vehicles, scenario, deviation, seed)
     vehicles.finish(lambda: write(flight, directory), "" if succeeded(flight) else verdict(flight))
@@ -80,9 +81,16 @@ def fly_avoidance(
 
 
 def fly_references(
-    vehicles: SwarmVehicles, scenario: AvoidanceSpecification, deviation: float, seed: int
+    vehicles: SwarmVehicles,
+    scenario: AvoidanceSpecification,
+    deviation: float,
+    seed: int,
+    keep: Callable[[Flight], None] = lambda _flown: None,
 ) -> Flight:
     """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived.
+
+    Args:
+        keep: takes what was flown of a flight that is broken off.
 
     Raises:
         UserError: when the simulation fails.
@@ -99,7 +107,12 @@ def fly_references(
                     printed.add((agent.name, status))
                     vehicles.say(f"{agent.name}: plan {status.value}")
 
-    vehicles.fly(swarm, end, watch)
+    try:
+        vehicles.fly(swarm, end, watch)
+    except UserError:
+        if swarm.has_flown:
+            keep(swarm.flight())
+        raise
     return swarm.flight()
 
 

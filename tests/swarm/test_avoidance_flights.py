@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.made_up_stacks import GROUND, Ends
 from support.paths import MISSIONS
 from support.swarm_scenarios import load_avoidance
 
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.identification.attitude import identify
+from sitl_bridge.session.avoidance_flight import fly_avoidance
 from sitl_bridge.session.identified_models import Identified, identified_model
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly, row, succeeded, table
@@ -40,6 +45,19 @@ def test_a_crossing_pair_keeps_its_distance_by_the_potential_alone(crossing: Fli
     assert not crossing.active.any()
     assert set(crossing.statuses) == {PlanStatus.SOLVED}
     assert crossing.arrival().max() < 7.0
+
+
+def test_what_was_flown_before_it_was_broken_off_is_kept(tmp_path: Path) -> None:
+    routes = [
+        {"name": str(i), "points": [[*place[:2], -4.0], [place[0], place[1] + 3.0, -4.0]], "speed": 0.1}
+        for i, place in enumerate(GROUND)
+    ]
+    scenario = AvoidanceSpecification.model_validate({"name": "apart", "duration": 60.0, "routes": routes})
+    with pytest.raises(UserError, match="the simulation stopped"):
+        fly_avoidance(scenario, Ends(), 0.0, 0, lambda _line: None, tmp_path)
+    kept = json.loads((tmp_path / "summary.json").read_text())
+    assert not kept["succeeded"]
+    assert np.load(tmp_path / "tracks.npz")["state"].shape[1:] == (3, 9)
 
 
 def test_the_histogram_of_distances_ends_above_the_threshold(crossing: Flight) -> None:

@@ -106,6 +106,11 @@ class Swarm:
         """
         return [replace(one, position_deviation=_add(one, self._lasting)) for one in received]
 
+    @property
+    def has_flown(self) -> bool:
+        """Whether anything was flown from the start on."""
+        return bool(self._rows) and self._rows[-1][0] >= self.start
+
     def flight(self) -> Flight:
         """What was flown from the start on, by the vehicles' own estimates.
 
