@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import math
@@ -21,6 +22,7 @@ import pytest
 from numpy.lib import format as npy
 from support.run_directories import make_run
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import with_values
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -44,7 +46,7 @@ from sitl_bridge.live.bus.topics import Topics
 from sitl_bridge.live.outlets import PageSettings, ViewerSettings
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.live_view import LiveView
-from sitl_bridge.live.view.page_server import open_page
+from sitl_bridge.live.view.page_server import in_server, open_page
 from sitl_bridge.live.view.picture_clock import RATE, PictureClock
 from sitl_bridge.live.view.pictures import LARGEST, packed, sample_picture, unpacked
 from sitl_bridge.live.view.playback import Playback
@@ -285,6 +287,37 @@ def test_a_port_in_use_is_reported_before_anything_starts() -> None:
         holder.listen()
         with pytest.raises(UserError, match="is in use by"):
             PageSettings(holder.getsockname()[1]).check()
+
+
+def test_messages_are_made_in_the_servers_own_thread(free_port: Callable[[], int]) -> None:
+    pytest.importorskip("viser")
+    server = open_page(free_port(), "page")
+    try:
+        seen: list[object] = []
+        in_server(server, lambda: seen.append(asyncio.get_running_loop()))
+        assert seen == [server.get_event_loop()]
+        with pytest.raises(ZeroDivisionError):
+            in_server(server, lambda: print(1 / 0))
+    finally:
+        server.stop()
+
+
+def test_playback_draws_in_the_servers_own_thread(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    pytest.importorskip("viser")
+    playback = Playback(ViewedRun(make_run(tmp_path / "run")), free_port())
+    try:
+        drew: list[object] = []
+        place = playback.stage.place
+
+        def placed(rows: Records) -> None:
+            drew.append(asyncio.get_running_loop())
+            place(rows)
+
+        playback.stage.place = placed  # type: ignore[method-assign]
+        playback.run(lambda: bool(drew))
+        assert drew == [playback.server.get_event_loop()]
+    finally:
+        playback.close()
 
 
 def test_only_the_page_itself_may_connect(free_port: Callable[[], int]) -> None:

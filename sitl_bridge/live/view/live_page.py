@@ -24,7 +24,7 @@ from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import Reply
 from sitl_bridge.live.bus.topics import Topics, topic_name
 from sitl_bridge.live.view.control_panel import ControlPanel
-from sitl_bridge.live.view.page_server import open_page, page_url
+from sitl_bridge.live.view.page_server import in_server, open_page, page_url
 from sitl_bridge.live.view.picture_clock import INTERVAL, PictureClock
 from sitl_bridge.live.view.pictures import unpacked
 from sitl_bridge.live.view.run_link import RunLink
@@ -91,8 +91,8 @@ class LivePage:
         while not self._link.stopped.wait(clock.remaining() if self._server.get_clients() else IDLE):
             if self._server.get_clients():
                 self._link.send(RowsRequest())
-                self._show(time.monotonic())
-        self._show(time.monotonic() + TRACKS)
+                in_server(self._server, lambda: self._show(time.monotonic()))
+        in_server(self._server, lambda: self._show(time.monotonic() + TRACKS))
         self._panel.show_note("the run has ended")
         self._server.flush()
         time.sleep(INTERVAL)  # the pages receive the last picture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -125,6 +126,19 @@ def open_page(
     if take_sticks is not None:
         run_script(server, resources.files("sitl_bridge.live.view").joinpath("sticks.js").read_text("ascii"))
     return server
+
+
+def in_server(server: ViserServer, act: Callable[[], None]) -> None:
+    """Call a function in the thread of the page's server, and wait for it.
+
+    viser wakes its senders by asyncio events, which are safe in this thread only: a message from another one
+    may fail by ``RuntimeError: deque mutated during iteration``.
+    """
+
+    async def call() -> None:
+        act()
+
+    asyncio.run_coroutine_threadsafe(call(), server.get_event_loop()).result()
 
 
 def run_script(server: ViserServer, source: str) -> None:

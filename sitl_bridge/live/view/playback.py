@@ -6,6 +6,7 @@ import bisect
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from sitl_bridge.analysis.export.seen_samples import SeenFile, read_image, sample_files
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.live.view.page_server import open_page
+from sitl_bridge.live.view.page_server import in_server, open_page
 from sitl_bridge.live.view.picture_clock import PictureClock
 from sitl_bridge.live.view.pictures import LARGEST
 from sitl_bridge.live.view.stage import FREE, Stage
@@ -218,7 +219,7 @@ class Playback:
         while not stopped():
             time.sleep(clock.remaining())
             now = time.monotonic()
-            self.advance(now - last)
+            in_server(self.server, partial(self.advance, now - last))
             last = now
 
     def close(self) -> None:
