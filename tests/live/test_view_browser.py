@@ -126,10 +126,12 @@ def test_a_recording_plays_and_its_vehicle_is_where_it_flew(
     playback = Playback(run, port)
     try:
         playback.stage.scale = 4.0
+        camera = playback.server.initial_camera
+        camera.position, camera.look_at = (-7.7, -7.5, 8.8), (0.0, 3.0, 2.5)
         page.goto(page_url(port))
         eventually(page, lambda: len(playback.server.get_clients()) == 1, "the page connects")
         (client,) = playback.server.get_clients().values()
-        eye = playback.server.initial_camera.position
+        eye = camera.position
         eventually(page, lambda: np.allclose(client.camera.position, eye, atol=0.01), "the camera is set")
         # 3 m north at 20 s, 6 m north at 38 s, 5 m up.
         early, late = (0.0, 3.0, 5.0), (0.0, 6.0, 5.0)
