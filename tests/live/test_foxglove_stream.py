@@ -28,7 +28,7 @@ from sitl_bridge.live.bus.client_link import FROM_CLIENT, PipeEnd, RowsRequest, 
 from sitl_bridge.live.outlets import FoxgloveSettings
 from sitl_bridge.live.view.foxglove_stream import FoxgloveStream
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 TIMEOUT = 20.0
 
 

@@ -39,7 +39,7 @@ from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.plan.plan_file import load_plan
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 STORE = get_typestore(Stores.ROS2_JAZZY)
 HUMBLE = get_typestore(Stores.ROS2_HUMBLE)
 TIMEOUT = 20.0
