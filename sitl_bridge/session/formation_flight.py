@@ -181,7 +181,7 @@ def fly_formation(
         try:
             result = flight.fly()
         except UserError:
-            if flight.recording.rows:
+            if flight.recording.has_flown:
                 write_result(flight.recording.result(flight.plan, ended=False), directory)
             raise
         say(verdict(result))

@@ -61,9 +61,9 @@ class FormationRecording:
         return True
 
     @property
-    def rows(self) -> int:
-        """Number of rows so far."""
-        return len(self._time)
+    def has_flown(self) -> bool:
+        """Whether there is a row."""
+        return bool(self._time)
 
     def result(self, plan: FormationPlan, *, ended: bool = True) -> FormationResult:
         """Return the result of a flight; ended: whether it was flown to its end."""

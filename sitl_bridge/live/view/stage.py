@@ -16,12 +16,12 @@ from sitl_bridge.analysis.export.plans import SLOT_SIZE
 from sitl_bridge.analysis.export.ros_topics import to_enu, to_enu_flu
 from sitl_bridge.base.arrays import AnyArray, Floats, Ints, Records, Singles
 from sitl_bridge.base.rotations import heading, wrap_angle
+from sitl_bridge.core.world.ray_casting import cast_rays
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.scene import place_moving_shapes
 from sitl_bridge.live.view.scene_shapes import DrawnObject, drawn_objects
 from sitl_bridge.live.view.vehicle_shapes import VehicleShape, blades, vehicle_shape
 from sitl_bridge.live.view.viewed_run import ViewedRun
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -350,7 +350,7 @@ class Stage:
             if i == len(self.estimates):
                 self.estimates.append((np.zeros(0, np.int64), np.zeros((0, 3))))
             times, places = self.estimates[i]
-            if time * 1e6 > times[-1:].sum():
+            if time * 1e6 > (times[-1] if len(times) else 0):
                 moved = place + self._starts[i]
                 self.estimates[i] = (np.append(times, round(time * 1e6)), np.vstack([places, moved]))
 
@@ -429,18 +429,19 @@ class Stage:
         eye = place + far * (np.array([-east, -north, 0.45]) if how == CHASE else np.array([0.0, -1e-3, 1.6]))
         eye[2] = max(eye[2], 0.1 * far)
         if how == CHASE and len(self._run.scene.shapes):
-            eye = self._before_walls(place, eye, int(row["time"]))
+            eye = self._before_walls(place, eye)
         for client in clients:
             with client.atomic():
                 client.camera.up_direction = (0.0, 0.0, 1.0) if how == CHASE else (0.0, 1.0, 0.0)
                 client.camera.position, client.camera.look_at = tuple(eye), tuple(place)
 
-    def _before_walls(self, place: Floats, eye: Floats, time: int) -> Floats:
-        """The eye, moved towards a place so that nothing stands between them: m ENU; us."""
+    def _before_walls(self, place: Floats, eye: Floats) -> Floats:
+        """The eye, moved towards a place so that nothing stands between them, m ENU."""
         way, far = eye - place, float(np.linalg.norm(eye - place))
-        caster = SceneCaster(self._run.scene, time, np.zeros((0, 4)))
-        (clear,) = caster.cast(to_enu(place[None]), to_enu(way[None] / far), far).distance
-        before: Floats = place + min(1.0, max(CLEAR * clear, NEAREST * self._reach()) / far) * way
+        clear, normal, shape = np.empty(1), np.empty((1, 3)), np.empty(1, np.int64)
+        ray = to_enu(place[None]), to_enu(way[None] / far)
+        cast_rays(self._run.scene.record[0], *ray, far, clear, normal, shape)
+        before: Floats = place + min(1.0, max(CLEAR * clear[0], NEAREST * self._reach()) / far) * way
         return before
 
     def enlarge(self, rows: Records) -> None:
@@ -476,21 +477,19 @@ def straight_pieces(points: Floats) -> tuple[Ints, Ints, Ints]:
     off = max(OFF_TRACK * spread, LEAST_OFF)
     count = 1 << (len(points) - 2).bit_length()
     padded = np.concatenate([points, np.repeat(points[-1:], count + 1 - len(points), axis=0)])
-    straight = np.ones((count, points.shape[1]), bool)
-    found, size = [], 1
-    while True:
-        whole = np.zeros((max(len(straight) // 2, 1), points.shape[1]), bool)
-        if size < count:
-            begin, way = padded[: -1 : 2 * size, None], np.diff(padded[:: 2 * size], axis=0)[:, None]
-            between = padded[:-1].reshape(-1, 2 * size, *points.shape[1:]) - begin
-            along = (between * way).sum(axis=3) / np.maximum((way**2).sum(axis=3), 1e-12)
-            across = between - np.clip(along, 0.0, 1.0)[..., None] * way
-            whole = straight[::2] & straight[1::2] & ((across**2).sum(axis=3) <= off**2).all(axis=1)
-        piece, track = np.nonzero(straight & ~np.repeat(whole, 2, axis=0)[: len(straight)])
+    straight, size = np.ones((count, points.shape[1]), bool), 1
+    found = []
+    while len(straight) > 1:
+        begin, way = padded[: -1 : 2 * size, None], np.diff(padded[:: 2 * size], axis=0)[:, None]
+        between = padded[:-1].reshape(-1, 2 * size, *points.shape[1:]) - begin
+        along = (between * way).sum(axis=3) / np.maximum((way**2).sum(axis=3), 1e-12)
+        across = between - np.clip(along, 0.0, 1.0)[..., None] * way
+        whole = straight[::2] & straight[1::2] & ((across**2).sum(axis=3) <= off**2).all(axis=1)
+        piece, track = np.nonzero(straight & ~np.repeat(whole, 2, axis=0))
         found.append((piece * size, (piece + 1) * size, track))
-        if size >= count:
-            break
         straight, size = whole, 2 * size
+    piece, track = np.nonzero(straight)
+    found.append((piece * size, (piece + 1) * size, track))
     first, last, track = (np.concatenate(part) for part in zip(*found, strict=True))
     last = np.minimum(last, len(points) - 1)
     return first[first < last], last[first < last], track[first < last]

@@ -62,8 +62,9 @@ class ViewedRun:
             raise UserError(f"{path / 'run.json'}: does not describe vehicles and world")
         self.names = self.recorded.names
         self._directory = Path(described.get("directory", self.path))
-        without: list[str] = []
-        self.airframes = tuple(self._airframe(vehicle, without) for vehicle in described["vehicles"])
+        found = [self._airframe(vehicle) for vehicle in described["vehicles"]]
+        self.airframes = tuple(airframe or load_airframe(STAND_IN) for airframe in found)
+        without = [name for name, airframe in zip(self.names, found, strict=True) if airframe is None]
         if without:
             drawn = f"vehicle {without[0]} is" if len(without) == 1 else f"{len(without)} vehicles are"
             self.notes.append(f"{drawn} drawn as {STAND_IN}: run.json has no airframe")
@@ -93,12 +94,11 @@ class ViewedRun:
         latitude, _, altitude = self.origin
         return float(gravity(math.radians(latitude), altitude))
 
-    def _airframe(self, vehicle: JsonObject, without: list[str]) -> Airframe:
+    def _airframe(self, vehicle: JsonObject) -> Airframe | None:
         try:
             return airframe_beside(Airframe.model_validate(vehicle["airframe"]), self._directory)
         except (KeyError, ValidationError):
-            without.append(vehicle["name"])
-            return load_airframe(STAND_IN)
+            return None
 
     def _scene(self, world: JsonObject) -> Scene:
         """The scene; objects that cannot be read are noted and left out."""
