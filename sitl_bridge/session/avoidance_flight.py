@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_arrays, write_whole
 from sitl_bridge.session.stacks import FlightStacks
@@ -71,32 +70,29 @@ def fly_avoidance(
     """
     plans = scenario.plans()
     vehicles = SwarmVehicles(stacks, say, round(1e6 / RATE))
-    with vehicles.holding_on_failure():
-        vehicles.take_off(np.array([plan.start() for plan in plans]), np.array([p.heading for p in plans]))
-        flight = fly_references(vehicles, scenario, deviation, seed, lambda flown: write(flown, directory))
-        say(verdict(flight))
-        _return_if_close(vehicles, scenario, deviation, seed)
-    vehicles.finish(lambda: write(flight, directory), "" if succeeded(flight) else verdict(flight))
+    swarm: Swarm | None = None
+    try:
+        with vehicles.holding_on_failure():
+            heading = np.array([plan.heading for plan in plans])
+            vehicles.take_off(np.array([plan.start() for plan in plans]), heading)
+            swarm = Swarm(scenario, stacks.now + round(1e6 * LEAD_IN), deviation, seed)
+            flight = fly_references(vehicles, swarm)
+            say(verdict(flight))
+            _return_if_close(vehicles, scenario, deviation, seed)
+        vehicles.finish("" if succeeded(flight) else verdict(flight))
+    finally:
+        if swarm is not None and swarm.has_flown:
+            write(swarm.flight(), directory)
     return flight
 
 
-def fly_references(
-    vehicles: SwarmVehicles,
-    scenario: AvoidanceSpecification,
-    deviation: float,
-    seed: int,
-    keep: Callable[[Flight], None] = lambda _flown: None,
-) -> Flight:
-    """Hold for LEAD_IN, then fly for the scenario's duration, or GRACE longer until all have arrived.
-
-    Args:
-        keep: takes what was flown of a flight that is broken off.
+def fly_references(vehicles: SwarmVehicles, swarm: Swarm) -> Flight:
+    """Hold until a swarm starts, then fly for the scenario's duration, up to GRACE longer until all arrive.
 
     Raises:
         UserError: when the simulation fails.
     """
-    begun = vehicles.stacks.now + round(1e6 * LEAD_IN)
-    swarm, end = Swarm(scenario, begun, deviation, seed), EndCondition(scenario, begun)
+    end = EndCondition(swarm.scenario, swarm.start)
     printed: set[tuple[str, PlanStatus]] = set()
 
     def watch(states: States, _setpoints: Setpoints) -> None:
@@ -107,12 +103,7 @@ def fly_references(
                     printed.add((agent.name, status))
                     vehicles.say(f"{agent.name}: plan {status.value}")
 
-    try:
-        vehicles.fly(swarm, end, watch)
-    except UserError:
-        if swarm.has_flown:
-            keep(swarm.flight())
-        raise
+    vehicles.fly(swarm, end, watch)
     return swarm.flight()
 
 
@@ -168,7 +159,8 @@ def _return_if_close(
     )
     duration = max(plan.reference().duration for plan in back) + RETURN_TIME
     way = scenario.model_copy(update={"routes": back, "circle": None, "duration": duration})
-    fly_references(vehicles, way, deviation, seed)
+    start = vehicles.stacks.now + round(1e6 * LEAD_IN)
+    fly_references(vehicles, Swarm(way, start, deviation, seed))
 
 
 def verdict(flight: Flight) -> str:

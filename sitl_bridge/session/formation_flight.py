@@ -56,7 +56,7 @@ class FormationFlight:
         self._events = EventQueue(plan.events)
         self._printed = 0
         self._states: States | None = None
-        self._ordered_down = False
+        self._ordered_down = self._ended = False
         self._planned_end = 0
 
     def fly(self, watch: Callable[[bool], None] = lambda _stored: None) -> FormationResult:
@@ -88,7 +88,12 @@ class FormationFlight:
             vehicles.fly(formation, self._end, each, self._between)
         finally:
             self._orders.close("the formation lands")
-        return self.recording.result(self.plan)
+        self._ended = True
+        return self.result()
+
+    def result(self) -> FormationResult:
+        """Result of what was flown so far."""
+        return self.recording.result(self.plan, ended=self._ended)
 
     def _end(self) -> int:
         """us: end of the plan, of an ordered change, or 0 if all are ordered to land."""
@@ -176,17 +181,16 @@ def fly_formation(
     """
     vehicles = SwarmVehicles(stacks, say, INTERVAL)
     flight = FormationFlight(plan, vehicles, orders, on_event)
-    with vehicles.holding_on_failure():
-        vehicles.take_off(plan.places, float(plan.path.yaw[0]))
-        try:
+    try:
+        with vehicles.holding_on_failure():
+            vehicles.take_off(plan.places, float(plan.path.yaw[0]))
             result = flight.fly()
-        except UserError:
-            if flight.recording.has_flown:
-                write_result(flight.recording.result(flight.plan, ended=False), directory)
-            raise
-        say(verdict(result))
-        flight.spread()
-    vehicles.finish(lambda: write_result(result, directory), "" if result.succeeded else verdict(result))
+            say(verdict(result))
+            flight.spread()
+        vehicles.finish("" if result.succeeded else verdict(result))
+    finally:
+        if flight.recording.has_flown:
+            write_result(flight.result(), directory)
     return result
 
 

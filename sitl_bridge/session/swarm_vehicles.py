@@ -280,8 +280,8 @@ class SwarmVehicles:
             failures[i] = f"{stacks.title(i)} {late}"
         return failures
 
-    def finish(self, write: Callable[[], None], failure: str) -> None:
-        """Land all vehicles, and write the result of the flight also when some do not land.
+    def finish(self, failure: str) -> None:
+        """Land all vehicles after a flight.
 
         Raises:
             UserError: with ``failure``, unless it is empty, and the vehicles that do not land.
@@ -291,7 +291,6 @@ class SwarmVehicles:
             self.land()
         except UserError as error:
             failures.append(str(error))
-        write()
         if failures:
             raise UserError("; ".join(failures))
 

@@ -13,6 +13,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.session.formation_flight import fly_formation
 from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles
+from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.interface import Setpoints, States
 
 INTERVAL = 40_000
@@ -111,13 +112,11 @@ def test_a_vehicle_that_leaves_offboard_mode_in_the_climb_ends_it() -> None:
         fleet.take_off(PLACES, 0.0)
 
 
-def test_vehicles_that_refuse_do_not_keep_the_others_from_landing_and_the_result_is_written() -> None:
+def test_vehicles_that_refuse_do_not_keep_the_others_from_landing() -> None:
     fleet, stacks, said = fleet_in_the_air()
     stacks.refuses.add((0, "land"))
-    written: list[str] = []
     with pytest.raises(UserError, match=r"^0\.4 m apart; vehicle 0 \(iris\) refuses to land: denied$"):
-        fleet.finish(lambda: written.append("result"), "0.4 m apart")
-    assert written == ["result"]
+        fleet.finish("0.4 m apart")
     assert said == ["landing", "vehicle 1: landed and disarmed", "vehicle 2: landed and disarmed"]
     assert stacks.armed == [True, False, False]
 
@@ -132,19 +131,35 @@ def test_vehicles_in_the_air_hold_when_the_flight_fails() -> None:
     assert stacks.targets == [None] * 3
 
 
-def test_what_a_formation_flew_before_it_was_broken_off_is_kept(tmp_path: Path) -> None:
-    file = tmp_path / "line.yaml"
+def formation(file: Path, duration: int, spacing: float) -> FormationPlan:
+    """Three in a column of some spacing, m, for some seconds."""
     file.write_text(
         "vehicles: [{airframe: iris, count: 3}]\n"
-        "formation:\n  count: 3\n  start: {pattern: column, spacing: 5}\n  duration: 60\n"
-        "  leader: {waypoints: [{position: [0, 0, -4], hold: 60}]}\n"
-        "  patterns: [{at: 0, pattern: column, spacing: 5}]\n"
+        f"formation:\n  count: 3\n  start: {{pattern: column, spacing: 5}}\n  duration: {duration}\n"
+        f"  leader: {{waypoints: [{{position: [0, 0, -4], hold: {duration}}}]}}\n"
+        f"  patterns: [{{at: 0, pattern: column, spacing: {spacing}}}]\n"
     )
     plan = load_scenario(file).formation
     assert plan is not None
+    return plan
+
+
+def test_what_a_formation_flew_before_it_was_broken_off_is_kept(tmp_path: Path) -> None:
+    plan, stacks = formation(tmp_path / "line.yaml", 60, 5), Ends()
     with pytest.raises(UserError, match="the simulation stopped"):
-        fly_formation(plan, Ends(), lambda _line: None, tmp_path / "formation")
+        fly_formation(plan, stacks, stacks.say, tmp_path / "formation")
     kept = json.loads((tmp_path / "formation" / "summary.json").read_text())
     assert not kept["succeeded"]
     assert 5.0 < kept["duration_s"] < 40.0
     assert np.load(tmp_path / "formation" / "tracks.npz")["position"].shape[1:] == (3, 3)
+
+
+@pytest.mark.parametrize("spacing", [5.0, 1.2])
+def test_what_a_formation_flew_is_kept_when_it_cannot_land_or_spread_for_it(
+    tmp_path: Path, spacing: float
+) -> None:
+    plan, stacks = formation(tmp_path / "line.yaml", 10, spacing), Ends()
+    with pytest.raises(UserError, match="the simulation stopped"):
+        fly_formation(plan, stacks, stacks.say, tmp_path / "formation")
+    kept = json.loads((tmp_path / "formation" / "summary.json").read_text())
+    assert 9.0 < kept["duration_s"] < 15.0

@@ -47,16 +47,21 @@ def test_a_crossing_pair_keeps_its_distance_by_the_potential_alone(crossing: Fli
     assert crossing.arrival().max() < 7.0
 
 
-def test_what_was_flown_before_it_was_broken_off_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("distance", "duration"), [(3.0, 60.0), (0.1, 5.0)])
+def test_what_was_flown_is_kept_when_the_simulation_stops(
+    tmp_path: Path, distance: float, duration: float
+) -> None:
+    """In the flight, and in the landing after one that went well."""
     routes = [
-        {"name": str(i), "points": [[*place[:2], -4.0], [place[0], place[1] + 3.0, -4.0]], "speed": 0.1}
+        {"name": str(i), "points": [[*place[:2], -4.0], [place[0], place[1] + distance, -4.0]], "speed": 0.1}
         for i, place in enumerate(GROUND)
     ]
-    scenario = AvoidanceSpecification.model_validate({"name": "apart", "duration": 60.0, "routes": routes})
+    apart = {"name": "apart", "duration": duration, "routes": routes}
+    scenario, stacks = AvoidanceSpecification.model_validate(apart), Ends()
     with pytest.raises(UserError, match="the simulation stopped"):
-        fly_avoidance(scenario, Ends(), 0.0, 0, lambda _line: None, tmp_path)
+        fly_avoidance(scenario, stacks, 0.0, 0, stacks.say, tmp_path)
     kept = json.loads((tmp_path / "summary.json").read_text())
-    assert not kept["succeeded"]
+    assert kept["succeeded"] == (duration < 10.0)
     assert np.load(tmp_path / "tracks.npz")["state"].shape[1:] == (3, 9)
 
 
