@@ -25,11 +25,10 @@ from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.telemetry import TelemetrySource
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.process import Configuration
-from sitl_bridge.autopilot.stack import TICK, StackArrays, step_stack
+from sitl_bridge.autopilot.stack import TICK, StackArrays, prepare_step
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.kernels.array_at import handles_of
-from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.message_layout import HIL_STATE_QUATERNION
 from sitl_bridge.link.hil.ports import FIRST_PORT
@@ -109,7 +108,7 @@ class LinkedStack:
 
     def prepare(self) -> None:
         """Compile, or load what was compiled, before time runs."""
-        prepare(step_stack)
+        prepare_step()
         self._serve(0)
 
     def attach(self, connection: socket.socket) -> None:

@@ -40,7 +40,7 @@ from sitl_bridge.autopilot.records import (
     WrenchRecord,
 )
 from sitl_bridge.base.arrays import Bytes, Floats, Records
-from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -140,6 +140,11 @@ def step_stack(
         for k in range(controls.shape[0]):
             controls[k] = np.float64(np.float32(controls[k]))  # as on the wire
     clear_fresh(m)
+
+
+def prepare_step() -> None:
+    """Compile a step, or load it from the cache."""
+    prepare(update, control, allocate, step_stack)
 
 
 @compiled

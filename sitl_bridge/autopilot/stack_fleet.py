@@ -16,13 +16,12 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.pilot import Pilot, facts_of
-from sitl_bridge.autopilot.stack import TICK, StackArrays, step_stack
+from sitl_bridge.autopilot.stack import TICK, StackArrays, prepare_step
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
 from sitl_bridge.base.arrays import Bytes
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.kernels.array_at import handles_of
-from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.sensors.battery_monitor import BATTERY
 from sitl_bridge.core.sensors.custom import CustomSensorHost
@@ -204,7 +203,7 @@ class StackFleet(Closing):
 
     def prepare(self) -> None:
         """Compile the steps, or load them from the cache; no time passes."""
-        prepare(step_stack)
+        prepare_step()
         self._advance_kernel(0)
 
     def record(self, recorder: StepRecorder | None) -> None:

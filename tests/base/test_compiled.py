@@ -117,6 +117,10 @@ def _rarer(x: float) -> float:
     return 2.0 * x
 
 
+def _halved(x: float) -> float:
+    return 0.5 * x
+
+
 @compiled
 def _seldom(places: Any, values: Any, often: bool) -> float:
     total = 0.0
@@ -184,6 +188,15 @@ def _code(place: Path, number: int, made: float) -> Path:
     path.touch()
     os.utime(path, (made, made))
     return path
+
+
+def test_code_of_another_decorator_is_not_taken_for_that_of_on_demand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert compiled(_halved)(8.0) == 4.0
+    prepare(on_demand(_halved))
+    assert len(list(tmp_path.rglob("_halved-*.nbc"))) == 2
 
 
 def test_the_decorator_of_a_callee_and_the_name_of_a_field_tell_versions_apart() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from sitl_bridge.autopilot.records import ALLOCATION, IDLE, OFF, Allocation, WrenchRecord
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.dynamics.performance import hover, static_thrusts, torque_slope
 from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.world.atmosphere import air
@@ -88,7 +88,7 @@ def _effectiveness(record: Records, thrusts: Floats, density: float) -> Floats:
     return np.vstack([-axis[:, 2], moment.T])
 
 
-@compiled
+@on_demand
 def allocate(allocation: Allocation, wrench: WrenchRecord, level: int, controls: Floats) -> None:
     """Write motor commands for a wrench, with priority to roll and pitch, then thrust, then yaw.
 

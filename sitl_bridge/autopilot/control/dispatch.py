@@ -24,7 +24,7 @@ from sitl_bridge.autopilot.records import (
     Setpoint,
     WrenchRecord,
 )
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.rotations import heading
 
 QUICK, SLOW = 0.1, 3.0
@@ -35,7 +35,7 @@ ALOFT_SPEED = 0.2
 """Vertical speed that shows that no ground carries the vehicle, m/s."""
 
 
-@compiled
+@on_demand
 def control(
     controller: ControllerRecord, estimate: Estimate, setpoint: Setpoint, dt: float, wrench: WrenchRecord
 ) -> None:

@@ -64,7 +64,7 @@ from sitl_bridge.autopilot.records import (
     Estimate,
     Measurement,
 )
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.rotations import to_ned
 
 __all__ = ["ESTIMATOR", "estimator_record", "update"]
@@ -297,7 +297,7 @@ def _write_estimate(estimator: Estimator, estimate: Estimate) -> None:
         estimate.height_above_ground = x[GROUND] - estimate.position[2]
 
 
-@compiled
+@on_demand
 def update(measurement: Measurement, estimator: Estimator, estimate: Estimate, dt: float) -> None:
     """Advance the estimate by one step.
 

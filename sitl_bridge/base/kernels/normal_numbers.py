@@ -136,8 +136,8 @@ def fill_normal(key: NDArray[np.uint32], out: Singles) -> None:
             _radii(words[2 * pair], uniform, bits, radius)
             _pairs(radius, words[2 * pair + 1], made[2 * pair], made[2 * pair + 1])
         flat = made.reshape(4 * CHUNK)
-        count = min(n - first, 4 * CHUNK)
-        out[first : first + count] = flat[:count]
+        for i in range(min(n - first, 4 * CHUNK)):
+            out[first + i] = flat[i]
 
 
 def normal_numbers(random: np.random.Generator, *shape: int) -> Singles:

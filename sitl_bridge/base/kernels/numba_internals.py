@@ -258,13 +258,14 @@ class _Cache:
 
     _reported: ClassVar[set[str]] = set()
 
-    def __init__(self, function: FunctionType) -> None:
-        self._function = function
+    def __init__(self, function: FunctionType, decorator: str) -> None:
+        self._function, self._decorator = function, decorator
         self._turn: IO[bytes] | None = None
 
     def _path(self, kinds: Any, context: Any) -> Path:
         """File of the code for a signature, on a processor like this one."""
-        return file_of(self._function, f"{[_text(kind) for kind in kinds]} {context.codegen().magic_tuple()}")
+        made = f"{self._decorator} {[_text(kind) for kind in kinds]} {context.codegen().magic_tuple()}"
+        return file_of(self._function, made)
 
     def load_overload(self, kinds: Any, context: Any) -> Any:
         """Code for types of arguments; None where there is none, or where its file is damaged.
@@ -350,7 +351,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], locals: Any = None, targetoptions: Any = None) -> None:
         super().__init__(function, locals or {}, targetoptions or OPTIONS, self._class)
-        self._cache = _Cache(cast("FunctionType", function))
+        self._cache = _Cache(cast("FunctionType", function), type(self).__name__)
 
     @functools.cached_property
     def _part(self) -> _Part:

@@ -68,7 +68,7 @@ def body_radius(vehicle: Vehicle) -> float:
 def _search(state: State, scene: SceneRecord, reach: float, way: float) -> None:
     """List the shapes at rest that are nearer than ``reach`` + ``way``, and note how far away the rest is."""
     x, y, z = state.position[0], state.position[1], state.position[2]
-    near, stack = reach + way, state.scratch.ray_stack
+    near, stack = reach + way, state.scratch.ray_stack[:]
     limit = near + LOOK
     found = shapes_within(scene, x, y, z, limit, state.near_shape, stack)
     if found > MAX_NEAR:
@@ -163,7 +163,7 @@ def _find_floor(vehicle: Vehicle, state: State, scene: SceneRecord, free: float)
     down = state.scratch.work[0]
     down[0], down[1], down[2] = 0.0, 0.0, 1.0
     distance, _, _, _, _ = cast_ray(
-        scene, state.position, down, reach, state.scratch.ray_work, state.scratch.ray_stack
+        scene, state.position[:], down, reach, state.scratch.ray_work[:], state.scratch.ray_stack[:]
     )
     state.floor = state.position[2] + distance
 
@@ -179,7 +179,7 @@ def _nearest(
         k = state.near_shape[i]
         u, t = shapes[k].velocity, state.near_elapsed
         distance, a, b, c = distance_to_shape(
-            shapes[k], x - u[0] * t, y - u[1] * t, z - u[2] * t, limit, state.scratch.ray_stack
+            shapes[k], x - u[0] * t, y - u[1] * t, z - u[2] * t, limit, state.scratch.ray_stack[:]
         )
         if distance < best:
             best, n, e, d, found = distance, a, b, c, k

@@ -174,7 +174,7 @@ def advance_laid_out(
     step_vehicle(vehicle, state, controls, armed, environment, seconds, substeps, 1)
 
 
-@compiled
+@on_demand
 def _fill_in(
     vehicle: Vehicle, state: State, environment: Environment, controls: Floats, armed: int, rounds: int
 ) -> None:

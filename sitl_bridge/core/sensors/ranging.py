@@ -100,7 +100,7 @@ def distance_along(environment: Environment, sensor: Sensor, state: State, tilt:
         origin[0], origin[1], origin[2] = north, east, down
         direction[0], direction[1], direction[2] = n, e, slope
         distance, _, _, _, _ = cast_ray(
-            scene, origin, direction, FURTHEST, state.scratch.ray_work, state.scratch.ray_stack
+            scene, origin, direction, FURTHEST, state.scratch.ray_work[:], state.scratch.ray_stack[:]
         )
         return distance
     if slope <= 0.0:

@@ -177,7 +177,8 @@ def _commands_that_act(fleet: FleetArrays, i: int, time: int, step: int) -> Floa
     ring, at = fleet.dead_steps[i] + 1, time // step
     acting: Floats = fleet.controls[i]
     if ring > 1:
-        fleet.late_controls[i, at % ring] = fleet.controls[i]
+        for k in range(acting.shape[0]):  # numba takes 3 s to compile the assignment of a row
+            fleet.late_controls[i, at % ring, k] = acting[k]
         acting = fleet.late_controls[i, (at + 1) % ring]
     return acting
 

@@ -50,6 +50,8 @@ from sitl_bridge.core.sensors.records import MAX_SENSORS, NONE, SENSOR, SENSOR_S
 from sitl_bridge.core.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
 from sitl_bridge.core.simulation.fleet_step import HISTORY, POSE, FleetArrays, advance_block, advance_steps
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.nearest_surface import distance_to_shape
+from sitl_bridge.core.world.ray_casting import cast_ray, ray_shape
 from sitl_bridge.core.world.records import START, WIND_STATE
 from sitl_bridge.core.world.turbulence import episode_shift, turbulence, turbulence_field
 
@@ -188,9 +190,10 @@ class Simulation:
             integrate_flow: kinds == OPTICAL_FLOW,
             sample_optical_flow: kinds == OPTICAL_FLOW,
             turbulence: wind["dryden_speed_20ft"],
-            find_surfaces: len(self.world.scene.shapes),
-            with_surfaces: len(self.world.scene.shapes),
-            update_surfaces: len(self.world.scene.shapes),
+            **dict.fromkeys(
+                (ray_shape, cast_ray, distance_to_shape, find_surfaces, with_surfaces, update_surfaces),
+                len(self.world.scene.shapes),
+            ),
             interact: len(self) > 1 and (self.proximity["collisions"] | self.proximity["downwash"]),
         }
         return [kernel for kernel, need in needs.items() if np.any(need)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.world.grid_rays import surface_of_height_map, voxel_is_occupied
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, SCRATCH
@@ -340,7 +340,7 @@ def distance_to_voxels(shape: Shape, x: float, y: float, z: float, limit: float)
     return distance, ni * scale, nj * scale, nk * scale
 
 
-@compiled
+@on_demand
 def distance_to_shape(shape: Shape, x: float, y: float, z: float, limit: float, stack: Ints) -> Distance:
     """Signed distance of a point from a shape and the outward normal there, NED.
 

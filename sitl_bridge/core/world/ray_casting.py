@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.core.world.bounding_tree import DEEPEST
 from sitl_bridge.core.world.grid_rays import ray_height_map, ray_voxels
 from sitl_bridge.core.world.mesh_rays import descend, enters_node, next_waiting, ray_mesh
@@ -48,9 +49,9 @@ def triangle_normal(shape: Shape, k: int, d: Floats) -> tuple[float, float, floa
     return x * scale, y * scale, z * scale
 
 
-@compiled
+@on_demand
 def ray_shape(
-    shape: Shape, origin: Floats, direction: Floats, limit: float, local: Floats, stack: Ints
+    shape: Shape, origin: Floats, direction: Floats, limit: float, local: Annotated[Floats, 2], stack: Ints
 ) -> tuple[float, float, float, float]:
     """A ray and one shape: distance and normal NED; inf where it passes or only beyond ``limit``.
 
@@ -112,9 +113,14 @@ def _ground_or_nothing(distance: float) -> Meeting:
     return math.inf, 0.0, 0.0, 0.0, NOTHING
 
 
-@compiled
+@on_demand
 def cast_ray(
-    scene: SceneRecord, origin: Floats, direction: Floats, limit: float, local: Floats, stack: Ints
+    scene: SceneRecord,
+    origin: Floats,
+    direction: Floats,
+    limit: float,
+    local: Annotated[Floats, 2],
+    stack: Ints,
 ) -> Meeting:
     """The nearest thing along a ray.
 

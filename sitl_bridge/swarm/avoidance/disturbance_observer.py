@@ -53,7 +53,9 @@ def _propagate(
         settings, estimate[:8], u, yaw, estimate[8:], seconds, 1,
         after, by_state, by_input, np.empty((6, 8, 9)),
     )  # fmt: skip
-    f[:8, :8] = by_state
+    for i in range(8):
+        for j in range(8):
+            f[i, j] = by_state[i, j]
     for i in range(3):
         f[i, 8 + i] = 0.5 * seconds * seconds
         f[3 + i, 8 + i] = seconds
@@ -62,10 +64,19 @@ def _propagate(
             f[j, 11 + i] = by_input[j, i] / settings.gain[i]
     for i in range(5):
         f[8 + i, 8 + i] = 1.0
-    estimate[:8] = after
-    covariance[:] = f @ covariance @ f.T
+    for i in range(8):
+        estimate[i] = after[i]
+    moved = np.zeros((size, size))  # f @ covariance; BLAS would round it as the processor has it
     for i in range(size):
-        covariance[i, i] += density[i] * seconds
+        for k in range(size):
+            for j in range(size):
+                moved[i, j] += f[i, k] * covariance[k, j]
+    for i in range(size):
+        for j in range(size):
+            total = density[i] * seconds if i == j else 0.0
+            for k in range(size):
+                total += moved[i, k] * f[j, k]
+            covariance[i, j] = total
 
 
 @compiled

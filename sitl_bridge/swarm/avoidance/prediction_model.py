@@ -6,10 +6,11 @@ Two kernels, shared by controller, observer and closed-loop runs; nothing here k
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.swarm.avoidance.records import Settings
 
 
@@ -70,7 +71,7 @@ def acceleration(
     out[2] += STANDARD_GRAVITY
 
 
-@compiled
+@on_demand
 def predict(
     settings: Settings,
     x: Floats,
@@ -80,9 +81,9 @@ def predict(
     seconds: float,
     steps: int,
     after: Floats,
-    by_state: Floats,
-    by_input: Floats,
-    work: Floats,
+    by_state: Annotated[Floats, 2],
+    by_input: Annotated[Floats, 2],
+    work: Annotated[Floats, 3],
 ) -> None:
     """State after ``seconds`` under a held input, and its derivatives: classical Runge-Kutta of order 4.
 
@@ -110,7 +111,8 @@ def predict(
     s[:] = 0.0
     for i in range(5):
         s[3 + i, i] = 1.0
-    s[:, 8] = x
+    for i in range(8):
+        s[i, 8] = x[i]
     h = seconds / steps
     for _ in range(steps):
         total[:] = 0.0

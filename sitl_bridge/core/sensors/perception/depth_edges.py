@@ -103,7 +103,8 @@ def fray_edges(inverse: Singles, spread: float, mixed: bool, random: Words, out:
     most, least = np.empty(width, np.float32), np.empty(width, np.float32)
     edges = np.empty(width, np.bool_)
     for v in range(height):
-        out[v] = inverse[v]
+        for u in range(width):
+            out[v, u] = inverse[v, u]
         _find_edges(inverse, v, most, least, edges)
         for u in range(width):
             if not edges[u]:
