@@ -13,6 +13,7 @@ import functools
 import json
 import math
 import os
+import platform
 import shutil
 import statistics
 import subprocess
@@ -21,12 +22,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import bench_environment
 import bench_perception
 import bench_recorder
+import numba
 import numpy as np
 import psutil
 from bench_peers import jmavsim_archive, jmavsim_factor, sih_factor
@@ -787,6 +790,65 @@ MEASUREMENTS = {
 """Measurements: a function and its description."""
 
 
+NOTABLE = 0.05
+"""Share by which a figure differs notably from that of another run."""
+
+
+def machine() -> dict[str, Any]:
+    """What figures depend on besides the code."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": models[0] if models else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "system": platform.platform(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
+
+
+def flat(figures: Any, *names: str) -> Iterator[tuple[str, float]]:
+    """Name and value of each number in nested figures; of a list, its median."""
+    if isinstance(figures, dict):
+        for name, value in figures.items():
+            yield from flat(value, *names, str(name))
+    elif isinstance(figures, list) and figures and all(isinstance(value, int | float) for value in figures):
+        yield ", ".join(names), statistics.median(figures)
+    elif isinstance(figures, int | float):
+        yield ", ".join(names), float(figures)
+
+
+def changes(earlier: dict[str, Any], figures: dict[str, Any]) -> list[str]:
+    """Lines about figures that differ notably from those of an earlier run; each with both values."""
+    before = dict(flat(earlier["figures"]))
+    return [
+        f"{name}: {value:.4g}, {before[name]:.4g} before ({100.0 * (value / before[name] - 1.0):+.0f} %)"
+        for name, value in flat(figures)
+        if before.get(name) and abs(value / before[name] - 1.0) > NOTABLE
+    ]
+
+
+def page(run: dict[str, Any]) -> str:
+    """The figures of a run as a page."""
+    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in run["machine"].items())
+    lines = [
+        "# Measured figures\n",
+        f"By `scripts/bench --json`, version {run['version']}: {facts}.",
+        "`scripts/bench --since FILE` shows what differs by more than 5 % from such a run.",
+    ]
+    for name, figures in run["figures"].items():
+        lines += [
+            f"\n## {name.capitalize()}\n",
+            f"{MEASUREMENTS[name][1].capitalize()}.\n",
+            "| | |\n|---|---|",
+        ]
+        lines += [f"| {key.replace('_', ' ')} | {value:.4g} |" for key, value in flat(figures)]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Measure and report."""
     choices = "\n".join(f"  {name:10} {text}" for name, (_, text) in MEASUREMENTS.items())
@@ -801,12 +863,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="interleaved rounds")
     parser.add_argument("--seconds", type=float, default=8.0, help="s of wall time per measurement")
     parser.add_argument("--fleet", type=int, default=9, help="number of PX4s in one world")
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--json", type=Path, help="also write the figures there, with the machine's facts")
+    parser.add_argument("--page", type=Path, help="also write them there as a page")
+    parser.add_argument("--since", type=Path, help="say what differs from an earlier --json by over 5 %%")
     options = parser.parse_args()
     for name in options.what:
         if name not in MEASUREMENTS:
             parser.error(f"there is no measurement {name}; choose from {', '.join(MEASUREMENTS)}")
-    figures: dict[str, Any] = {"numpy": np.__version__, "cores": os.cpu_count()}
+    try:
+        earlier = json.loads(options.since.read_text(encoding="utf-8")) if options.since else None
+    except (OSError, ValueError) as error:
+        parser.error(f"--since {options.since}: {error}")
+    figures: dict[str, Any] = {}
+    run = {"version": version("sitl-bridge"), "machine": machine(), "figures": figures}
     for name in options.what or MEASUREMENTS:
         measure, text = MEASUREMENTS[name]
         print(f"{name}: {text}", flush=True)
@@ -815,7 +884,11 @@ def main() -> None:
         except UserError as error:
             print(f"  skipped: {error}")
     if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
+    if options.page:
+        options.page.write_text(page(run), encoding="utf-8")
+    if earlier:
+        print("\n".join(changes(earlier, figures)) or "nothing differs by more than 5 %")
 
 
 if __name__ == "__main__":
