@@ -494,7 +494,7 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
     panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
     for label in ("Disarm", "Arm"):
         (press,) = buttons[label].on_click.call_args.args
-        press(None)
+        asyncio.run(press(None))  # a coroutine runs in the server's own thread
     assert [call.args for call in sent.call_args_list] == [
         ("arm", page.gui.add_dropdown.return_value.value, {"armed": armed}) for armed in (False, True)
     ]
@@ -510,9 +510,9 @@ def test_a_click_on_the_ground_sends_the_vehicle_there_and_one_on_the_sky_does_n
     ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
     page.scene.on_click.assert_called_once_with(modifier="cmd/ctrl")
     (clicked,) = page.scene.on_click.return_value.call_args.args
-    clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, 0.8)))
+    asyncio.run(clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, 0.8))))
     sent.assert_not_called()
-    clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, -0.8)))
+    asyncio.run(clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, -0.8))))
     vehicle = page.gui.add_dropdown.return_value.value
     sent.assert_called_once_with("goto", vehicle, {"position": pytest.approx((2.0, 8.5, 0.0))})
 

@@ -19,7 +19,7 @@ from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent, VehicleEvent
 from sitl_bridge.live.bus.client_link import SimulationSnapshot, StackReport
 from sitl_bridge.live.bus.messages import Reply
-from sitl_bridge.live.view.page_server import run_script
+from sitl_bridge.live.view.page_server import on_page, run_script
 from sitl_bridge.live.view.stage import CHASE, Stage
 from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, motion_lines
 from sitl_bridge.live.view.viewed_run import ViewedRun
@@ -70,7 +70,7 @@ class ControlPanel:
         self._build_failures()
         self._build_wind()
         self._build_camera()
-        server.scene.on_click(modifier="cmd/ctrl")(self._go_where_clicked)
+        server.scene.on_click(modifier="cmd/ctrl")(on_page(self._go_where_clicked))
         for note in run.notes:
             self._gui.add_markdown(f"*{note}*")
 
@@ -98,7 +98,7 @@ class ControlPanel:
             else:
                 send()
 
-        button.on_click(clicked)
+        button.on_click(on_page(clicked))
 
     def _confirm(self, what: str, act: Callable[[], None]) -> None:
         with self._gui.add_modal("Are you sure?") as modal:
@@ -109,8 +109,8 @@ class ControlPanel:
             modal.close()
             act()
 
-        yes.on_click(confirmed)
-        no.on_click(lambda _event: modal.close())
+        yes.on_click(on_page(confirmed))
+        no.on_click(on_page(lambda _event: modal.close()))
 
     def _build_time(self) -> None:
         with self._gui.add_folder("Time"):
@@ -121,8 +121,10 @@ class ControlPanel:
         def set_pace(_event: Any) -> None:
             self._send("pace", None, {"speed": "max" if pace.value == "max" else float(pace.value)})
 
-        self._pause.on_click(lambda _event: self._send("resume" if self._paused else "pause", None, {}))
-        pace.on_update(set_pace)
+        self._pause.on_click(
+            on_page(lambda _event: self._send("resume" if self._paused else "pause", None, {}))
+        )
+        pace.on_update(on_page(set_pace))
 
     def _build_flight(self) -> None:
         with self._gui.add_folder("Flight", expand_by_default=False):
@@ -148,7 +150,7 @@ class ControlPanel:
             self._stick_answer = None
             self.take_sticks((0.0, 0.0, 0.0, 0.0))
 
-        self._by_hand.on_update(switch)
+        self._by_hand.on_update(on_page(switch))
 
     def take_sticks(self, sticks: Sequence[float]) -> None:
         """Move the sticks: forward, right, up and clockwise, each -1 to 1."""

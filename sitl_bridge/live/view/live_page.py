@@ -24,7 +24,7 @@ from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import Reply
 from sitl_bridge.live.bus.topics import Topics, topic_name
 from sitl_bridge.live.view.control_panel import ControlPanel
-from sitl_bridge.live.view.page_server import in_server, open_page, page_url
+from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page, page_url
 from sitl_bridge.live.view.picture_clock import INTERVAL, PictureClock
 from sitl_bridge.live.view.pictures import unpacked
 from sitl_bridge.live.view.run_link import RunLink
@@ -61,29 +61,35 @@ class LivePage:
         self._link = RunLink(descriptor, topics, self._show_replies, self._take)
         self._server = open_page(port, self._run.title, lambda sticks: self._panel.take_sticks(sticks))
         self._rows_source = RowFollower(directory, len(names))
-        self._stage = Stage(self._server, self._run)
-        self._panel = ControlPanel(self._server, self._run, self._stage, self._link.command)
-        self._panel.view.build_picture(lambda: self._last, self._redraw)
         self._last = self._run.at_start()
-        self._stage.look_at(self._last)
+        in_server(self._server, self._build)  # a page of an earlier run connects at once
         self._shown_time = -1
         self._followed = 0.0
         self._due = {"state": 0.0, "tracks": 0.0, "camera": 0.0}
         self._wind = 0.0
         self._link.notify(f"live view at {page_url(port)}")
 
+    def _build(self) -> None:
+        self._stage = Stage(self._server, self._run)
+        self._panel = ControlPanel(self._server, self._run, self._stage, self._link.command)
+        self._panel.view.build_picture(lambda: self._last, self._redraw)
+        self._stage.look_at(self._last)
+
     def _redraw(self) -> None:
         self._shown_time = -1
 
     def _show_replies(self, replies: list[Reply]) -> None:
-        self._panel.show_replies(replies)
+        in_server_soon(self._server, lambda: self._panel.show_replies(replies))
 
     def _take(self, message: Sent) -> None:
         if isinstance(message, Picture) and message.height:
-            self._panel.show_picture(unpacked(message))
+            picture = unpacked(message)
+            in_server_soon(self._server, lambda: self._panel.show_picture(picture))
         elif isinstance(message, StackReports):
-            self._panel.stacks = message.reports
-            self._stage.add_estimates([report.place for report in message.reports])
+            reports = message.reports
+            self._panel.stacks = reports
+            places = [report.place for report in reports]
+            in_server_soon(self._server, lambda: self._stage.add_estimates(places))
 
     def run(self) -> None:
         """Follow the run until stopped."""
@@ -93,7 +99,7 @@ class LivePage:
                 self._link.send(RowsRequest())
                 in_server(self._server, lambda: self._show(time.monotonic()))
         in_server(self._server, lambda: self._show(time.monotonic() + TRACKS))
-        self._panel.show_note("the run has ended")
+        in_server(self._server, lambda: self._panel.show_note("the run has ended"))
         self._server.flush()
         time.sleep(INTERVAL)  # the pages receive the last picture
         self._server.stop()

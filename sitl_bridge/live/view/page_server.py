@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +128,13 @@ def open_page(
     return server
 
 
+def in_server_soon(server: ViserServer, act: Callable[[], object]) -> None:
+    """Call a function in the thread of ``in_server`` when it is free; from any thread."""
+    server.get_event_loop().call_soon_threadsafe(act)
+
+
 def in_server(server: ViserServer, act: Callable[[], None]) -> None:
-    """Call a function in the thread of the page's server, and wait for it.
+    """Call a function in the thread of the page's server, and wait for it; from any other thread.
 
     viser wakes its senders by asyncio events, which are safe in this thread only: a message from another one
     may fail by ``RuntimeError: deque mutated during iteration``.
@@ -139,6 +144,15 @@ def in_server(server: ViserServer, act: Callable[[], None]) -> None:
         act()
 
     asyncio.run_coroutine_threadsafe(call(), server.get_event_loop()).result()
+
+
+def on_page(act: Callable[[Any], None]) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """A function for a button or field to call in the thread of ``in_server``; viser has others for them."""
+
+    async def call(event: Any) -> None:
+        act(event)
+
+    return call
 
 
 def run_script(server: ViserServer, source: str) -> None:

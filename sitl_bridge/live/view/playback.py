@@ -15,7 +15,7 @@ import numpy as np
 from sitl_bridge.analysis.export.seen_samples import SeenFile, read_image, sample_files
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.live.view.page_server import in_server, open_page
+from sitl_bridge.live.view.page_server import in_server, in_server_soon, on_page, open_page
 from sitl_bridge.live.view.picture_clock import PictureClock
 from sitl_bridge.live.view.pictures import LARGEST
 from sitl_bridge.live.view.stage import FREE, Stage
@@ -52,7 +52,6 @@ class Playback:
         self._run = run
         self.server: ViserServer = open_page(port, run.title)
         self._rows_source = RowFollower(run.path, len(run.names))
-        self.stage = Stage(self.server, run)
         self.seconds = 0.0
         self._shown = -1
         self._drawn_tracks = 0.0
@@ -60,9 +59,7 @@ class Playback:
         self.picture: Any = None
         self._picture_shown: Path | None = None
         self._read_rows()
-        self.stage.enlarge(self._rows)
-        self._build_controls()
-        self.stage.look_at(self._rows)
+        in_server(self.server, self._build)  # a page of an earlier run connects at once
         self.logs = threading.Thread(target=self._read_logs, name="logs", daemon=True)
         self.logs.start()
 
@@ -72,6 +69,12 @@ class Playback:
         n = len(self._run.names)
         self._times = (self._rows["time"][::n] - self._run.start) * 1e-6
         self._end = float(self._times[-1])
+
+    def _build(self) -> None:
+        self.stage = Stage(self.server, self._run)
+        self.stage.enlarge(self._rows)
+        self._build_controls()
+        self.stage.look_at(self._rows)
 
     def _build_controls(self) -> None:
         gui = self.server.gui
@@ -99,10 +102,10 @@ class Playback:
         for note in self._run.notes:
             gui.add_markdown(f"*{note}*")
 
-        self._play.on_click(lambda _event: self._toggle())
-        self._slider.on_update(self._seek)
-        self.event.on_update(self._choose_event)
-        turn.on_click(lambda _event: self.turn_to(1 if turn.value == NEXT else -1))
+        self._play.on_click(on_page(lambda _event: self._toggle()))
+        self._slider.on_update(on_page(self._seek))
+        self.event.on_update(on_page(self._choose_event))
+        turn.on_click(on_page(lambda _event: self.turn_to(1 if turn.value == NEXT else -1)))
 
     def _read_logs(self) -> None:
         """List the events and take the estimates, from events.jsonl and the flight stacks' logs."""
@@ -113,7 +116,8 @@ class Playback:
         try:
             record = read_run(self._run.path)
         except UserError as error:
-            self.server.gui.add_markdown(f"*{error}*")
+            message = f"*{error}*"
+            in_server_soon(self.server, lambda: self.server.gui.add_markdown(message))
             return
         found: dict[str, float] = {}
         for entry in timeline(record):
@@ -122,7 +126,7 @@ class Playback:
                 words = [entry.vehicle, entry.lane if entry.text != entry.lane else "", entry.text]
                 found.setdefault(f"{seconds:.2f} s: {', '.join(filter(None, words))}", seconds)
         self._times_of_events = found
-        self.event.options = [*found] or [NO_EVENT]
+        in_server_soon(self.server, lambda: setattr(self.event, "options", [*found] or [NO_EVENT]))
         for vehicle in record.vehicles:
             if vehicle.record is not None and len(vehicle.record.time):
                 times = np.round(vehicle.record.time * 1e6).astype(np.int64)

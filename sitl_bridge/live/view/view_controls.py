@@ -10,6 +10,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import AnyArray, Records
 from sitl_bridge.base.rotations import euler_arrays
+from sitl_bridge.live.view.page_server import on_page
 from sitl_bridge.live.view.stage import CAMERAS, FREE, PALETTE, Stage
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
@@ -94,11 +95,11 @@ class ViewControls:
             self.stage.look_at(look(), list(self.server.get_clients().values()))
 
         for choice in (self._vehicle, self._plotted):
-            choice.on_update(lambda _event: redraw())
-        size.on_update(resize)
-        thrust.on_update(show_thrust)
-        estimated.on_update(show_estimates)
-        every.on_click(look_at_all)
+            choice.on_update(on_page(lambda _event: redraw()))
+        size.on_update(on_page(resize))
+        thrust.on_update(on_page(show_thrust))
+        estimated.on_update(on_page(show_estimates))
+        every.on_click(on_page(look_at_all))
 
     @property
     def vehicle(self) -> str:
