@@ -164,6 +164,14 @@ def bridge_factor(
     build: Px4Build, airframe: str, directory: Path, count: int, seconds: float, *, recorded: bool = False
 ) -> float:
     """Real-time factor of the bridge; several vehicles are in one world, collisions and downwash included."""
+    step = bridge_step(build, airframe, directory, count, seconds, recorded=recorded)
+    return 4000.0 / step["whole"]
+
+
+def bridge_step(
+    build: Px4Build, airframe: str, directory: Path, count: int, seconds: float, *, recorded: bool = False
+) -> dict[str, float]:
+    """us of a step with real PX4s, and processor time within it: of PX4s and of the lockstep thread."""
     frame = load_airframe(airframe)
     setups = [
         VehicleSetup(frame.vehicle(), frame.sensor_records(), position=(0.0, 3.0 * i, 0.0), name=str(i))
@@ -188,12 +196,27 @@ def bridge_factor(
         while not all(link.answers for link in server.status().links):
             time.sleep(0.1)
         time.sleep(SETTLE)
-        begin, first = time.monotonic(), server.status().steps
+        own = Path(f"/proc/self/task/{server.thread_id}/stat")
+        tasks = [own, *(Path(f"/proc/{px4.pid}/stat") for px4 in stacks)]
+        begin, first, before = time.monotonic(), server.status().steps, [used(task) for task in tasks]
         time.sleep(seconds)
         steps, duration = server.status().steps - first, time.monotonic() - begin
+        spent = np.array([used(task) for task in tasks]) - before
     if server.failure is not None:
         raise server.failure
-    return steps * 0.004 / duration
+    parts = [duration, *spent[0], *spent[1:].sum(axis=0)]
+    return {name: 1e6 * float(part) / steps for name, part in zip(PARTS, parts, strict=True)}
+
+
+PARTS = ("whole", "bridge", "bridge_in_the_kernel", "px4", "px4_in_the_kernel")
+"""What ``bridge_step`` tells, in us."""
+
+
+def used(task: Path) -> tuple[float, float]:
+    """Processor time of a process or thread by its file in /proc, s: all of it, and that in the kernel."""
+    user, system = map(int, task.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[11:13])
+    tick = os.sysconf("SC_CLK_TCK")
+    return (user + system) / tick, system / tick
 
 
 def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
@@ -205,6 +228,7 @@ def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
     build = find_px4()
     airframes = ("iris", "iris_full", "x500_full")
     factors: dict[str, dict[str, list[float]]] = {name: {"null": [], "bridge": []} for name in airframes}
+    steps: dict[str, list[dict[str, float]]] = {name: [] for name in airframes}
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         program = compile_null(place)
@@ -215,7 +239,9 @@ def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
                 found["null"] += null_factors(
                     build, program, frames[name], name, at / "null", 1, options.seconds
                 )
-                found["bridge"].append(bridge_factor(build, name, at / "bridge", 1, options.seconds))
+                step = bridge_step(build, name, at / "bridge", 1, options.seconds)
+                found["bridge"].append(4000.0 / step["whole"])
+                steps[name].append(step)
                 say(
                     f"  round {k + 1}, {name}: null simulator {found['null'][-1]:.2f} x, "
                     f"bridge {found['bridge'][-1]:.2f} x"
@@ -229,11 +255,16 @@ def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
             "bridge": statistics.median(found["bridge"]),
             "ratio_to_null": statistics.median(own),
             "ratio_to_null_with_the_sensors_of_iris": statistics.median(plain),
+            "us_of_a_step": {
+                part: statistics.median(s[part] for s in steps[name]) for part in steps[name][0]
+            },
         }
         say(
             f"  {name}: {result[name]['bridge']:.1f} x real time, {statistics.median(own):.3f} of the null "
             f"simulator with the same sensors, {statistics.median(plain):.3f} of it with those of iris"
         )
+        parts = ", ".join(f"{n.replace('_', ' ')} {us:.1f}" for n, us in result[name]["us_of_a_step"].items())
+        say(f"    us of a step: {parts}")
     return result
 
 
