@@ -13,9 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
+from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.base.user_file import class_at
-from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.dynamics.proximity import Proximity, hull, touching_pairs
+from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.simulation.events import EventSpecification, problems
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -355,6 +359,8 @@ class FlightSettings:
                 found.append((autopilot, plan))
         names = [vehicle.name for vehicle in self.vehicles]
         faults += problems(self.events, names, [v.airframe for v in self.vehicles])
+        if self.proximity is not None and self.proximity.collisions:
+            faults += self._touching()
         try:
             self.world.wind.load_series()
         except UserError as error:
@@ -362,6 +368,19 @@ class FlightSettings:
         if faults:
             raise ConfigurationError("cannot fly" if self.external is None else "cannot serve", faults)
         return tuple(found)
+
+    def _touching(self) -> list[str]:
+        """A line for each pair of vehicles that touch one another where they start."""
+        hulls = np.array([hull(vehicle.airframe.vehicle()) for vehicle in self.vehicles])
+        states = np.zeros(len(hulls), STATE)
+        for state, vehicle in zip(states, self.vehicles, strict=True):
+            state["position"] = vehicle.position
+            state["attitude"] = quaternion_from_euler(0.0, 0.0, vehicle.yaw)
+        names = [vehicle.name for vehicle in self.vehicles]
+        return [
+            f"{names[i]} and {names[j]} touch one another where they start; move one of them"
+            for i, j in touching_pairs(hulls, states)
+        ]
 
     def notes(self) -> list[str]:
         """What the user should know of the world and the vehicles, in sentences."""

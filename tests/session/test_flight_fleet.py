@@ -107,6 +107,23 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
     assert kept["verdict"]["word"] == "failed"
 
 
+def test_vehicles_that_touch_one_another_at_the_start_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "near.yaml"
+
+    def check(apart: float, proximity: str = "") -> None:
+        file.write_text(
+            f"vehicles:\n  - {{name: a, count: 3, grid: {{spacing: 4}}}}\n"
+            f"  - {{name: b, position: [{apart}, 4, 0], yaw: 45}}\n"
+            f"mission: {MISSIONS / 'fleet_hover.py'}\n{proximity}"
+        )
+        scenario_settings(file, FlightOptions(autopilot="builtin")).check()
+
+    with pytest.raises(ConfigurationError, match="a1 and b touch one another where they start"):
+        check(0.4)
+    check(1.0)
+    check(0.4, "proximity: {collisions: false}\n")
+
+
 def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) -> None:
     file = tmp_path / "faulty.yaml"
     (tmp_path / "fly.py").write_text("")

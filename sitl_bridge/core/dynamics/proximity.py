@@ -182,6 +182,20 @@ def spheres_beside(hulls: Records, states: Records, vehicle: int) -> Floats:
     return np.concatenate(found)
 
 
+def touching_pairs(hulls: Records, states: Records) -> list[tuple[int, int]]:
+    """Pairs of vehicles, the first one first, that touch one another in these (n,) states."""
+    found = []
+    for i in range(len(hulls) - 1):
+        apart = np.linalg.norm(states["position"][i + 1 :] - states["position"][i], axis=1)
+        for j in i + 1 + np.flatnonzero(apart < hulls["radius"][i] + hulls["radius"][i + 1 :]):
+            pair = np.array([i, j])
+            a, b = (spheres_beside(hulls[pair], states[pair], other) for other in (1, 0))
+            gaps = np.linalg.norm(a[:, None, :3] - b[None, :, :3], axis=2) - a[:, None, 3] - b[None, :, 3]
+            if gaps.min() < 0.0:
+                found.append((i, int(j)))
+    return found
+
+
 @compiled
 def _units(value: float) -> int:
     """A force, moment or speed in whole units, cut towards zero, so that its opposite gives the opposite."""

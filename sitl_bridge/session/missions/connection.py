@@ -22,6 +22,16 @@ DROPPED_LINES = ("MAVLink:", "Dropping subscription callbacks")
 """Beginnings of MAVSDK's log lines that are dropped; among them status texts, which Vehicle prints itself."""
 
 
+CONNECTIONS = 16
+"""Connections that a program can hold at a time.  MAVSDK takes a channel of MAVLink's library for each, which
+has 16 (MAVLINK_COMM_NUM_BUFFERS).  Beyond them mavsdk 4.1.0 overwrites other memory: with 21 of them, nine
+of nine programs ended with SIGABRT or SIGSEGV."""
+TOO_MANY = (
+    f"MAVSDK holds {CONNECTIONS} connections in one program; let several scripts fly these vehicles"
+    " (`mission:` of each), or fly them by `sb.Sitl`, which has no such limit"
+)
+
+
 class MavsdkLog:
     """MAVSDK's own log lines: those of level warning and above go to stderr, repeated ones once.
 
@@ -56,6 +66,7 @@ class MavsdkLog:
 
 
 mavsdk_log = MavsdkLog()
+_held: set[Mavsdk] = set()
 
 
 @asynccontextmanager
@@ -69,10 +80,14 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
             simulated PX4s from the eleventh on send to one port.
 
     Raises:
-        MissionFailedError: if the URL is wrong, its port is taken, or no autopilot is found in time.
+        MissionFailedError: if the URL is wrong, its port is taken, no autopilot is found in time, or this
+            program holds CONNECTIONS already.
     """
+    if len(_held) == CONNECTIONS:
+        raise MissionFailedError(TOO_MANY)
     mavsdk_log.begin()
     mavsdk = Mavsdk(Configuration.create_with_component_type(ComponentType.GROUND_STATION))
+    _held.add(mavsdk)
     try:
         # Faster than real time, telemetry would accumulate in MAVSDK before it is read.
         async with time_gate().request():
@@ -107,6 +122,7 @@ async def connect(url: str, limit: float = 30.0, system_id: int | None = None) -
     finally:
         mavsdk_log.end()
         mavsdk.destroy()
+        _held.remove(mavsdk)
 
 
 async def _find(mavsdk: Mavsdk, system_id: int, limit: float) -> Any:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.session.missions.connection import connect
+from sitl_bridge.session.missions.connection import CONNECTIONS, TOO_MANY, connect
 from sitl_bridge.session.missions.environment import FLEET_VARIABLE
-from sitl_bridge.session.missions.mavsdk_vehicle import Vehicle
+from sitl_bridge.session.missions.mavsdk_vehicle import MissionFailedError, Vehicle
 from sitl_bridge.session.missions.mission_script import command_line, leave_safely, run_coroutine
 
 Position = tuple[float, float, float]
@@ -93,7 +93,10 @@ def run_fleet(
 
     async def fly() -> None:
         alone = FleetVehicle("vehicle", options.url, options.system, (0.0, 0.0, 0.0), 0.0, "")
-        await mission((alone,) if options.fleet is None else read_members(options.fleet), options)
+        members = (alone,) if options.fleet is None else read_members(options.fleet)
+        if len(members) > CONNECTIONS:
+            raise MissionFailedError(f"{len(members)} vehicles: {TOO_MANY}")
+        await mission(members, options)
 
     return run_coroutine(fly)
 
