@@ -164,7 +164,11 @@ def bridge_factor(
     build: Px4Build, airframe: str, directory: Path, count: int, seconds: float, *, recorded: bool = False
 ) -> float:
     """Real-time factor of the bridge; several vehicles are in one world, collisions and downwash included."""
-    step = bridge_step(build, airframe, directory, count, seconds, recorded=recorded)
+    return factor_of(bridge_step(build, airframe, directory, count, seconds, recorded=recorded))
+
+
+def factor_of(step: dict[str, float]) -> float:
+    """Real-time factor of steps of 4 ms."""
     return 4000.0 / step["whole"]
 
 
@@ -239,9 +243,8 @@ def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
                 found["null"] += null_factors(
                     build, program, frames[name], name, at / "null", 1, options.seconds
                 )
-                step = bridge_step(build, name, at / "bridge", 1, options.seconds)
-                found["bridge"].append(4000.0 / step["whole"])
-                steps[name].append(step)
+                steps[name].append(bridge_step(build, name, at / "bridge", 1, options.seconds))
+                found["bridge"].append(factor_of(steps[name][-1]))
                 say(
                     f"  round {k + 1}, {name}: null simulator {found['null'][-1]:.2f} x, "
                     f"bridge {found['bridge'][-1]:.2f} x"
@@ -255,9 +258,7 @@ def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
             "bridge": statistics.median(found["bridge"]),
             "ratio_to_null": statistics.median(own),
             "ratio_to_null_with_the_sensors_of_iris": statistics.median(plain),
-            "us_of_a_step": {
-                part: statistics.median(s[part] for s in steps[name]) for part in steps[name][0]
-            },
+            "us_of_a_step": {part: statistics.median(step[part] for step in steps[name]) for part in PARTS},
         }
         say(
             f"  {name}: {result[name]['bridge']:.1f} x real time, {statistics.median(own):.3f} of the null "
@@ -854,7 +855,7 @@ def flat(figures: Any, *names: str) -> Iterator[tuple[str, float]]:
 
 def changes(earlier: dict[str, Any], figures: dict[str, Any]) -> list[str]:
     """Lines about figures that differ notably from those of an earlier run; each with both values."""
-    before = dict(flat(earlier["figures"]))
+    before = dict(flat(earlier))
     return [
         f"{name}: {value:.4g}, {before[name]:.4g} before ({100.0 * (value / before[name] - 1.0):+.0f} %)"
         for name, value in flat(figures)
@@ -902,9 +903,9 @@ def main() -> None:
         if name not in MEASUREMENTS:
             parser.error(f"there is no measurement {name}; choose from {', '.join(MEASUREMENTS)}")
     try:
-        earlier = json.loads(options.since.read_text(encoding="utf-8")) if options.since else None
-    except (OSError, ValueError) as error:
-        parser.error(f"--since {options.since}: {error}")
+        earlier = json.loads(options.since.read_text(encoding="utf-8"))["figures"] if options.since else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        parser.error(f"--since {options.since}: is not what --json writes: {error}")
     figures: dict[str, Any] = {}
     run = {"version": version("sitl-bridge"), "machine": machine(), "figures": figures}
     for name in options.what or MEASUREMENTS:

@@ -46,7 +46,7 @@ from sitl_bridge.live.bus.topics import Topics
 from sitl_bridge.live.outlets import PageSettings, ViewerSettings
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.live_view import LiveView
-from sitl_bridge.live.view.page_server import in_server, open_page
+from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page
 from sitl_bridge.live.view.picture_clock import RATE, PictureClock
 from sitl_bridge.live.view.pictures import LARGEST, packed, sample_picture, unpacked
 from sitl_bridge.live.view.playback import Playback
@@ -298,8 +298,15 @@ def test_messages_are_made_in_the_servers_own_thread(free_port: Callable[[], int
         assert seen == [server.get_event_loop()]
         with pytest.raises(ZeroDivisionError):
             in_server(server, lambda: print(1 / 0))
+        in_server_soon(server, lambda: seen.append(asyncio.get_running_loop()))
+        in_server(server, lambda: None)
+        assert seen == [server.get_event_loop()] * 2
     finally:
         server.stop()
+    while not server.get_event_loop().is_closed():
+        time.sleep(0.01)
+    in_server_soon(server, lambda: seen.append(None))  # an answer that comes when the page has closed
+    assert len(seen) == 2
 
 
 def test_playback_draws_in_the_servers_own_thread(tmp_path: Path, free_port: Callable[[], int]) -> None:

@@ -129,8 +129,9 @@ def open_page(
 
 
 def in_server_soon(server: ViserServer, act: Callable[[], object]) -> None:
-    """Call a function in the thread of ``in_server`` when it is free; from any thread."""
-    server.get_event_loop().call_soon_threadsafe(act)
+    """Call a function in the thread of ``in_server`` soon, unless the page is closed; from any thread."""
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        server.get_event_loop().call_soon_threadsafe(act)
 
 
 def in_server(server: ViserServer, act: Callable[[], None]) -> None:
