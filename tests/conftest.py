@@ -32,10 +32,12 @@ settings.load_profile("patient")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-def px4_directories() -> list[Path | None]:
-    """Builds of PX4 to test with: those that PX4_DIRS names, else the one that ``find_px4`` finds (None)."""
-    named = [Path(name) for name in os.environ.get("PX4_DIRS", "").split(os.pathsep) if name]
-    return [*named] or [None]
+def px4_directories() -> list[str]:
+    """Builds of PX4 to test with: those that PX4_DIRS names, else the one that ``find_px4`` finds ("").
+
+    Not None: pytest takes that for a fixture without a parameter, which has been set up by other tests.
+    """
+    return [name for name in os.environ.get("PX4_DIRS", "").split(os.pathsep) if name] or [""]
 
 
 LONGEST = (
@@ -83,7 +85,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("px4") is None:
         return
     directories = px4_directories()
-    names = ["" if directory is None else directory.name for directory in directories]
+    names = [Path(directory).name for directory in directories]
     metafunc.parametrize("px4_under_test", directories, ids=names, indirect=True, scope="session")
 
 
@@ -93,10 +95,10 @@ def px4_under_test(request: pytest.FixtureRequest) -> Iterator[None]:
     if not hasattr(request, "param"):
         yield
         return
-    directory: Path | None = request.param
+    directory: str = request.param
     with pytest.MonkeyPatch.context() as patch:
-        if directory is not None:
-            patch.setenv("PX4_DIR", str(directory))
+        if directory:
+            patch.setenv("PX4_DIR", directory)
         try:
             find_px4()
         except UserError as error:
