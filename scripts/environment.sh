@@ -1,6 +1,7 @@
 # Sourced by the other scripts: makes .venv in the checkout and installs the project into it.
 # `make_environment [dev,docs]` also installs what tests and documentation need; without it, what flights need.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+unset PYTHONDONTWRITEBYTECODE # where it is set, every process compiles all modules that it imports again
 
 make_environment() {
   local python=""
@@ -23,8 +24,7 @@ make_environment() {
     "$wanted "*"$extras"*) return ;;
   esac
   echo "installing into .venv; this takes a minute or more"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".$extras" || exit 1
-  # Where programs may not keep what they compile, they would compile the checkout at every start.
-  [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || .venv/bin/python -m compileall -q sitl_bridge || exit 1
+  # Half the time of an installation is the compiling of modules, most of which are never imported.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".$extras" || exit 1
   echo "$wanted $extras" >.venv/installed
 }
