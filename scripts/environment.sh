@@ -12,14 +12,15 @@ make_environment() {
       break
     fi
   done
-  if [ -z "$python" ] && [ ! -x .venv/bin/python ]; then
+  if [ -z "$python" ] && [ ! -x .venv/bin/pip ]; then
     echo "Python 3.11 or newer is needed and none was found on PATH" >&2
     exit 1
   fi
-  [ -x .venv/bin/python ] || "$python" -m venv .venv || exit 1
-  # Install again only when what is to be installed has changed.
+  # Without ensurepip (Debian: python3-venv) this fails and leaves a Python without pip.
+  [ -x .venv/bin/pip ] || "$python" -m venv .venv || exit 1
+  # Install again only when what is to be installed has changed, or the checkout has been moved.
   local extras=${1:-} wanted
-  wanted=$(cksum <pyproject.toml)
+  wanted="$(cksum <pyproject.toml) $PWD"
   case "$(cat .venv/installed 2>/dev/null) " in
     "$wanted "*"$extras"*) return ;;
   esac
