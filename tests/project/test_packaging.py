@@ -191,17 +191,19 @@ def test_every_command_is_imported_with_the_dependencies_alone() -> None:
 
 def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tmp_path: Path) -> None:
     """pip is a program that prints its arguments; one environment serves both."""
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\nshift 5\necho pip install $*\n", encoding="utf-8")
-    python.chmod(0o755)
-    (tmp_path / "scripts").mkdir()
+    checkout = tmp_path / "checkout"
+    for program in ("python", "pip"):
+        file = checkout / ".venv" / "bin" / program
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("#!/bin/sh\nshift 6\necho pip install $*\n", encoding="utf-8")
+        file.chmod(0o755)
+    (checkout / "scripts").mkdir()
     for name in ("scripts/environment.sh", "pyproject.toml"):
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+        (checkout / name).write_bytes((ROOT / name).read_bytes())
 
     def install(*extras: str) -> list[str]:
         command = ["bash", "-c", '. scripts/environment.sh; make_environment "$@"', "bash", *extras]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
         return [line for line in done.stdout.splitlines() if line.startswith("pip")]
 
     assert install() == ["pip install -e ."]
@@ -209,6 +211,29 @@ def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tm
     assert install("[dev,docs]") == ["pip install -e .[dev,docs]"]
     assert install("[dev,docs]") == []
     assert install() == []
+    checkout = checkout.rename(tmp_path / "moved")  # its programs name the old place
+    assert install() == ["pip install -e ."]
+    assert install() == []
+
+
+def test_an_environment_that_python_could_not_finish_is_finished(tmp_path: Path) -> None:
+    """Debian's Python without python3-venv fails once it has written bin/python."""
+    left, programs = tmp_path / ".venv" / "bin", tmp_path / "programs"
+    for directory in (left, programs):
+        directory.mkdir(parents=True)
+        (directory / "python").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        (directory / "python").chmod(0o755)
+    python = programs / "python3.13"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] || echo "python $*"\n', encoding="utf-8")
+    python.chmod(0o755)
+    for name in ("scripts/environment.sh", "pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    done = subprocess.run(
+        ["bash", "-c", ". scripts/environment.sh; make_environment"],
+        cwd=tmp_path, env={"PATH": f"{programs}:{os.defpath}"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "python -m venv .venv" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("workflow", sorted(WORKFLOWS.glob("*.yml")), ids=lambda path: str(path.name))
