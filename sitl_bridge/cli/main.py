@@ -7,6 +7,7 @@ This module imports almost nothing; ``sitl_bridge/__main__.py`` sets the signal 
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import re
 import sys
@@ -138,6 +139,9 @@ def _words() -> list[str]:
 def main() -> None:
     """Run a command; every error is one message without a traceback."""
     signals.exit_on_signals()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where the terminal's encoding lacks characters of a unit
     try:
         build(_words())(with_values(sys.argv[1:]), prog_name="sitl-bridge")
     except UserError as error:

@@ -393,6 +393,13 @@ def test_check_warns_of_a_figure_of_merit_that_no_propeller_has(name: str, merit
     assert any("the figure of merit is" in text for text in facts["warnings"])
 
 
+def test_a_terminal_without_the_characters_of_a_unit_shows_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = start("check", "iris")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "kg/m?" in done.stdout
+
+
 def test_check_prints_figures_with_their_units() -> None:
     shown = run("check", "iris").stdout
     for name in (
