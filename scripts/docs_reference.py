@@ -208,14 +208,15 @@ def recorded_columns() -> Iterator[str]:
     """The page of the columns of a run's tables; meanings are the comments of the records."""
     yield "# Recorded columns\n"
     yield "Columns of the tables of a [run](../run-directory.md), in their order, with their types in NumPy,"
-    yield "and the columns of the exported tables.  Positions are from the world's origin, body axes FRD;"
-    yield "what a vehicle lacks, such as further rotors, is 0.\n"
+    yield "as `RecordedRun` and `sb.TruthTable` give them.  The files themselves and exported tables have one"
+    yield "column a component.  Positions are from the world's origin, body axes FRD; what a vehicle lacks,"
+    yield "such as further rotors, is 0.\n"
     for file, record in (("truth.npy", Row), ("steps.npy", Step)):
         meanings = dict(
             re.findall(r"^    (\w+): [^#\n]*(?:# (.*))?$", inspect.getsource(record), re.MULTILINE)
         )
         yield f"## {file}\n"
-        yield "| column | meaning | type | exported as |"
+        yield "| column | meaning | type | in the file and exports |"
         yield "|---|---|---|---|"
         dtype = record.dtype
         exported = iter(flat(dtype).names or ())

@@ -102,7 +102,10 @@ class StackOptions(RunOptions):
     )
     controller: Annotated[
         str | None,
-        typer.Option(help="controller of the built-in stack: hector_pid, lee or your own FILE.py:CLASS"),
+        typer.Option(
+            help="controller of the built-in stack: hector_pid, lee, rotors or FILE.py:CLASS"
+            " (default: the airframe's)"
+        ),
     ] = None
     expose: Annotated[
         bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")

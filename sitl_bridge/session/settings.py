@@ -289,10 +289,13 @@ class FlightSettings:
     @classmethod
     def without_mission(cls, options: FlightOptions, count: int = 1) -> Self:
         """Vehicles in a line to the east, SPACING apart, that wait for commands."""
-        vehicles = _in_a_line(options, count)
-        if count == 1:
-            return cls.from_options(options, vehicles, "start", on_stall="continue")
-        return cls.from_options(options, vehicles, "start", proximity=Proximity())
+        return cls.from_options(
+            options,
+            _in_a_line(options, count),
+            "start",
+            on_stall="continue" if count == 1 else "leave",
+            proximity=_contact_and_downwash(count),
+        )
 
     @classmethod
     def for_external(
@@ -300,8 +303,14 @@ class FlightSettings:
     ) -> Self:
         """Vehicles in a line likewise, whose flight stacks the user starts."""
         vehicles = _in_a_line(options, count)
-        name = f"serve-{vehicles[0].airframe.name}"
-        return cls.from_options(options, vehicles, name, external=external, on_stall=on_stall)
+        return cls.from_options(
+            options,
+            vehicles,
+            f"serve-{vehicles[0].airframe.name}",
+            external=external,
+            on_stall=on_stall,
+            proximity=_contact_and_downwash(count),
+        )
 
     @property
     def has_mission(self) -> bool:
@@ -402,6 +411,10 @@ class FlightSettings:
                 for name in dict.fromkeys(lidars)
             ),
         ]
+
+
+def _contact_and_downwash(count: int) -> Proximity | None:
+    return Proximity() if count > 1 else None
 
 
 def _in_a_line(options: FlightOptions, count: int) -> tuple[VehicleSettings, ...]:

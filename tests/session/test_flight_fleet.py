@@ -15,11 +15,12 @@ from support.paths import MISSIONS
 
 from sitl_bridge.analysis.evaluation.vehicle_distances import closest_distance
 from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.missions.fleet_script import read_members
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import Progress, Session
-from sitl_bridge.session.settings import FlightOptions
+from sitl_bridge.session.settings import ExternalStacks, FlightOptions, FlightSettings
 
 INSTANCE = 70
 
@@ -122,6 +123,12 @@ def test_vehicles_that_touch_one_another_at_the_start_are_refused(tmp_path: Path
         check(0.4)
     check(1.0)
     check(0.4, "proximity: {collisions: false}\n")
+
+
+def test_vehicles_of_serve_and_start_touch_one_another_as_those_of_a_scenario_do() -> None:
+    for count, expected in ((1, None), (3, Proximity())):
+        assert FlightSettings.without_mission(FlightOptions(), count).proximity == expected
+        assert FlightSettings.for_external(ExternalStacks(), FlightOptions(), count).proximity == expected
 
 
 def test_faults_of_all_vehicles_are_told_before_anything_starts(tmp_path: Path) -> None:

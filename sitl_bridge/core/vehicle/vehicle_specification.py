@@ -45,7 +45,7 @@ class VehicleSpecification(BaseModel):
     )
     controller: str | None = Field(
         None,
-        description="of the built-in stack: hector_pid, lee, or FILE.py:CLASS; default: the airframe's",
+        description="of the built-in stack: hector_pid, lee, rotors, FILE.py:CLASS; default: the airframe's",
     )
     parameters: dict[str, int | float] = Field(
         default_factory=dict, description="parameters of the flight stack, by name"
