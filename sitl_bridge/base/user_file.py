@@ -46,7 +46,7 @@ def refuse_while_loading(what: str) -> None:
 class UserClass(BaseModel):
     """A class of a user's in a Python file."""
 
-    model_config = STRICT | ConfigDict(validate_by_name=True, validate_by_alias=True)
+    model_config = STRICT | ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
 
     file: Path = Field(description="Python file, relative to the file that names it")
     class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
