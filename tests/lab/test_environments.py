@@ -339,6 +339,7 @@ def test_reaching_a_waypoint_ends_an_episode_with_a_reward() -> None:
     observation, _ = env.reset(seed=1)
     total, ends = 0.0, False
     assert observation[-3:] == pytest.approx([2.0, 0.0, 0.0])
+    assert env.figures[-3:] == ("goal north, m", "goal east, m", "goal down, m")
     while not ends:
         observation, reward, ends, _, _ = env.step([1.0, 0.0, 0.0, 0.0])
         total += reward

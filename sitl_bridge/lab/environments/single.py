@@ -22,12 +22,14 @@ class Environment(Env[Observation, ArrayLike]):
 
     Attributes:
         vector: the environment beneath.
+        figures: names of the figures of an observation.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's declaration)
 
     def __init__(self, **choices: Any) -> None:
         self.vector = VectorEnvironment(1, autoreset_mode=AutoresetMode.DISABLED, **choices)
+        self.figures = self.vector.figures
         self.observation_space = self.vector.single_observation_space
         self.action_space = self.vector.single_action_space
         self.task = self.vector.task
