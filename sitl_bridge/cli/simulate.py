@@ -6,6 +6,7 @@ An algorithm is tested first on point masses or models, and then flown unchanged
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -130,10 +131,12 @@ def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | Non
             refuse_events_of(scenario, load_airframe(airframe))
 
 
-def _limits(loaded: list[LoadedScenario]) -> dict[str, float | None]:
-    from sitl_bridge.session.scenario_settings import limits_of
+def _limits(loaded: list[LoadedScenario], on: On) -> dict[str, float | None]:
+    from sitl_bridge.session.scenario_settings import limits_of, separation_limit
 
-    return {name: limit for scenario in loaded for name, limit in limits_of(scenario).items()}
+    has_truth = on == "full" and loaded[0].formation is not None
+    given = {name: limit for scenario in loaded for name, limit in limits_of(scenario).items()}
+    return (separation_limit(loaded[0]) if has_truth else {}) | given
 
 
 def _describe(
@@ -148,7 +151,7 @@ def _describe(
         "world": scenario.world.model_dump(mode="json"),
         "seed": scenario.seed,
         "events": [event.model_dump(mode="json") for event in scenario.events],
-        "limits": _limits(loaded),
+        "limits": _limits(loaded, on),
         "vehicles": [
             {"name": vehicle.name, "airframe": airframe.model_dump(mode="json")}
             for vehicle, airframe in zip(scenario.vehicles, airframes, strict=True)
@@ -160,10 +163,16 @@ def _describe(
 def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
     """Notes on sections of a scenario that are not simulated here."""
     given = scenario.specification
-    if on == "quick" and scenario.formation is not None and "wind" in scenario.world.model_fields_set:
+    wind = scenario.world.wind.model_dump(exclude_defaults=True)
+    if on == "quick" and scenario.formation is not None and wind:
         yield f"{scenario.document.source}: wind does not act on point masses; add --on full"
     if "proximity" in given.model_fields_set and (on == "quick" or scenario.avoidance is not None):
         yield f"{scenario.document.source}: proximity is not simulated here; use sitl-bridge fly"
+    end = math.inf if scenario.avoidance is None else scenario.avoidance.duration
+    for i, event in enumerate(scenario.events):
+        if event.at >= end:
+            late = f"{event.kind} at {event.at:g} s is after the end, {end:g} s"
+            yield f"{scenario.document.source}: events[{i}]: {late}"
 
 
 def _formation(
@@ -235,7 +244,7 @@ def _avoidance(
     terminal: Terminal,
 ) -> tuple[str, Path]:
     """Fly scenarios with avoidance; returns what failed, and the run directory."""
-    from sitl_bridge.swarm.avoidance.closed_loop import fly, row, succeeded, table
+    from sitl_bridge.swarm.avoidance.closed_loop import fly, reason, row, table
 
     console = terminal.console
     directory = RunDirectory(runs, loaded[0].name)
@@ -245,15 +254,17 @@ def _avoidance(
         for scenario in loaded:
             frame = _without_custom_sensors(_airframes(scenario, airframe), on, console)[0]
             specification = _with_attitude_model(scenario, airframe, console)
-            flights = []
+            flights, reasons = [], []
             for seed in range(scenario.seed, scenario.seed + seeds):
                 plant = None if on == "quick" else _full_dynamics(scenario, frame, seed, console)
                 with terminal.step(f"{scenario.name}, seed {seed}"):
                     flights.append(fly(specification, seed=seed, plant=plant))
+                if why := reason(flights[-1]):
+                    reasons.append(f"with seed {seed} {why}")
             rows.append(row(scenario.name, flights))
-            bad = sum(not succeeded(flight) for flight in flights)
-            if bad:
-                failed.append(f"{scenario.name}: {bad} of {len(flights)} flights failed")
+            if reasons:
+                count = f"{len(reasons)} of {len(flights)} flights failed"
+                failed.append(f"{scenario.name}: {count}: {reasons[0]}")
             _write_tracks(flights[0], directory.path)
         text = table(rows)
         write_whole(directory.path / "table.txt", text + "\n")

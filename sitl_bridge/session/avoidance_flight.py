@@ -168,9 +168,9 @@ def verdict(flight: Flight) -> str:
     arrival = flight.arrival()
     late = [name for name, time in zip(flight.names, arrival, strict=True) if not np.isfinite(time)]
     arrived = f"all arrived within {arrival.max():.1f} s" if not late else f"{', '.join(late)} did not arrive"
-    clear = flight.clearances().min()
-    obstacles = f", {clear:.2f} m from an obstacle" if np.isfinite(clear) else ""
-    return f"least distance {flight.distances().min():.2f} m by their own estimates{obstacles}; {arrived}"
+    found = [("least distance", flight.distances().min()), ("from an obstacle", flight.clearances().min())]
+    told = ", ".join(f"{what} {value:.2f} m" for what, value in found if np.isfinite(value))
+    return f"{told} by their own estimates; {arrived}" if told else arrived
 
 
 def write(flight: Flight, directory: Path) -> None:

@@ -62,7 +62,11 @@ SWARM_AIRFRAME = "iris_rtk"
 """Default airframe of a formation or of avoidance: it knows its position to centimetres.  Ordinary receivers
 drift by half a metre on each axis."""
 SWARMS: tuple[Literal["formation", "avoidance"], ...] = ("formation", "avoidance")
-_NOT_IN_AVOIDANCE = ("name", "position", "grid", "yaw")
+_SET_BY_SWARM = {
+    "formation": (("position", "grid", "yaw"), "follows from start and leader of the formation"),
+    "avoidance": (("name", "position", "grid", "yaw"), "follows from the vehicle's route in avoidance"),
+}
+"""Fields of vehicles that a formation or avoidance sets, and by what."""
 
 
 class ProximitySpecification(BaseModel):
@@ -157,21 +161,20 @@ class Scenario(BaseModel):
             found.append(((), "has no vehicles; give vehicles: [{airframe: iris}]"))
         if data.get("radio") is not None and flown[0] not in SWARMS:
             found.append((("radio",), "is only used by a formation or avoidance; leave it out"))
-        if flown == ["avoidance"] and isinstance(vehicles, list):
-            found += _avoidance_vehicle_faults(vehicles)
+        if flown[0] in _SET_BY_SWARM:
+            found += _swarm_vehicle_faults(groups, *_SET_BY_SWARM[flown[0]])
         if flown != ["formation"]:
             found += _formation_event_faults(data.get("events"))
         return found
 
 
-def _avoidance_vehicle_faults(vehicles: list[Any]) -> Iterator[tuple[FieldPath, str]]:
-    for i, group in enumerate(vehicles):
-        for name in _NOT_IN_AVOIDANCE if isinstance(group, dict) else ():
+def _swarm_vehicle_faults(
+    groups: list[Any], names: tuple[str, ...], why: str
+) -> Iterator[tuple[FieldPath, str]]:
+    for i, group in enumerate(groups):
+        for name in names:
             if name in group:
-                yield (
-                    ("vehicles", i, name),
-                    "follows from the vehicle's route in avoidance; leave it out",
-                )
+                yield ("vehicles", i, name), f"{why}; leave it out"
 
 
 def _formation_event_faults(events: Any) -> Iterator[tuple[FieldPath, str]]:

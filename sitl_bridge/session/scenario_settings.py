@@ -48,10 +48,8 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         raise ConfigurationError(str(file), [fault])
     if swarm and options.arguments:
         raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(options.arguments)}"])
-    apart: dict[str, float | None] = {}
     if scenario.avoidance is not None:
         _check_avoidance(scenario)
-        apart["separation"] = scenario.avoidance.controller.distances.minimum
     return FlightSettings.from_options(
         options,
         vehicles,
@@ -66,7 +64,7 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         on_stall=specification.on_stall,
         proximity=scenario.proximity,
         events=scenario.events,
-        limits=apart | limits_of(scenario),
+        limits=separation_limit(scenario) | limits_of(scenario),
     )
 
 
@@ -79,6 +77,17 @@ def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:
     document, limits = scenario.document, scenario.specification.limits
     lines = {name: document.line(("limits", name)) for name in limits}
     return checked_limits(limits, document.source, lines, Path(document.source).parent)
+
+
+def separation_limit(scenario: LoadedScenario) -> dict[str, float | None]:
+    """The least distance between the vehicles of a formation or of avoidance, as a limit of the truth."""
+    if len(scenario.vehicles) < 2:
+        return {}
+    if scenario.formation is not None:
+        return {"separation": scenario.formation.limits.separation}
+    if scenario.avoidance is not None:
+        return {"separation": scenario.avoidance.controller.distances.minimum}
+    return {}
 
 
 def _check_avoidance(scenario: LoadedScenario) -> None:

@@ -25,6 +25,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_a_formation_leaves_tracks_and_summary(tmp_path: Path) -> None:
     code, output = run(str(MISSIONS / "formation_cube.yaml"), "--runs-dir", str(tmp_path))
     assert code == 0, output
+    assert "wind" not in output
     directory = tmp_path / "latest"
     assert (directory / "tracks.npz").is_file()
     assert json.loads((directory / "summary.json").read_text())["succeeded"] is True
@@ -38,6 +39,18 @@ def test_an_avoidance_scenario_leaves_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "latest" / "table.txt").read_text().count("1/1") == 2
     rows = json.loads((tmp_path / "latest" / "summary.json").read_text())["rows"]
     assert all(row["cpu_worst"] >= row["cpu_mean"] > 0.0 for row in rows)
+
+
+def test_a_failed_avoidance_is_told_why_and_events_after_its_end_are_noted(tmp_path: Path) -> None:
+    late = tmp_path / "late.yaml"
+    late.write_text(
+        "events: [{at: 9, kind: gust, speed: 3, direction: 0}]\n"
+        "avoidance: {duration: 3, tolerance: 0.01, routes: [{name: a, points: [[0, 0, -5], [2, 0, -5]]}]}\n"
+    )
+    code, output = run(str(late), "--on", "full", "--runs-dir", str(tmp_path))
+    assert code == 1
+    assert "late: 1 of 1 flights failed: with seed 0 a did not arrive" in output
+    assert "events[0]: gust at 9 s is after the end, 3 s" in output.replace("\n", " ")
 
 
 def test_what_cannot_be_flown_is_refused_before_a_run_directory_is_made(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_the_shipped_formation_stands_where_its_start_has_it_and_is_flown_by_thi
     assert made.mission is None
     assert isinstance(made.formation, FormationPlan)
     assert made.formation.choreography.count == 9
+    assert made.limits == {"separation": made.formation.limits.separation}
 
 
 # ------------------------------------------------------------------ events, in the simulation

@@ -219,6 +219,10 @@ FORMATION = "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 
         (f"radio: {{grpah: ring}}\n{PAIR}", "line 1: radio.grpah: unknown field; did you mean `graph`?"),
         (f"radio: {{graph: star}}\n{PAIR}", "line 1: radio.graph: star is about a leader"),
         (f"vehicles: [{{yaw: 3}}]\n{PAIR}", "line 1: vehicles[0].yaw: follows from the vehicle's route"),
+        (
+            f"vehicles: [{{airframe: iris, position: [9, 0, 0]}}]\n{FORMATION}",
+            "line 1: vehicles[0].position: follows from start and leader",
+        ),
         (f"{PAIR}formation: {{count: 2}}\n", "flies the same vehicles as"),
         (
             f"vehicles: [{{airframe: iris_rtk}}, {{airframe: iris}}]\n{PAIR}",

@@ -335,14 +335,22 @@ class Row:
     wall_worst: float
 
 
+def reason(flight: Flight) -> str:
+    """Why it has failed: vehicles that did not arrive, distances below their minimum; else empty."""
+    least = flight.scenario.controller.distances
+    apart, clear = float(flight.distances().min()), float(flight.clearances().min())
+    late = [name for name, time in zip(flight.names, flight.arrival(), strict=True) if not np.isfinite(time)]
+    found = [f"{', '.join(late)} did not arrive"] if late else []
+    if not apart >= least.minimum:
+        found.append(f"two vehicles were {apart:.2f} m apart, less than {least.minimum:g} m")
+    if not clear >= least.obstacle_minimum:
+        found.append(f"one was {clear:.2f} m from an obstacle, less than {least.obstacle_minimum:g} m")
+    return " and ".join(found)
+
+
 def succeeded(flight: Flight) -> bool:
     """Whether all arrived, and no distance was ever below its minimum."""
-    distances = flight.scenario.controller.distances
-    return bool(
-        np.isfinite(flight.arrival()).all()
-        and flight.distances().min() >= distances.minimum
-        and flight.clearances().min() >= distances.obstacle_minimum
-    )
+    return not reason(flight)
 
 
 def row(scenario: str, flights: Sequence[Flight]) -> Row:

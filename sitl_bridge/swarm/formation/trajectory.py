@@ -188,7 +188,7 @@ def path_through(
         np.concatenate([r.acceleration for r in rows])[keep],
         np.full(int(keep.sum()), 0.0 if yaw is None else yaw),
     )
-    return _facing_along(path, turn_rate) if yaw is None else path
+    return _facing_along(path, turn_rate) if yaw is None and path.duration > 0.0 else path
 
 
 def _moved(path: Trajectory, by: float) -> Trajectory:
