@@ -97,7 +97,7 @@ class Replanner:
         say: Callable[[str], None] = lambda _line: None,
     ) -> None:
         vehicle = airframe_of(airframe)
-        self.goal = np.asarray(goal, float)
+        begin, self.goal = np.asarray(start, float), np.asarray(goal, float)
         self.phase: Phase = "waiting"
         self.plans = 0
         self.path: PlannedPath | None = None
@@ -105,12 +105,18 @@ class Replanner:
         self._margin = margin_of(vehicle, margin, None)
         self._radius = float(vehicle_reach(vehicle.record))
         self._bounds = np.asarray(bounds[0], float), np.asarray(bounds[1], float)
-        if self._bounds[0].shape != (3,) or self._bounds[1].shape != (3,):
+        low, high = self._bounds
+        if low.shape != (3,) or high.shape != (3,) or not (low < high).all():
             raise UserError("bounds: give the least and the greatest north, east and down, in m")
+        for name, place in (("start", begin), ("goal", self.goal)):
+            if place.shape != (3,) or not ((low <= place) & (place <= high)).all():
+                raise UserError(f"the {name} {place.tolist()}: give m north, east, down within the bounds")
+        if not min(speed, vertical_speed, acceleration) > 0.0:
+            raise UserError("speed, vertical_speed and acceleration must be above 0")
         self._vertical_speed = vertical_speed
         self._speed, self._acceleration = speed, acceleration
         self._moving = MovingCells(obstacle_speed)
-        self._course = PacedMotion(_standing(np.asarray(start, float)), 0.0)
+        self._course = PacedMotion(_standing(begin), 0.0)
         self._asked = -math.inf
         """Last time that ``at`` was asked for."""
         self._updated = math.inf

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from pydantic import ValidationError
 
 from sitl_bridge.analysis.evaluation.formation import write_result
@@ -187,7 +188,7 @@ def fly_formation(
             result = flight.fly()
             say(verdict(result))
             flight.spread()
-        vehicles.finish("" if result.succeeded else verdict(result))
+        vehicles.finish(result.reason)
     finally:
         if flight.recording.has_flown:
             write_result(flight.result(), directory)
@@ -196,7 +197,10 @@ def fly_formation(
 
 def verdict(result: FormationResult) -> str:
     """Result of a flight in one line."""
-    return (
-        f"worst slot error {result.worst_steady_error:.2f} m while the centre moved steadily, "
-        f"{result.worst_settled_error:.2f} m between moves; least separation {result.least_separation:.2f} m"
-    )
+    worst = {
+        "while the centre moved steadily": result.worst_steady_error,
+        "between moves": result.worst_settled_error,
+    }
+    errors = ", ".join(f"{error:.2f} m {when}" for when, error in worst.items() if np.isfinite(error))
+    least = f"least separation {result.least_separation:.2f} m"
+    return f"worst slot error {errors}; {least}" if errors else least

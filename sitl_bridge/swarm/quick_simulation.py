@@ -145,14 +145,16 @@ class FormationResult:
         """Why it has failed: vehicles out of their slots when required, or two too close; else empty.
 
         They are required to be in their slots while the centre is steady; if it never is, whenever no move is
-        in progress.
+        in progress; a formation that is ordered down before that never.
         """
         error = self.worst_steady_error if self.steady.any() else self.worst_settled_error
         near, least = self.least_separation, self.plan.limits.separation
         found = [] if self.ended else [f"it was broken off {self.time[-1]:.0f} s after its start"]
         found += [] if near >= least else [f"two vehicles were {near:.2f} m apart, less than {least:g} m"]
-        if not error <= MAX_SLOT_ERROR:
+        if error > MAX_SLOT_ERROR:
             found.append(f"a vehicle was {error:.2f} m from its slot, more than {MAX_SLOT_ERROR:g} m")
+        elif np.isnan(error) and self.settled.any():
+            found.append("no vehicle was in the formation any more")
         return "; ".join(found)
 
     @property

@@ -128,8 +128,13 @@ def test_a_fault_is_one_message(tmp_path: Path) -> None:
         made.save(tmp_path / "map.npz")
     with pytest.raises(UserError, match="give a size"):
         OccupancyMap(0.0)
-    with pytest.raises(UserError, match="give 3 figures each"):
+    with pytest.raises(UserError, match="give 3 finite figures each"):
         made.insert([0, 0], [[1, 1, 1]])
-    (tmp_path / "no.npz").write_bytes(b"no map")
-    with pytest.raises(UserError, match="is no map that was saved here"):
-        OccupancyMap.load(tmp_path / "no.npz")
+    with pytest.raises(UserError, match=r"ends of shape \(6, 4\)"):  # x, y, z and intensity
+        made.insert([0, 0, 0], np.ones((6, 4)))
+    made.insert([0, 0, 0], [[1, 1, 1]])
+    whole = made.save(tmp_path / "map.npz").read_bytes()
+    for content in (b"no map", b"", whole[:100], whole[:-100]):
+        (tmp_path / "no.npz").write_bytes(content)
+        with pytest.raises(UserError, match="is no map that was saved here"):
+            OccupancyMap.load(tmp_path / "no.npz")

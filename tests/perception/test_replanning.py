@@ -188,6 +188,11 @@ def test_without_a_new_map_the_vehicle_brakes() -> None:
     assert np.linalg.norm(replanner.at(13.4).velocity) > 1.0
 
 
-def test_bounds_that_are_none_are_one_message() -> None:
-    with pytest.raises(sb.UserError, match="bounds: give the least and the greatest"):
-        planning.Replanner(START, GOAL, bounds=((0, 0), (1, 1)))
+def test_figures_that_make_no_sense_are_one_message() -> None:
+    for bounds in (((0, 0), (1, 1)), BOUNDS[::-1]):
+        with pytest.raises(sb.UserError, match="bounds: give the least and the greatest"):
+            planning.Replanner(START, GOAL, bounds=bounds)
+    with pytest.raises(sb.UserError, match=r"the goal .* within the bounds"):
+        planning.Replanner(START, (999.0, 0.0, -5.0), bounds=BOUNDS)
+    with pytest.raises(sb.UserError, match="must be above 0"):
+        planning.Replanner(START, GOAL, bounds=BOUNDS, acceleration=0.0)

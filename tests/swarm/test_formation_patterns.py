@@ -264,7 +264,7 @@ def test_the_smoothest_path_has_no_jump_in_jerk_or_snap() -> None:
         assert after == pytest.approx(before, abs=0.01 * float(np.abs(before).max()))
     # Straight through one leg it is Flash and Hogan's polynomial.
     stay = path_through(corners[:1], speed=3.0, acceleration=1.5)
-    assert (stay.duration, stay.at(1.0).yaw) == (0.0, 0.0)
+    assert (stay.duration, float(stay.at(1.0).yaw)) == (0.0, 0.0)
     leg = path_through(corners[:2], speed=3.0, acceleration=100.0, yaw=0.0)
     middle = leg.at(0.3 * leg.duration)
     assert middle.position[0] == pytest.approx(20.0 * float(minimum_jerk(0.3)[0]))

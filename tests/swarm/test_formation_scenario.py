@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from support.swarm_scenarios import load_formation
 
 from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.session.formation_flight import verdict
 from sitl_bridge.swarm.formation.files import read_csv, write_csv
 from sitl_bridge.swarm.formation.trajectory import path_through
 from sitl_bridge.swarm.quick_simulation import fly_quick
@@ -48,6 +50,10 @@ def test_xtdrones_mission_flies_on_the_quick_simulator(tmp_path: Path) -> None:
     assert result.worst_settled_error < 0.5
     assert result.least_separation > 1.0
     assert result.succeeded
+    assert not replace(result, error=np.full_like(result.error, math.nan)).succeeded
+    landed_at_once = replace(result, time=result.time - result.time[-1] - 1.0)
+    assert landed_at_once.succeeded
+    assert verdict(landed_at_once) == f"least separation {result.least_separation:.2f} m"
     write_result(result, tmp_path)
     assert json.loads((tmp_path / "summary.json").read_text())["succeeded"] is True
     tracks = np.load(tmp_path / "tracks.npz")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import math
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +104,13 @@ class OccupancyMap:
             UserError: for arrays that do not fit, and when the map would become too large.
         """
         starts = np.atleast_2d(np.asarray(origin, float))
-        targets = np.asarray(ends, float).reshape(-1, 3)
+        targets = np.asarray(ends, float)
+        if targets.size and targets.shape[-1] != 3:
+            raise UserError(f"insert: ends of shape {targets.shape}; give m north, east, down of each")
+        targets = targets.reshape(-1, 3)
         if starts.shape not in ((1, 3), targets.shape) or not np.isfinite(starts).all():
             raise UserError(
-                f"insert: origins of shape {starts.shape} for {len(targets)} rays; give 3 figures each"
+                f"insert: origins of shape {starts.shape} for {len(targets)} rays; give 3 finite figures each"
             )
         good = ~np.isnan(targets).any(axis=1)
         targets = targets[good]
@@ -284,12 +289,12 @@ class OccupancyMap:
             UserError: for a file that is no map.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 made = cls(float(file["cell"]))
                 made.log_odds = np.asarray(file["log_odds"], np.float32)
                 made.first = np.asarray(file["first"], np.int64).reshape(3)
                 made.time = float(file["time"]) if "time" in file else math.nan
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise UserError(f"{path}: is no map that was saved here: {error}") from error
         if made.log_odds.ndim != 3:
             raise UserError(f"{path}: is no map that was saved here: its cells have no three axes")
