@@ -178,7 +178,7 @@ def test_when_the_leader_dies_the_rest_return_to_where_they_started(tmp_path: Pa
 
 
 def test_with_a_third_of_the_leaders_words_lost_and_the_rest_late_slots_are_kept(tmp_path: Path) -> None:
-    run = fly(tmp_path, "graph: {kind: star, delay: 0.2, loss: 0.3}")
+    run = fly(tmp_path, "\nradio: {graph: star, delay: 0.2, loss: 0.3}")
     assert run.outcome.succeeded, run.outcome.reason
     assert "leads now" not in run.words
     assert run.worst([0, 1, 2, 3]) < 0.5

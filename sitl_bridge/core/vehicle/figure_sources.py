@@ -79,7 +79,10 @@ def unsourced(data: Any) -> list[tuple[FieldPath, str]]:
         if not any(covers(key, name) for key in sources):
             found.setdefault(name, path)
     faults: list[tuple[FieldPath, str]] = [
-        (path, f"has no source; add `{name}: ...` under sources, or `derived: how` if there is none")
+        (
+            path,
+            f'has no source; under sources add `{name}: ...` or its beginning, a document or "derived: how"',
+        )
         for name, path in found.items()
     ]
     for key, text in sources.items():
