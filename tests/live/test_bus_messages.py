@@ -295,6 +295,19 @@ def test_no_vehicle_is_moved_with_a_speed_at_which_its_motion_diverges() -> None
         teleport.model_validate(at | {"velocity": [0.0, 1e9, 0.0]})
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [("goto", {"position": [1e300, 0.0, 0.0]}), ("velocity", {"velocity": [0.0, 0.0, -1e300]})],
+)
+def test_no_motion_is_commanded_that_mavlink_cannot_carry(kind: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="100000"):
+        commands_for("iris")[kind].model_validate({"version": 1, "request_id": "a"} | fields)
+    with pytest.raises(ValidationError, match="100000"):
+        RUN_COMMANDS["formation"].model_validate(
+            {"version": 1, "request_id": "a", "offsets": [[0.0, 0.0, 0.0], [0.0, 1e155, 0.0]]}
+        )
+
+
 def test_the_bounds_of_pace_and_wind_are_in_their_schemas() -> None:
     assert '"minimum": 0.01' in schemas()["command_pace.json"]
     assert '"maximum": 150.0' in schemas()["command_wind.json"]

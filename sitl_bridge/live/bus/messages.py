@@ -44,7 +44,9 @@ def _to_microseconds(value: float) -> float:
 Number = Annotated[float | None, BeforeValidator(_finite)]
 Vector = tuple[Number, Number, Number]
 Quaternion = tuple[Number, Number, Number, Number]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+LARGEST = 1e5
+"""Largest figure of a motion that is commanded, in m, m/s, rad or rad/s: MAVLink's floats have 32 bits."""
+Motion = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 Stick = Annotated[float, Field(ge=-1.0, le=1.0)]
 
 
@@ -261,17 +263,17 @@ class SetPointCommand(FlightCommand):
 class SetVelocity(SetPointCommand):
     """Fly with a velocity for 0.5 s of simulated time; without another one the vehicle then stops."""
 
-    velocity: tuple[Finite, Finite, Finite] = Field(
+    velocity: tuple[Motion, Motion, Motion] = Field(
         description="m/s forward, right, down at the vehicle's heading"
     )
-    yaw_rate: Finite = Field(0.0, description="rad/s, clockwise from above")
+    yaw_rate: Motion = Field(0.0, description="rad/s, clockwise from above")
 
 
 class GoTo(SetPointCommand):
     """Fly to a place, and stay there."""
 
-    position: tuple[Finite, Finite, Finite] = Field(description="m NED from the world's origin")
-    yaw: Finite | None = Field(None, description="rad from north, clockwise; null keeps the heading")
+    position: tuple[Motion, Motion, Motion] = Field(description="m NED from the world's origin")
+    yaw: Motion | None = Field(None, description="rad from north, clockwise; null keeps the heading")
 
 
 class MoveSticks(SetPointCommand):
@@ -294,7 +296,7 @@ class FormationTarget(FormationCommand):
     pattern: str | None = Field(None, max_length=64, description="grid, column, v, circle, cube ...")
     spacing: float = Field(4.0, gt=0.0, le=1000.0, description="m, of a pattern")
     scale: float | None = Field(None, gt=0.0, le=100.0, description="of the present slots")
-    offsets: tuple[tuple[Finite, Finite, Finite], ...] | None = Field(
+    offsets: tuple[tuple[Motion, Motion, Motion], ...] | None = Field(
         None, max_length=1000, description="m forward, right, down of the centre, the leader's first"
     )
 

@@ -19,7 +19,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.live.bus.command_queue import Order, commands_for
 from sitl_bridge.live.bus.execution import Execution
-from sitl_bridge.live.bus.messages import VERSION
+from sitl_bridge.live.bus.messages import LARGEST, VERSION
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.bus.topics import Address
 from sitl_bridge.live.ros2.participant import Participant, Request
@@ -104,7 +104,9 @@ class RosCommands:
         values = (*fields["velocity"], rate)
         now = self._run.source.status().time
         topic = f"/{ros_name(name)}/cmd_vel"
-        if now - self._streams.get(name, -math.inf) < STREAM and all(map(math.isfinite, values)):
+        if not all(abs(value) <= LARGEST for value in values):
+            self._say(topic, f"a twist has figures of {LARGEST:g} m/s and rad/s at most")
+        elif now - self._streams.get(name, -math.inf) < STREAM:
             self._streams[name] = now
             number = self._run.source.simulation.names.index(name)
             try:

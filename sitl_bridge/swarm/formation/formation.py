@@ -28,6 +28,7 @@ from sitl_bridge.swarm.formation.roles import (
     NeighbourLinks,
     Own,
     extrapolated,
+    failures_of,
     reference,
 )
 from sitl_bridge.swarm.interface import Setpoints, States
@@ -239,7 +240,11 @@ class Formation:
     # ---------------------------------------------------------------- the tick
 
     def tick(self, states: States) -> Setpoints:
-        """Return the setpoint of every vehicle for ``states``; nan for absent vehicles."""
+        """Return the setpoint of every vehicle for ``states``; nan for absent vehicles.
+
+        Raises:
+            UserError: if a role of the user's own fails.
+        """
         new = states.alive & np.isnan(self._home_yaw)
         self._home[new], self._home_yaw[new] = states.position[new], states.yaw[new]
         self._states, self._time = states, states.time
@@ -250,8 +255,10 @@ class Formation:
         self._apply_leader_loss(on_air)
         setpoints = self._start_setpoints(states)
         offsets = self._offsets()
-        self._lead(states, offsets, setpoints)
-        self._follow(states, offsets, setpoints)
+        with failures_of("leader", self.leader):
+            self._lead(states, offsets, setpoints)
+        with failures_of("follower", self.follower):
+            self._follow(states, offsets, setpoints)
         for ways in (self._returning, self._leaving):
             for vehicle, legs in ways.items():
                 _put(setpoints, vehicle, legs.at(states.time))

@@ -7,7 +7,8 @@ measurements and received messages of its vehicle.  For a user's own law, derive
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
@@ -15,6 +16,7 @@ from typing import Annotated
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Ints, Records
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.swarm.formation.trajectory import Moment, Trajectory
 from sitl_bridge.swarm.interface import Setpoints
@@ -316,3 +318,18 @@ SCHEMES: dict[str, tuple[type[Leader], type[Follower]]] = {
 """``centralised``: all fly their part of one plan, whose reference is relayed; ``leader_follower``: the
 leader's measured motion is relayed; ``consensus``: each vehicle uses only its neighbours' positions;
 ``velocity``: as ``leader_follower``, with XTDrone's law of velocities."""
+
+
+@contextmanager
+def failures_of(what: str, role: Leader | Follower) -> Iterator[None]:
+    """Name the user's own role, ``what`` it is and its class, in what it raises.
+
+    Raises:
+        UserError: with what a role raises that is not one of this module.
+    """
+    try:
+        yield
+    except Exception as error:
+        if type(role).__module__ == __name__:
+            raise
+        raise UserError(f"{what} {type(role).__name__} failed: {error!r}") from error
