@@ -437,8 +437,9 @@ def test_twists_poses_and_wind_become_commands_in_the_axes_of_ros(
     expected = ("velocity", {"velocity": (1.0, -2.0, -3.0), "yaw_rate": -0.25}, 1)
     for count, message in enumerate((ahead, ahead, still), 1):
         move(message)
-        move(twist(vector(1e300, 0.0, 0.0), vector(0.0, 0.0, 0.0)))  # more than a float of MAVLink holds
         node.until(lambda: len(source.flown) == count)  # noqa: B023  (called at once)
+        time.sleep(0.1)
+        move(twist(vector(1e300, 0.0, 0.0), vector(0.0, 0.0, 0.0)))  # more than a float of MAVLink holds
         time.sleep(0.1)
     assert [(k, {**d, "velocity": tuple(d["velocity"])}, n) for k, d, n in source.flown[:2]] == [expected] * 2
     assert source.flown[2][1]["velocity"] == (0.0, 0.0, 0.0)
