@@ -155,7 +155,7 @@ def test_offsets_and_roles_come_from_files_beside_the_scenario(tmp_path: Path) -
         tmp_path,
         ("heading: 0", "heading: 0\n  roles: {file: mine.py, follower: Lower, options: {depth: low}}"),
     )
-    with pytest.raises(UserError, match=r"follower Lower failed: .*str"):
+    with pytest.raises(UserError, match=r"follower Lower failed: .*ufunc"):
         fly_quick(load_formation(fails))
     wrong = scenario(tmp_path, ("heading: 0", "heading: 0\n  roles: {file: mine.py, follower: Lower}"))
     with pytest.raises(UserError, match="invalid arguments of the formation's roles"):
