@@ -64,7 +64,7 @@ def simulate(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Simulate a formation or avoidance scenarios in one process, and write figures and a summary.
+    """Simulate a formation or avoidance scenarios in one process, and write tracks and a summary.
 
     Scheduled events happen as in fly; an event that would have no effect is refused.
 

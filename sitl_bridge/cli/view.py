@@ -19,7 +19,8 @@ def view(
 ) -> None:
     """Play a recording in the browser: vehicles, tracks, wind, plan and scene, with a slider of time.
 
-    The page is served on this machine only, until Ctrl-C.  `fly` and `serve` show a run live with --view.
+    The page is served on this machine only, until Ctrl-C.  `fly`, `start` and `serve` show a run live with
+    --view.
     """
     require_viser()
     check_port(port, "--port")

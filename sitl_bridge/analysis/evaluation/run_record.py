@@ -176,7 +176,7 @@ def _single_log(path: Path) -> RunRecord:
     vehicle = RecordedVehicle("0")
     _read_log(record, vehicle, path, required=True)
     record.vehicles = [vehicle]
-    record.notes.append("only a flight log was given: no truth, no events, no verdict of the mission")
+    record.notes.append("only a flight log was given: no recording, no events, no verdict of the mission")
     return record
 
 
