@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.api.compiling import compilation_shown
+from sitl_bridge.api.world_choice import WorldChoice, world_of
 from sitl_bridge.autopilot.control.allocation import allocation_record
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.autopilot.control.records import CONTROLLER
@@ -31,7 +32,6 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.earth import curvatures
 from sitl_bridge.core.world.records import WIND_STATE
-from sitl_bridge.core.world.world import World
 from sitl_bridge.lab.environments.action_levels import ActionLevel
 from sitl_bridge.lab.environments.batch_arrays import BatchArrays
 from sitl_bridge.lab.environments.batch_step import fly_block, fly_together, observe_batch, reset_batch
@@ -46,6 +46,7 @@ from sitl_bridge.lab.environments.records import (
     SLOT,
     TRUTH_SIZE,
 )
+from sitl_bridge.lab.environments.tasks import Task, VehicleMotion
 
 LEAST_BLOCK = 64
 """Vehicles of a block; starting a thread costs about as much as flying so many for a step."""
@@ -74,14 +75,13 @@ class VehicleBatch:
 
     Args:
         airframe: of all.
-        count: of vehicles.
         level: of the actions.
-        world: where each flies, alone unless ``proximity`` is given.
-        randomisation: of the resets.
+        task: that is prepared for the starts, and says their height; at 0 they stand on the ground.
+        places: (n, 3) m NED of the starts, beside the height.
+        world: where each flies, alone unless ``proximity`` is given; None for calm air over level ground.
+        randomisation: of the resets; None for none.
         period: s between actions, whole steps.
         step: s of an integration step.
-        height: m above ground of the start, in a hover; 0 stands on the ground.
-        places: (n, 3) m NED of the starts, beside the height.
         with_sensors: whether sensors are sampled and seen.
         threads: at most; None for ``SITL_BRIDGE_THREADS`` or all cores.
         proximity: contact and downwash between the vehicles, which then share the world; None for neither.
@@ -100,18 +100,16 @@ class VehicleBatch:
     def __init__(
         self,
         airframe: Airframe,
-        count: int,
         level: ActionLevel,
+        task: Task,
+        places: Floats,
         *,
-        world: World,
-        randomisation: Randomisation,
+        world: WorldChoice,
+        randomisation: Randomisation | None,
         period: float,
         step: float,
-        height: float,
-        places: Floats,
-        draws: int,
-        with_sensors: bool,
-        threads: int | None,
+        with_sensors: bool = False,
+        threads: int | None = 1,
         proximity: Proximity | None = None,
         integrator: str = "runge_kutta",
     ) -> None:
@@ -121,22 +119,22 @@ class VehicleBatch:
         self.step_time = round(step * 1e6)
         self.steps = _steps(period, step)
         self.period = self.steps * self.step_time * 1e-6
-        if world.scene.record[0]["moving_first"] < world.scene.record[0]["shape_count"]:
+        built = self._world = world_of(world).build()
+        if built.scene.record[0]["moving_first"] < built.scene.record[0]["shape_count"]:
             raise UserError("world: the objects of an environment's scene stand still; remove their paths")
         if airframe.motor.dead_time > 0.0:
             raise UserError("airframe: environments have no dead time; set motor.dead_time to 0")
-        if world.wind[0]["custom"]:
+        if built.wind[0]["custom"]:
             raise UserError("world: an environment takes no wind of your own; use randomisation.wind")
         self.threads = thread_count(threads)
         self._together = proximity is not None
+        count = len(places)
         blocks = count if self._together else max(1, min(count, self.threads * BLOCKS_PER_THREAD))
         self._blocks = cut(count, 1 if self._together else self.threads, LEAST_BLOCK)
-        self._world = world
         sensors = airframe.sensor_records() if with_sensors else airframe.sensor_records()[:0]
         with compilation_shown():
-            self._make(
-                airframe, count, blocks, level, sensors, randomisation, height, places, draws, proximity
-            )
+            drawn = randomisation or Randomisation()
+            self._make(airframe, blocks, level, sensors, drawn, task, places, proximity)
             self._handles = handles_of(self._arrays)
             self._skipped = np.ones(count, np.uint8)
             if self._together:
@@ -145,21 +143,21 @@ class VehicleBatch:
                 fly_block(self._handles, 0, 0, 0, self._skipped, NOTHING_SEEN, 0)
             reset_batch(self._handles, self._skipped[:0])
             observe_batch(self._handles, self._skipped[:0], NOTHING_SEEN)
+        task.prepare(places + self._home)
 
     def _make(
         self,
         airframe: Airframe,
-        count: int,
         blocks: int,
         level: ActionLevel,
         sensors: NDArray[np.void],
         randomisation: Randomisation,
-        height: float,
+        task: Task,
         places: Floats,
-        draws: int,
         proximity: Proximity | None,
     ) -> None:
         """Allocate all arrays."""
+        count, height = len(places), task.height
         lightest, heaviest = (self._vehicle(airframe, factor) for factor in randomisation.mass)
         names = [str(i) for i in range(count if self._together else 1)]
         for vehicle in (heaviest, lightest, airframe.vehicle()):  # refuses what cannot be integrated
@@ -203,7 +201,7 @@ class VehicleBatch:
             truth=np.zeros((count, TRUTH_SIZE)),
             seen=np.zeros((count, int(slots["size"].sum()))),
             slots=slots,
-            draws=np.zeros((count, draws)),
+            draws=np.zeros((count, task.draws)),
             neighbours=self._simulation.arrays.neighbours,
         )
 
@@ -270,6 +268,11 @@ class VehicleBatch:
         """(3,) m NED of the start of a vehicle whose place is the origin, without randomisation."""
         home: Floats = self._home
         return home
+
+    @property
+    def motion(self) -> VehicleMotion:
+        """The true state of all vehicles; its arrays change with the next step."""
+        return VehicleMotion(self.truth, self.time, self.actions, self.on_ground, self.collided)
 
     @property
     def actions(self) -> Floats:

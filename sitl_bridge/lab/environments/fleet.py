@@ -16,6 +16,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.lab.environments.action_levels import action_level
+from sitl_bridge.lab.environments.batch import VehicleBatch
 from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.spaces import (
     LIMIT,
@@ -24,7 +25,6 @@ from sitl_bridge.lab.environments.spaces import (
     observation_figures,
     observation_space,
 )
-from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.lab.environments.tasks import ReachWaypoint, Task, VehicleMotion
 
 Results: TypeAlias = tuple[
@@ -82,7 +82,7 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         side = int(np.ceil(np.sqrt(count)))
         places = np.zeros((count, 3))
         places[:, 0], places[:, 1] = (spacing * x for x in np.divmod(np.arange(count), side))
-        self._batch = task_batch(
+        self._batch = VehicleBatch(
             found,
             self.level,
             self.task,
@@ -129,7 +129,7 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         n = len(self.possible_agents)
         everyone = np.ones(n, np.bool_)
         if seed is None and not self._begun:
-            seed = seed_of_system()
+            seed = int(np.random.SeedSequence().generate_state(1)[0])
         if seed is not None:
             self._batch.seed(range(seed, seed + n), everyone)
         self._begun = True
@@ -175,7 +175,7 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
     @property
     def motion(self) -> VehicleMotion:
         """The true state of all vehicles; its arrays change with the next step."""
-        return motion_of(self._batch)
+        return self._batch.motion
 
     def _rows(self) -> Observation:
         """(n, k) observations of all vehicles."""

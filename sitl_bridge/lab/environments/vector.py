@@ -27,7 +27,6 @@ from sitl_bridge.lab.environments.spaces import (
     write_figures,
     write_ways,
 )
-from sitl_bridge.lab.environments.task_batch import motion_of, seed_of_system, task_batch
 from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
 
 Stepped: TypeAlias = tuple[Observation, Floats, Mask, Mask, JsonObject]
@@ -84,7 +83,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
         self.task = task or HoldPosition()
         self.level = action_level(actions, len(found.rotors))
         self.figures = observation_figures(observations, self.task)
-        self._batch = task_batch(
+        self._batch = VehicleBatch(
             found,
             self.level,
             self.task,
@@ -133,7 +132,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
         """
         chosen = self._mask((options or {}).get("reset_mask"))
         if seed is None and not self._begun:
-            seed = seed_of_system()
+            seed = int(np.random.SeedSequence().generate_state(1)[0])
         if seed is not None:
             seeds = self._seeds(seed)
             super().reset(seed=seeds[0])
@@ -248,7 +247,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
     @property
     def motion(self) -> VehicleMotion:
         """The true state of all vehicles; its arrays change with the next step."""
-        return motion_of(self._batch)
+        return self._batch.motion
 
     @property
     def batch(self) -> VehicleBatch:
