@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.autopilot.estimate import EstimatedState
+from sitl_bridge.autopilot.setpoint_output import Output
 from sitl_bridge.base.rotations import wrap_angle
 
 SETTLING = 4.0
@@ -52,6 +53,12 @@ class MovingSetpoint:
         self.x, self.y, self.z = state.x, state.y, state.z
         self.vx, self.vy, self.vz = state.vx, state.vy, state.vz
         self.ax = self.ay = self.az = 0.0
+
+    def write(self, output: Output) -> None:
+        """Set position, velocity and acceleration of the output."""
+        output.x, output.y, output.z = self.x, self.y, self.z
+        output.vx, output.vy, output.vz = self.vx, self.vy, self.vz
+        output.ax, output.ay, output.az = self.ax, self.ay, self.az
 
     def steer(self, ux: float, uy: float, dt: float, acceleration: float, jerk: float) -> None:
         """Advance horizontally by ``dt`` s towards the velocity (``ux``, ``uy``)."""

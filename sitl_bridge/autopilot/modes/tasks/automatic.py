@@ -240,29 +240,38 @@ class AutomaticTask(VehiclePart):
         if state.height_above_ground <= values["MPC_LAND_ALT3"]:
             descent = values["MPC_LAND_CRWL"]
         dx, dy = target.x - trajectory.x, target.y - trajectory.y
-        left = math.hypot(dx, dy)
         jerk = values["MPC_JERK_AUTO"]
-        speed = min(values["MPC_XY_CRUISE"], brake_speed(left, values["MPC_ACC_HOR"], jerk))
-        share = speed / left if left > 1e-6 else 0.0
-        trajectory.steer(share * dx, share * dy, dt, values["MPC_ACC_HOR"], jerk)
+        trajectory.steer(*self.approach(dx, dy), dt, values["MPC_ACC_HOR"], jerk)
         trajectory.climb(descent, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
         trajectory.z = state.z
+
+    def approach(self, dx: float, dy: float) -> tuple[float, float]:
+        """Return the horizontal velocity towards a point at the given distance."""
+        values = self._values
+        left = math.hypot(dx, dy)
+        speed = min(
+            values["MPC_XY_CRUISE"], brake_speed(left, values["MPC_ACC_HOR"], values["MPC_JERK_AUTO"])
+        )
+        share = speed / left if left > 1e-6 else 0.0
+        return share * dx, share * dy
 
     # ------------------------------------------------------------------ heading
 
     def _turn(self, target: PositionTarget, dt: float) -> None:
-        values, state = self._values, self._state
         wanted = target.yaw
         if not math.isfinite(wanted):
             wanted = self._yaw_to(target)
         if not math.isfinite(wanted):
             wanted = self.heading.yaw  # FlightTaskAuto keeps the smoothed heading, however far it has turned
         if self._land.landed:
-            self.heading.start(state.yaw)
+            self.heading.start(self._state.yaw)
             return
-        self.heading.turn(
-            wanted, dt, math.radians(values["MPC_YAWRAUTO_MAX"]), math.radians(values["MPC_YAWRAUTO_ACC"])
-        )
+        self.turn(wanted, dt)
+
+    def turn(self, wanted: float, dt: float, forward: float = 0.0) -> None:
+        """Turn the heading for ``dt`` s towards ``wanted`` rad, which turns at ``forward`` rad/s."""
+        rate, acceleration = self._values["MPC_YAWRAUTO_MAX"], self._values["MPC_YAWRAUTO_ACC"]
+        self.heading.turn(wanted, dt, math.radians(rate), math.radians(acceleration), forward)
 
     def _yaw_to(self, target: PositionTarget) -> float:
         """Return the heading to the target; nan to keep the present one."""
@@ -274,11 +283,9 @@ class AutomaticTask(VehiclePart):
     # ------------------------------------------------------------------ output
 
     def _write(self, target: PositionTarget) -> None:
-        output, trajectory = self._output, self.trajectory
+        output = self._output
         output.level = TRAJECTORY
-        output.x, output.y, output.z = trajectory.x, trajectory.y, trajectory.z
-        output.vx, output.vy, output.vz = trajectory.vx, trajectory.vy, trajectory.vz
-        output.ax, output.ay, output.az = trajectory.ax, trajectory.ay, trajectory.az
+        self.trajectory.write(output)
         output.yaw, output.yaw_rate = self.heading.yaw, self.heading.rate
         if target.kind == GROUND:
             output.z = math.nan
@@ -300,11 +307,17 @@ class TrajectoryTask(VehiclePart):
         super().__init__(vehicle)
         self._automatic = automatic
 
+    def _climb_to(self, z: float, dt: float) -> None:
+        """Move the trajectory vertically for ``dt`` s towards ``z`` m down."""
+        values, point = self._values, self._automatic.trajectory
+        dz, jerk = z - point.z, values["MPC_JERK_AUTO"]
+        limit = values["MPC_Z_V_AUTO_UP"] if dz < 0.0 else values["MPC_Z_V_AUTO_DN"]
+        climb = math.copysign(min(limit, brake_speed(abs(dz), values["MPC_ACC_DOWN_MAX"], jerk)), dz)
+        point.climb(climb, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
+
     def _write_output(self, yaw_rate: float = math.nan) -> None:
         """Set the output from the trajectory, the heading and a yaw rate in rad/s."""
-        output, point = self._output, self._automatic.trajectory
+        output = self._output
         output.clear(TRAJECTORY)
-        output.x, output.y, output.z = point.x, point.y, point.z
-        output.vx, output.vy, output.vz = point.vx, point.vy, point.vz
-        output.ax, output.ay, output.az = point.ax, point.ay, point.az
+        self._automatic.trajectory.write(output)
         output.yaw, output.yaw_rate = self._automatic.heading.yaw, yaw_rate

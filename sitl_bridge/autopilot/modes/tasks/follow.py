@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sitl_bridge.autopilot.modes.smooth_motion import brake_speed
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.vehicle_part import Vehicle
 from sitl_bridge.base.rotations import wrap_angle
@@ -74,9 +73,9 @@ class FollowTask(TrajectoryTask):
 
     def update(self, home_z: float, now: int, dt: float) -> None:
         """Set the output for the next ``dt`` s; without a target, hold the position."""
-        values, point, heading = self._values, self._automatic.trajectory, self._automatic.heading
-        jerk, acceleration = values["MPC_JERK_AUTO"], values["MPC_ACC_HOR"]
-        ux = uy = uz = 0.0
+        values, point = self._values, self._automatic.trajectory
+        ux = uy = 0.0
+        height = point.z
         target = self._target
         if target is not None:
             where = self._extrapolated(target, now)
@@ -84,17 +83,14 @@ class FollowTask(TrajectoryTask):
             vx, vy = target.velocity[:2] if moving else (0.0, 0.0)
             x, y = self._offset_position(where, vx, vy, dt)
             base = where[2] if values["FLW_TGT_ALT_M"] == TRACK_HEIGHT else home_z
-            dz = base - values["FLW_TGT_HT"] - point.z
-            limit = values["MPC_Z_V_AUTO_UP"] if dz < 0.0 else values["MPC_Z_V_AUTO_DN"]
-            uz = math.copysign(min(limit, brake_speed(abs(dz), values["MPC_ACC_DOWN_MAX"], jerk)), dz)
-            if abs(dz) < MAX_HEIGHT_ERROR:
+            height = base - values["FLW_TGT_HT"]
+            if abs(height - point.z) < MAX_HEIGHT_ERROR:
                 ux, uy = self._approach(x - point.x, y - point.y, vx, vy)
             ahead, aside = where[0] - self._state.x, where[1] - self._state.y
             if math.hypot(ahead, aside) > MIN_HEADING_DISTANCE:
-                rate = math.radians(values["MPC_YAWRAUTO_MAX"])
-                heading.turn(math.atan2(aside, ahead), dt, rate, math.radians(values["MPC_YAWRAUTO_ACC"]))
-        point.steer(ux, uy, dt, acceleration, jerk)
-        point.climb(uz, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
+                self._automatic.turn(math.atan2(aside, ahead), dt)
+        point.steer(ux, uy, dt, values["MPC_ACC_HOR"], values["MPC_JERK_AUTO"])
+        self._climb_to(height, dt)
         self._write_output()
 
     def _extrapolated(self, target: FollowTarget, now: int) -> tuple[float, float, float]:
@@ -119,14 +115,10 @@ class FollowTask(TrajectoryTask):
 
     def _approach(self, dx: float, dy: float, vx: float, vy: float) -> tuple[float, float]:
         """Return the velocity towards a moving point at the given distance."""
-        values = self._values
-        left = math.hypot(dx, dy)
-        speed = min(
-            values["MPC_XY_CRUISE"], brake_speed(left, values["MPC_ACC_HOR"], values["MPC_JERK_AUTO"])
-        )
-        share = speed / left if left > 1e-6 else 0.0
-        ux, uy = vx + share * dx, vy + share * dy
-        over = math.hypot(ux, uy) / values["MPC_XY_VEL_MAX"] if values["MPC_XY_VEL_MAX"] > 0.0 else 0.0
+        ux, uy = self._automatic.approach(dx, dy)
+        ux, uy = vx + ux, vy + uy
+        limit = self._values["MPC_XY_VEL_MAX"]
+        over = math.hypot(ux, uy) / limit if limit > 0.0 else 0.0
         return (ux / over, uy / over) if over > 1.0 else (ux, uy)
 
 

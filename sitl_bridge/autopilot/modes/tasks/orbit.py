@@ -68,20 +68,16 @@ class OrbitTask(TrajectoryTask):
 
     def update(self, dt: float) -> None:
         """Set the output for the next ``dt`` s."""
-        circle, values, point = self.circle, self._values, self._automatic.trajectory
-        jerk = values["MPC_JERK_AUTO"]
-        dz = circle.z - point.z
-        limit = values["MPC_Z_V_AUTO_UP"] if dz < 0.0 else values["MPC_Z_V_AUTO_DN"]
-        climb = min(limit, brake_speed(abs(dz), values["MPC_ACC_DOWN_MAX"], jerk))
-        point.climb(math.copysign(climb, dz), dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
+        self._climb_to(self.circle.z, dt)
         if self.circling:
             self._fly_circle(dt)
         else:
-            self._approach(dt, jerk)
+            self._approach(dt)
         self._write_output(self._turn_heading(dt))
 
-    def _approach(self, dt: float, jerk: float) -> None:
+    def _approach(self, dt: float) -> None:
         circle, point, values = self.circle, self._automatic.trajectory, self._values
+        jerk = values["MPC_JERK_AUTO"]
         dx, dy = point.x - circle.x, point.y - circle.y
         away = math.hypot(dx, dy)
         if away > 1e-3:
@@ -116,12 +112,7 @@ class OrbitTask(TrajectoryTask):
 
     def _turn_heading(self, dt: float) -> float:
         """Turn the heading and return the rate to feed forward."""
-        circle, point, heading, values = (
-            self.circle,
-            self._automatic.trajectory,
-            self._automatic.heading,
-            self._values,
-        )
+        circle, point, heading = self.circle, self._automatic.trajectory, self._automatic.heading
         forward = self._speed / circle.radius if self.circling else 0.0
         dx, dy = circle.x - point.x, circle.y - point.y
         if circle.look == UNCONTROLLED:
@@ -134,11 +125,5 @@ class OrbitTask(TrajectoryTask):
             wanted = math.atan2(-ahead * dx, ahead * dy)
         else:
             wanted = math.atan2(dy, dx) if math.hypot(dx, dy) > 0.5 else heading.yaw
-        heading.turn(
-            wanted,
-            dt,
-            math.radians(values["MPC_YAWRAUTO_MAX"]),
-            math.radians(values["MPC_YAWRAUTO_ACC"]),
-            forward,
-        )
+        self._automatic.turn(wanted, dt, forward)
         return heading.rate
