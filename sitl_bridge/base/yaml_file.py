@@ -104,6 +104,14 @@ class Document:
             path = path[:-1]
         return self.lines.get(path, 1)
 
+    def fault(self, path: FieldPath, message: str) -> str:
+        """A fault of a field in words, with its line."""
+        return str(Fault(self.line(path), path, message))
+
+    def error(self, path: FieldPath, message: str) -> ConfigurationError:
+        """An error about one field."""
+        return ConfigurationError(self.source, [self.fault(path, message)])
+
 
 class _Reader:
     """Converts a composed YAML tree to plain data, with the line of every path."""
@@ -298,8 +306,7 @@ def placed(document: Document) -> Iterator[None]:
     except ConfigurationError:
         raise
     except FieldError as error:
-        fault = Fault(document.line(error.path), error.path, str(error))
-        raise ConfigurationError(document.source, [str(fault)]) from error
+        raise document.error(error.path, str(error)) from error
     except UserError as error:
         lines = [line.strip() for line in str(error).splitlines()]
         raise ConfigurationError(document.source, lines) from error

@@ -8,7 +8,7 @@ from typing import Literal
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.simulation.events import EVENTS, Need, event_faults
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.session.scenario import LoadedScenario, fault_line
+from sitl_bridge.session.scenario import LoadedScenario
 from sitl_bridge.swarm.formation.events import FORMATION_KINDS
 
 FlightKind = Literal["fly", "full formation", "full avoidance", "quick formation", "quick avoidance"]
@@ -68,15 +68,14 @@ def refuse_events_of(scenario: LoadedScenario, airframe: Airframe) -> None:
     faults = event_faults(scenario.events, names, [airframe] * len(names))
     if faults:
         place = [i for i, e in enumerate(scenario.specification.events) if e.kind not in FORMATION_KINDS]
-        lines = [fault_line(scenario.document, ("events", place[i]), reason) for i, reason in faults]
+        lines = [scenario.document.fault(("events", place[i]), reason) for i, reason in faults]
         raise ConfigurationError(scenario.document.source, lines)
 
 
 def _faults(scenario: LoadedScenario, kind: FlightKind) -> Iterator[str]:
     for i, event in enumerate(scenario.specification.events):
         if kind not in SUPPORT[event.kind]:
-            yield fault_line(
-                scenario.document,
+            yield scenario.document.fault(
                 ("events", i),
                 f"{event.kind} has no effect here: {_REASONS[kind]}; {_remedy(event.kind, kind)}",
             )

@@ -19,7 +19,7 @@ from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, f
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import exists, is_file
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
-from sitl_bridge.base.yaml_file import Document, Fault, placed, read, validate
+from sitl_bridge.base.yaml_file import Document, placed, read, validate
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
     AnyEvent,
@@ -217,10 +217,6 @@ class LoadedScenario:
         """Settings of the simulation."""
         return Proximity(**self.specification.proximity.model_dump())
 
-    def fault(self, path: FieldPath, message: str) -> ConfigurationError:
-        """An error about a field of the file."""
-        return ConfigurationError(self.document.source, [fault_line(self.document, path, message)])
-
 
 def load_scenario(
     file: Path, *, seed: int | None = None, world: WorldSpecification | None = None
@@ -281,7 +277,7 @@ def assemble(
     events = tuple(_event_beside(event, file.parent) for event in made.events)
     faults = event_faults(events, names, [vehicle.airframe for vehicle in vehicles])
     if faults:
-        lines = [fault_line(document, ("events", i), reason) for i, reason in faults]
+        lines = [document.fault(("events", i), reason) for i, reason in faults]
         raise ConfigurationError(document.source, lines)
     if formation is not None:
         own = [event for event in events if isinstance(event, FormationEvent)]
@@ -303,12 +299,10 @@ def scenario_world(world: WorldSpecification | Path, file: Path, document: Docum
         try:
             beside = find_world(str(world))
         except UserError as error:
-            raise ConfigurationError(
-                document.source, [fault_line(document, ("world",), str(error))]
-            ) from error
+            raise document.error(("world",), str(error)) from error
     if not exists(beside):
         message = f"there is no file {beside}; give the name of a world file, or its sections"
-        raise ConfigurationError(document.source, [fault_line(document, ("world",), message)])
+        raise document.error(("world",), message)
     return load_world(beside)
 
 
@@ -319,11 +313,6 @@ def _event_beside(event: ScenarioEvent, directory: Path) -> ScenarioEvent:
     if not isinstance(event, WindEvent):
         return event
     return event.model_copy(update={"wind": wind_with_files_beside(event.wind, directory)})
-
-
-def fault_line(document: Document, path: FieldPath, message: str) -> str:
-    """A fault of a field, with its line."""
-    return str(Fault(document.line(path), path, message))
 
 
 @contextmanager
@@ -354,7 +343,7 @@ def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, .
         if groups:
             return groups
         message = "give count, the number of vehicles, or the section vehicles"
-        raise ConfigurationError(document.source, [fault_line(document, ("formation",), message)])
+        raise document.error(("formation",), message)
     if not groups:
         return (VehicleSpecification(count=max(needed, 1), airframe=SWARM_AIRFRAME),)
     if len(groups) == 1 and "count" not in groups[0].model_fields_set and needed > 0:
@@ -363,7 +352,7 @@ def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, .
     if count != needed:
         what = "has" if made.formation is not None else "has routes for"
         message = f"{what} {needed} vehicles, but the section vehicles has {count}; give the same number"
-        raise ConfigurationError(document.source, [fault_line(document, path, message)])
+        raise document.error(path, message)
     return groups
 
 
@@ -377,7 +366,7 @@ def _avoidance(
     faults = []
     for where, message in flight_faults(whole):
         path = where if where[:1] == ("radio",) else ("avoidance", *where)
-        faults.append(fault_line(document, path, message))
+        faults.append(document.fault(path, message))
     if faults:
         raise ConfigurationError(document.source, faults)
     return whole
@@ -401,10 +390,10 @@ def _obstacles(settings: AvoidanceSettings, world: WorldSpecification, document:
             file = Path(document.source).parent / settings.map
             found += obstacles_of_map(OccupancyMap.load(file), routes)
     except UserError as error:
-        raise ConfigurationError(document.source, [fault_line(document, field, str(error))]) from error
+        raise document.error(field, str(error)) from error
     if len(found) > MOST_OBSTACLES:
         message = f"{len(found)} obstacles with those of scene and map; {MOST_OBSTACLES} is the most"
-        raise ConfigurationError(document.source, [fault_line(document, ("avoidance",), message)])
+        raise document.error(("avoidance",), message)
     return tuple(found)
 
 
@@ -427,7 +416,7 @@ def _vehicles(
         try:
             airframe = airframes(i, source)
         except UserError as error:
-            faults += [fault_line(document, ("vehicles", i, "airframe"), fault) for fault in faults_of(error)]
+            faults += [document.fault(("vehicles", i, "airframe"), fault) for fault in faults_of(error)]
             continue
         for k, position in enumerate(group.positions()):
             number = len(found)
@@ -442,7 +431,7 @@ def _vehicles(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         message = f"several vehicles are called {', '.join(twice)}; give each its own name"
-        raise ConfigurationError(document.source, [fault_line(document, ("vehicles",), message)])
+        raise document.error(("vehicles",), message)
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.mission_file import check_mission, mission_of_scenario
-from sitl_bridge.session.scenario import LoadedScenario, ScenarioVehicle, fault_line, load_scenario
+from sitl_bridge.session.scenario import LoadedScenario, ScenarioVehicle, load_scenario
 from sitl_bridge.session.settings import (
     FlightOptions,
     FlightSettings,
@@ -100,7 +100,7 @@ def _check_avoidance(scenario: LoadedScenario) -> None:
     first = scenario.vehicles[0]
     for other in scenario.vehicles:
         if other.airframe_name != first.airframe_name:
-            raise scenario.fault(
+            raise scenario.document.error(
                 ("vehicles", other.group, "airframe"),
                 f"avoidance plans with one attitude model; give all vehicles {first.airframe_name}",
             )
@@ -118,12 +118,12 @@ def _vehicles(scenario: LoadedScenario, file: Path, options: FlightOptions) -> t
             check_mission(mission_of_scenario(file, group.mission), group.arguments, origin, python)
         except UserError as error:
             faults += [
-                fault_line(scenario.document, ("vehicles", i, "mission"), fault) for fault in faults_of(error)
+                scenario.document.fault(("vehicles", i, "mission"), fault) for fault in faults_of(error)
             ]
     for vehicle in {vehicle.group: vehicle for vehicle in scenario.vehicles}.values():
         law = _law(vehicle, file)
         for fault in [] if law is None else controller_faults(law, vehicle.airframe):
-            faults.append(fault_line(scenario.document, ("vehicles", vehicle.group, "controller"), fault))
+            faults.append(scenario.document.fault(("vehicles", vehicle.group, "controller"), fault))
     if faults:
         raise ConfigurationError(str(file), faults)
     return tuple(
@@ -195,10 +195,12 @@ def _script(scenario: LoadedScenario, file: Path, options: FlightOptions) -> tup
         return None
     script = mission_of_scenario(file, specification.mission)
     if script.suffix == ".plan":
-        raise scenario.fault(("mission",), "a plan is for one vehicle; set it as mission of each vehicle")
+        raise scenario.document.error(
+            ("mission",), "a plan is for one vehicle; set it as mission of each vehicle"
+        )
     try:
         check_mission(script, (), scenario.world.origin, _python(specification.python, file, options))
     except UserError as error:
-        lines = [fault_line(scenario.document, ("mission",), fault) for fault in faults_of(error)]
+        lines = [scenario.document.fault(("mission",), fault) for fault in faults_of(error)]
         raise ConfigurationError(str(file), lines) from error
     return (str(script), *specification.arguments, *options.arguments)

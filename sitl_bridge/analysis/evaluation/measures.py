@@ -198,6 +198,12 @@ def unmeasured(limits: Limits, found: Iterable[Measure]) -> list[str]:
     return [name for name, limit in limits.items() if limit is not None and name not in known]
 
 
+def near_measure(name: str) -> str:
+    """A hint at the measure that was meant."""
+    near = difflib.get_close_matches(name, KINDS, 1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
+
+
 def checked_limits(
     limits: Mapping[str, object],
     source: str,
@@ -226,9 +232,7 @@ def checked_limits(
                 faults.append(f"{where}: {error}")
                 continue
         if name not in KINDS:
-            near = difflib.get_close_matches(str(name), KINDS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
-            faults.append(f"{where}: no such measure; {hint}")
+            faults.append(f"{where}: no such measure; {near_measure(str(name))}")
         elif value is None:
             found[name] = None
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -70,9 +70,7 @@ def _document(path: Path) -> Document:
     try:
         return replace(document, data=with_propeller(document.data))
     except UserError as error:
-        where = ("rotor_model", "propeller")
-        fault = Fault(document.line(where), where, str(error))
-        raise ConfigurationError(document.source, [str(fault)]) from error
+        raise document.error(("rotor_model", "propeller"), str(error)) from error
 
 
 def _with_suite(document: Document, path: Path) -> Document:
@@ -84,15 +82,13 @@ def _with_suite(document: Document, path: Path) -> Document:
     name = document.data.get("sensors")
     if not isinstance(name, str):
         return document
-    where = ("sensors",)
     try:
         near = path.parent / "sensors" / f"{name}.yaml"
         suite = read(near if is_file(near) else find_shipped(name, "sensor suite", _SUITES))
     except ConfigurationError:
         raise
     except UserError as error:
-        fault = Fault(document.line(where), where, str(error))
-        raise ConfigurationError(document.source, [str(fault)]) from error
+        raise document.error(("sensors",), str(error)) from error
     validate(SensorSuite, suite)
     own = document.data.get("sources", {})
     sources = suite.data["sources"] | own if isinstance(own, dict) else own

@@ -7,7 +7,7 @@ from pathlib import Path
 from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import find_shipped
-from sitl_bridge.base.yaml_file import Document, Fault, read, validate
+from sitl_bridge.base.yaml_file import Document, read, validate
 from sitl_bridge.core.world.scene_geometry import GeometryLoader, PlacedFault
 from sitl_bridge.core.world.scene_specification import MAX_OBJECTS, SceneSpecification
 from sitl_bridge.core.world.sdf_world import SUFFIXES, SdfReader
@@ -58,8 +58,7 @@ def with_files_beside(world: WorldSpecification, document: Document, *head: str)
     """
     made, faults = _completed(world, Path(document.source).parent)
     if faults:
-        placed = [((*head, "scene", *path), message) for path, message in faults]
-        lines = [str(Fault(document.line(path), path, message)) for path, message in placed]
+        lines = [document.fault((*head, "scene", *path), message) for path, message in faults]
         raise ConfigurationError(document.source, lines)
     return made
 

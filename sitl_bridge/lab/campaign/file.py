@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
-from sitl_bridge.base.yaml_file import Document, Fault, read, validate
+from sitl_bridge.base.yaml_file import Document, read, validate
 from sitl_bridge.lab.campaign.distribution import Distribution, distribution
 
 _STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_\-]*)|\[(\d+)\]")
@@ -179,10 +179,6 @@ class CampaignFile:
         """The scenario."""
         return self.file.parent / self.specification.base
 
-    def fault(self, path: FieldPath, message: str) -> str:
-        """A fault of a field, with its line."""
-        return str(Fault(self.document.line(path), path, message))
-
 
 def load_campaign(file: Path) -> CampaignFile:
     """Read a campaign file.
@@ -192,16 +188,15 @@ def load_campaign(file: Path) -> CampaignFile:
     """
     document = read(file)
     made = validate(Campaign, document)
-    faults: list[Fault] = []
+    faults: list[str] = []
     varied: list[Varied] = []
     for name, text in made.vary.items():
-        path = ("vary", name)
         try:
             varied.append(Varied(name, path_of(name), distribution(text)))
         except UserError as error:
-            faults.append(Fault(document.line(path), path, str(error)))
+            faults.append(document.fault(("vary", name), str(error)))
     if faults:
-        raise ConfigurationError(document.source, [str(fault) for fault in faults])
+        raise ConfigurationError(document.source, faults)
     return CampaignFile(file, document, made, tuple(varied))
 
 

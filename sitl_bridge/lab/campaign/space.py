@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits
+from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits, near_measure
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.lab.campaign.design import runs_of
@@ -55,10 +55,10 @@ class CampaignSpace:
         except ConfigurationError:
             raise
         except UserError as error:
-            raise ConfigurationError(str(file), [campaign.fault(("base",), str(error))]) from error
+            raise campaign.document.error(("base",), str(error)) from error
         if base.formation is not None or base.avoidance is not None:
             message = "is a formation or avoidance; a campaign flies scenarios with a mission"
-            raise ConfigurationError(str(file), [campaign.fault(("base",), message)])
+            raise campaign.document.error(("base",), message)
         lines = {name: campaign.document.line(("limits", name)) for name in made.limits}
         limits = limits_of(base) | checked_limits(made.limits, str(file), lines, file.parent)
         return cls(campaign, base, limits, _digest(base, campaign.base))
@@ -126,7 +126,9 @@ class CampaignSpace:
                 for reason in dict.fromkeys(words_of(error)):
                     found.setdefault(reason, []).append(corner)
         faults = [
-            self.campaign.fault(("vary",), f"no valid scenario {self._place(bad, len(corners))}: {reason}")
+            self.campaign.document.fault(
+                ("vary",), f"no valid scenario {self._place(bad, len(corners))}: {reason}"
+            )
             for reason, bad in found.items()
         ]
         others = len(faults) - MOST_FAULTS
@@ -148,11 +150,13 @@ class CampaignSpace:
                 try:
                     varied_scenario(self.base, self.campaign.base, {one.path: end}, 0, self._shelf)
                 except FieldError as error:
-                    yield self.campaign.fault(("vary", one.name), f"{_dotted(error.path)}: {error}")
+                    yield self.campaign.document.fault(("vary", one.name), f"{_dotted(error.path)}: {error}")
                     break
                 except UserError as error:
                     words = "; ".join(words_of(error))
-                    yield self.campaign.fault(("vary", one.name), f"cannot be {_shown(end)}: {words}")
+                    yield self.campaign.document.fault(
+                        ("vary", one.name), f"cannot be {_shown(end)}: {words}"
+                    )
                     break
 
     def _search_faults(self) -> Iterator[str]:
@@ -162,11 +166,11 @@ class CampaignSpace:
         wanted = getattr(search, "measures", None) or ([search.measure] if hasattr(search, "measure") else [])
         for name in wanted:
             if name not in KINDS:
-                near = checked_name(name)
-                yield self.campaign.fault(("search",), f"there is no measure {name!r}; {near}")
+                hint = near_measure(name)
+                yield self.campaign.document.fault(("search",), f"there is no measure {name!r}; {hint}")
             elif search.kind == "rare_events" and self.limits.get(name) is None:
                 message = f"{name} needs a limit, which says what a failure is; add it to limits"
-                yield self.campaign.fault(("search", "measure"), message)
+                yield self.campaign.document.fault(("search", "measure"), message)
 
     def corners(self) -> Iterator[tuple[Value, ...]]:
         """Combinations of extreme values: all of them, or of many those of each value and some at random."""
@@ -181,14 +185,6 @@ class CampaignSpace:
         random = np.random.default_rng(0)
         for _ in range(MOST_CORNERS):
             yield tuple(values[int(random.integers(len(values)))] for values in ends)
-
-
-def checked_name(name: str) -> str:
-    """A hint at the measure that was meant."""
-    import difflib
-
-    near = difflib.get_close_matches(name, KINDS, 1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(KINDS)}"
 
 
 def _shown(value: Value) -> str:
