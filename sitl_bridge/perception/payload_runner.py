@@ -37,7 +37,7 @@ from sitl_bridge.perception.gimbal_component import COMPONENTS, GimbalComponent
 from sitl_bridge.perception.mavlink_component import ComponentLink
 from sitl_bridge.perception.photo_folder import CameraPose, PhotoFolder, jpeg
 from sitl_bridge.perception.pose_estimate import EstimatedPose, PoseEstimate
-from sitl_bridge.perception.recording import recording_of, warn
+from sitl_bridge.perception.recording import recording_of, report_of
 from sitl_bridge.perception.sensor_runner import Mapper, SeenSample, SensorRunner
 from sitl_bridge.perception.video_stream import VideoStream
 
@@ -347,11 +347,5 @@ def _video_of(
     if camera.video is None or directory is None:
         return None
     size, description = (camera.width, camera.height), directory / "video" / f"{title}.sdp"
-
-    def report(line: str) -> None:
-        if errors is None:
-            warn(line)
-        else:
-            errors.add(f"video of {title}", UserError(line))
-
+    report = report_of(errors, f"video of {title}")
     return VideoStream(camera.video, size, camera.rate, description=description, name=title, report=report)

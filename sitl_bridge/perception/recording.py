@@ -48,6 +48,11 @@ def warn(line: str) -> None:
     warnings.warn(line, RuntimeWarning, stacklevel=2)
 
 
+def report_of(errors: ErrorLog | None, what: str) -> Callable[[str], None]:
+    """What reports faults of the thing ``what``: to the error log, or without one as warnings."""
+    return warn if errors is None else lambda line: errors.add(what, UserError(line))
+
+
 class SampleRecording:
     """Records one sensor of one vehicle.
 
@@ -107,7 +112,4 @@ def recording_of(
     """
     if not sensor.record or directory is None:
         return None
-    path = directory / "sensors" / name
-    if errors is None:
-        return SampleRecording(sensor, path)
-    return SampleRecording(sensor, path, lambda line: errors.add(f"recording of {name}", UserError(line)))
+    return SampleRecording(sensor, directory / "sensors" / name, report_of(errors, f"recording of {name}"))

@@ -21,7 +21,7 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.payload_runner import runner_for
-from sitl_bridge.perception.recording import warn
+from sitl_bridge.perception.recording import report_of, warn
 from sitl_bridge.perception.sensor_runner import SensorRunner
 
 PUBLISHED = 250_000
@@ -169,6 +169,4 @@ def _map_builder(cell: float, name: str, directory: Path | None, errors: ErrorLo
         except OSError as error:
             raise UserError(f"{folder}: cannot be made: {error.strerror}") from error
         file = folder / f"{name}.npz"
-    if errors is None:
-        return MapBuilder(cell, file)
-    return MapBuilder(cell, file, lambda line: errors.add(f"the map of {name}", UserError(line)))
+    return MapBuilder(cell, file, report_of(errors, f"the map of {name}"))
