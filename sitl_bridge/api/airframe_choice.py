@@ -66,7 +66,11 @@ class Airframe(vehicle.Airframe):
                 )
             fields["sensors"] = sensors
         merged = _merged(data, fields)
-        new = [path for path in figure_paths(_only(merged, fields)) if not _same(path, data, merged)]
+        new = [
+            path
+            for path in figure_paths({key: merged[key] for key in fields})
+            if not _same(path, data, merged)
+        ]
         sources = {
             key: text for key, text in merged["sources"].items() if not any(covers(n, key) for n in new)
         }
@@ -161,10 +165,6 @@ def _merged(data: ReadJson, changes: ReadJson) -> JsonObject:
         else:
             merged[key] = value
     return merged
-
-
-def _only(merged: ReadJson, fields: ReadJson) -> JsonObject:
-    return {key: merged[key] for key in fields}
 
 
 def _same(path: str, before: ReadJson, after: ReadJson) -> bool:

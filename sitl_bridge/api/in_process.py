@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS
-from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
 from sitl_bridge.analysis.evaluation.run_record import (
     SUMMARY,
     RecordedVehicle,
@@ -22,7 +21,7 @@ from sitl_bridge.analysis.evaluation.run_record import (
     read_run,
     run_in_memory,
 )
-from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_summary
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.evaluation.verdict import conclude
 from sitl_bridge.api.stacks import Flown, Stacks
@@ -259,8 +258,7 @@ class InProcessStacks(Stacks):
         """The true motion since the vehicles were ready."""
         if self._recording is None:
             raise UserError("this flight keeps no record; give record=True")
-        rows = self._recording.rows
-        return TruthTable(rows[rows["time"][:, 0] > self.ready_at].reshape(-1), self.names, self.ready_at)
+        return self._recording.since(self.ready_at)
 
     @property
     def steps_to_look(self) -> int:
@@ -475,7 +473,7 @@ class InProcessStacks(Stacks):
                 vortex_ring_seconds=float(simulation.states[i]["vortex_ring_time"]),
                 battery_used=1.0 - float(self.batteries[i]),
                 logs=files,
-                contacts=object_contacts(simulation.contacts, i, simulation.world.scene.names),
+                contacts=[one for one in simulation.named_contacts() if one.vehicle == vehicle.name],
             )
             summaries[vehicle.name] = summarise(outcome, records.get(vehicle.name), [])
         summary = whole_summary(
@@ -489,7 +487,7 @@ class InProcessStacks(Stacks):
         self._flown = Flown(run, verdict)
         if place is not None:
             place.give_room()
-            write_json(summary, place.path / SUMMARY)
+            write_summary(summary, place.path / SUMMARY)
             self._flown.files += [("run directory", place.path), ("summary", place.path / SUMMARY)]
         self._pool.give_back(self._key, self._fleet)
         return self._flown

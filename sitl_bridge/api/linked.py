@@ -79,9 +79,8 @@ class LinkedStacks(Stacks, LinkedVehicles):
     def track(self) -> TruthTable:
         """The true motion since the vehicles were ready."""
         if self._flown is None:
-            self.session.refresh_log()
-        rows = TruthTable.load(self.session.directory.truth, self.names).rows
-        return TruthTable(rows[rows["time"][:, 0] > self.ready_at].reshape(-1), self.names, self.ready_at)
+            self.session.call(self.session.server.flush_log)  # the truth so far
+        return TruthTable.load(self.session.directory.truth, self.names).since(self.ready_at)
 
     def pass_time(self, steps: int) -> None:
         """Let time pass step by step."""

@@ -85,12 +85,9 @@ class Simulation(VehicleArrays):
         self._stepped = False
         self._episodes = np.zeros(len(found), np.int64)
         self._sensing = sensors
-        self._custom = self._custom_hosts()
+        self._custom = [self._hosts_of(i) for i in range(len(self))]
         self._row = np.zeros(len(found), ROW)
         self._recording: Recording | None = None
-
-    def _custom_hosts(self) -> list[list[SensorHost]]:
-        return [self._hosts_of(i) for i in range(len(self))]
 
     def _hosts_of(self, i: int) -> list[SensorHost]:
         if not self._sensing:

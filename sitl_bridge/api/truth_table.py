@@ -62,6 +62,10 @@ class TruthTable:
         """
         return TruthTable(self.rows[:, list(numbers)].reshape(-1), names, self._start, alone=alone)
 
+    def since(self, moment: int) -> TruthTable:
+        """The rows after a moment in us of simulated time, from which their times count."""
+        return TruthTable(self.rows[self.rows["time"][:, 0] > moment].reshape(-1), self.names, moment)
+
     def __getitem__(self, name: str) -> Any:
         """A column by name: ``truth["battery_voltage"]``; as the property of that name where there is one.
 

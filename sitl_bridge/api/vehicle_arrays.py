@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,24 +12,13 @@ from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError, did_you_mean
-from sitl_bridge.core.dynamics.contact_log import part_name
+from sitl_bridge.core.dynamics.contact_log import VehicleContact
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation as Core
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SensorRunner
-
-
-class VehicleContact(NamedTuple):
-    """A vehicle's contact with an object of the scene."""
-
-    time: float  # s, by the vehicles' ``time``
-    vehicle: str  # its name
-    object: str  # name of the object
-    part: str  # of the vehicle: ``"body"``, ``"rotor 2"``, ``"contact point 1"``
-    speed: float  # m/s, greatest closing speed
-    position: tuple[float, float, float]  # m NED
 
 
 class VehicleArrays:
@@ -118,20 +107,8 @@ class VehicleArrays:
 
     @property
     def contacts(self) -> list[VehicleContact]:
-        """Contacts of the vehicles up to now, standing excepted, in order of time."""
-        names = self._core.world.scene.names
-        return [
-            VehicleContact(
-                (int(row["time"]) - self._zero) * 1e-6,
-                self._core.names[int(row["vehicle"])],
-                names[int(row["object"])],
-                part_name(int(row["part"])),
-                float(row["speed"]),
-                (float(row["position"][0]), float(row["position"][1]), float(row["position"][2])),
-            )
-            for row in self._core.contacts
-            if int(row["vehicle"]) in self._numbers
-        ]
+        """Contacts of the vehicles up to now, standing excepted, in order of ``time``."""
+        return [one for one in self._core.named_contacts(self._zero) if one.vehicle in self.names]
 
     def motion_of(self, name: str) -> tuple[Floats, Floats]:
         """Where an object of the scene is now, and how it moves.

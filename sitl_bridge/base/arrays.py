@@ -22,6 +22,11 @@ Columns: TypeAlias = Mapping[str, AnyArray]
 """A table: its columns by their names."""
 
 
+def interpolated(time: Floats | float, known: AnyArray, values: AnyArray) -> Floats:
+    """Return the columns of (k, c) values at times (n,): linear between the known ones (k,), held beyond."""
+    return np.stack([np.interp(time, known, column) for column in values.T], axis=-1)
+
+
 def true_spans(flags: Mask) -> list[tuple[int, int]]:
     """Return first index and the one behind the last of each run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))

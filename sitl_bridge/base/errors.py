@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 
@@ -74,6 +75,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def printable(text: str) -> str:
     """A text with escapes in place of line ends and of characters that control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def masked(text: str) -> str:
+    """A text with the passwords of the URLs in it masked."""
+    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", text)
 
 
 def shortened(text: str, most: int = 80) -> str:

@@ -1,10 +1,22 @@
-"""Types of what JSON and YAML files hold: plain values, by name."""
+"""What JSON and YAML files hold: plain values, by name."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
 ReadJson: TypeAlias = Mapping[str, Any]
 """A ``JsonObject``, or anything like it, that is only read."""
+
+
+def plain_values(value: Any) -> Any:
+    """A value as JSON gives it back: what is not finite is None, and tuples are lists."""
+    if isinstance(value, dict):
+        return {key: plain_values(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

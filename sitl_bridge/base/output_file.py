@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,15 @@ def write_whole(path: Path, content: bytes | str) -> Path:
     with whole_file(path) as place:
         place.write_bytes(data)
     return path
+
+
+def write_json(path: Path, data: Any) -> Path:
+    """Write plain data as a JSON file, whole or not at all; what is not plain as its text.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    return write_whole(path, json.dumps(data, indent=2, default=str) + "\n")
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
 from sitl_bridge.base.input_file import exists
-from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.shipped_files import shipped_names
 from sitl_bridge.base.user_file import class_at
 from sitl_bridge.base.yaml_file import placed, read
@@ -441,7 +441,7 @@ def check(
     if flight is not None and "beside" not in facts:
         raise UserError(f"--flight {flight}: stands beside an airframe, which {file} is not")
     if as_json:
-        typer.echo(json.dumps(_finite(facts), indent=2, allow_nan=False))
+        typer.echo(json.dumps(plain_values(facts), indent=2, allow_nan=False))
         return
     console = Console()
     parameters = facts.pop("px4_parameters", None)
@@ -456,15 +456,6 @@ def check(
         console.print("  ".join(f"{name} {value:g}" for name, value in parameters.items()), highlight=False)
     for warning in warnings:
         console.print(f"note: {warning}", style="yellow")
-
-
-def _finite(value: Any) -> Any:
-    """Replace infinities, which JSON does not have, by null."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _title(name: str) -> str:

@@ -74,7 +74,8 @@ def odometry(
 
 def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:
     """Run the estimators, write the results into ``place`` and print them."""
-    from sitl_bridge.lab.odometry.evaluation import evaluate, facts_of, write_results
+    from sitl_bridge.base.output_file import write_json
+    from sitl_bridge.lab.odometry.evaluation import evaluate, facts_of
 
     try:
         from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
@@ -82,8 +83,8 @@ def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yard
         raise missing("matplotlib", "pictures of trajectories", FIGURES) from error
     report = (lambda _line: None) if as_json else typer.echo
     results = evaluate(estimators, place, yardstick, report)
-    write_results(results, place / "results.json")
-    if any(result.matched is not None for result in results):
+    write_json(place / "results.json", facts_of(results))
+    if any(result.comparison is not None for result in results):
         plot_trajectories(results, place / "trajectories.png")
         plot_errors(results, place / "errors.png")
     if as_json:

@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from sitl_bridge.analysis.evaluation.summary import write_json
+from sitl_bridge.analysis.evaluation.summary import write_summary
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import write_arrays, write_whole
+from sitl_bridge.base.output_file import write_arrays, write_json, write_whole
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
 from sitl_bridge.cli.options import ReportOption, RunsOption
@@ -105,7 +105,7 @@ def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
     run = read_run(directory)
     summary = run.summary | {"reason": reason, "errors": list(errors)}
     verdict, _ = conclude(run, summary)
-    write_json(summary, directory / SUMMARY)
+    write_summary(summary, directory / SUMMARY)
     return verdict
 
 
@@ -268,7 +268,7 @@ def _avoidance(
             _write_tracks(flights[0], directory.path)
         text = table(rows)
         write_whole(directory.path / "table.txt", text + "\n")
-        directory.write_json("summary.json", {"rows": [asdict(entry) for entry in rows]})
+        write_json(directory.path / "summary.json", {"rows": [asdict(entry) for entry in rows]})
     finally:
         directory.close()
     console.print(text, soft_wrap=True, highlight=False)

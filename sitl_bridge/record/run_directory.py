@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import platform
-import re
 import sys
 import tempfile
 import weakref
@@ -17,17 +15,11 @@ from typing import Any
 
 from llvmlite.binding import get_host_cpu_name
 
-from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.base.output_file import LineLog, write_whole
+from sitl_bridge.base.errors import UserError, masked
+from sitl_bridge.base.output_file import LineLog, write_json
 
 _ROOM = 256 * 1024
 """Bytes that are kept free for summary.json; that of twenty vehicles has a third of it."""
-
-
-def _without_password(argument: str) -> str:
-    """An argument of the command line with the password of a URL masked."""
-    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", argument)
 
 
 class RunDirectory:
@@ -109,22 +101,14 @@ class RunDirectory:
         """
         self._console.write(line.rstrip())
 
-    def write_json(self, name: str, data: JsonObject) -> Path:
-        """Write a JSON file completely or not at all.
-
-        Raises:
-            UserError: if it cannot be written.
-        """
-        return write_whole(self.path / name, json.dumps(data, indent=2, default=str) + "\n")
-
     def describe(self, **facts: Any) -> None:
         """Write run.json: the given facts, software versions and the command line."""
         packages = ("sitl-bridge", "numpy", "numba", "llvmlite", "scipy", "pymavlink", "mavsdk")
-        self.write_json(
-            "run.json",
+        write_json(
+            self.path / "run.json",
             {
                 "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                "command": [Path(sys.argv[0]).name, *(_without_password(word) for word in sys.argv[1:])],
+                "command": [Path(sys.argv[0]).name, *(masked(word) for word in sys.argv[1:])],
                 "versions": {name: version(name) for name in packages}
                 | {"python": platform.python_version()},
                 "machine": {

@@ -6,14 +6,13 @@ the broadcasts of the others, which the radio delays and loses.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.base.output_file import write_arrays, write_whole
+from sitl_bridge.base.json_data import JsonObject, plain_values
+from sitl_bridge.base.output_file import write_arrays, write_json
 from sitl_bridge.session.stacks import FlightStacks
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
@@ -176,8 +175,7 @@ def verdict(flight: Flight) -> str:
 def write(flight: Flight, directory: Path) -> None:
     """Write summary and tracks into a directory, which is created if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(summary(flight), indent=2, allow_nan=False)
-    write_whole(directory / "summary.json", text + "\n")
+    write_json(directory / "summary.json", summary(flight))
     tracks = {
         "names": np.array(flight.names),
         "time": flight.time,
@@ -192,23 +190,20 @@ def summary(flight: Flight) -> JsonObject:
     """Figures of a flight by the vehicles' own estimates, as plain values; null if there is none."""
     arrival, keep = flight.arrival(), flight.scenario.controller.distances
     cpu = 1e3 * flight.solve_cpu[2:]
-    return {
+    found: JsonObject = {
         "scenario": flight.scenario.name,
         "succeeded": succeeded(flight),
         "vehicles": list(flight.names),
-        "least_distance_m": _number(flight.distances().min()),
+        "least_distance_m": float(flight.distances().min()),
         "minimum_distance_m": keep.minimum,
-        "least_clearance_m": _number(flight.clearances().min()),
-        "arrival_s": [_number(time) for time in arrival],
-        "path_length_m": [_number(length) for length in flight.path_lengths()],
+        "least_clearance_m": float(flight.clearances().min()),
+        "arrival_s": arrival.tolist(),
+        "path_length_m": flight.path_lengths().tolist(),
         "plans": {status.value: count for status, count in flight.statuses.items()},
-        "most_slack_m": _number(flight.slack.max()),
-        "solve_cpu_mean_ms": _number(cpu.mean()),
-        "solve_cpu_worst_ms": _number(cpu.max()),
-        "tick_mean_ms": _number(1e3 * np.diff(flight.time).mean()),
-        "tick_longest_ms": _number(1e3 * np.diff(flight.time).max()),
+        "most_slack_m": float(flight.slack.max()),
+        "solve_cpu_mean_ms": float(cpu.mean()),
+        "solve_cpu_worst_ms": float(cpu.max()),
+        "tick_mean_ms": float(1e3 * np.diff(flight.time).mean()),
+        "tick_longest_ms": float(1e3 * np.diff(flight.time).max()),
     }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    return dict(plain_values(found))

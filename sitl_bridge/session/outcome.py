@@ -10,7 +10,7 @@ from typing import Any
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.formation import add_truth
 from sitl_bridge.analysis.evaluation.run_record import RunRecord, read_run
-from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_json
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_summary
 from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair
 from sitl_bridge.analysis.evaluation.verdict import FAILED, Verdict
 from sitl_bridge.analysis.evaluation.verdict import conclude as judge_at_end
@@ -105,7 +105,7 @@ def conclude(
     with errors.guard("writing of the summary"):
         file = directory.path / "summary.json"
         directory.give_room()
-        write_json(summary, file)
+        write_summary(summary, file)
         files["summary"] = file
     late = [line for line in errors.lines if line not in summary["errors"]]
     if late:

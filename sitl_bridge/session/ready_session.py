@@ -173,10 +173,6 @@ class ReadySession(Session):
         if faults:
             raise faults[0]
 
-    def refresh_log(self) -> None:
-        """Write the truth so far to its file."""
-        self.call(self.server.flush_log)
-
     def refuse_trouble(self) -> None:
         """Raise what makes going on pointless.
 

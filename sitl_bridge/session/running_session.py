@@ -87,18 +87,14 @@ class SessionVehicles(LinkedVehicles):
 
     def begin(self, at: int | None = None) -> None:
         """Let time stand still as soon as possible, or when ``at`` us have passed since the start."""
-        self._meet(self.now if at is None else at)()
-
-    def begin_later(self, at: int) -> Callable[[], None]:
-        """As ``begin``, to be waited for by calling what it returns."""
-        return self._meet(at)
+        self.meet(self.now if at is None else at)()
 
     def close(self) -> None:
         """Let time pass by itself again; safe to call twice."""
         self._closed.set()
         self._go.set()
 
-    def _meet(self, at: int) -> Callable[[], None]:
+    def meet(self, at: int) -> Callable[[], None]:
         """Stop time ``at`` us after the start, and let it pass until then; returns what waits for that."""
         met, go, before = threading.Event(), threading.Event(), self._go
 
@@ -160,7 +156,7 @@ class SessionVehicles(LinkedVehicles):
     def pass_time(self, steps: int) -> None:
         """Let time pass."""
         self.greet()
-        self._meet(self.now + steps * STEP)()
+        self.meet(self.now + steps * STEP)()
         monitors = [vehicle.monitor for vehicle in self._vehicles]
         if not all(monitor.status().silent for monitor in monitors):
             self._heard = self.now
@@ -249,7 +245,7 @@ class FlownMission:
         self._fly, self._say, self._shown = fly, say, shown
         self._reason = "the mission was interrupted"
         self._status: int | None = None
-        begun = self._stacks.begin_later(FIRST)
+        begun = self._stacks.meet(FIRST)
         self._thread = threading.Thread(target=self._run, args=(begun,), name="mission", daemon=True)
         self._thread.start()
 

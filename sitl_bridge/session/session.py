@@ -20,6 +20,7 @@ from sitl_bridge.base.error_log import ErrorLog, cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.kernels.announcement import announced
+from sitl_bridge.base.output_file import write_json
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.core.sensors.perception.obstacle_map import reports_obstacles
@@ -343,7 +344,7 @@ class Session:
             }
             for v in self.settings.vehicles
         ]
-        file = self.directory.write_json("fleet.json", {"vehicles": members})
+        file = write_json(self.directory.path / "fleet.json", {"vehicles": members})
         place = self.directory.path
         run = self.settings, self.vehicles, self.server, place, file
         return FleetMissions(*run, self.say, self.errors, self.note_event)
@@ -571,10 +572,9 @@ class Session:
 
     def _figures(self, number: int) -> JsonObject:
         """Figures of a vehicle's flight from the simulation."""
-        from sitl_bridge.analysis.evaluation.object_contacts import object_contacts
-
         if self._final is None:
             return {"seed": self.settings.seed}
+        name = self.settings.vehicles[number].name
         return {
             "partial": not self.recorder.complete,
             "seed": self.settings.seed,
@@ -583,7 +583,7 @@ class Session:
             "impact_speed": float(self.simulation.states[number]["impact_speed"]),
             "vortex_ring_seconds": float(self.simulation.states[number]["vortex_ring_time"]),
             "battery_used": 1.0 - float(self._final.server.battery[number, 2]),
-            "contacts": object_contacts(self.simulation.contacts, number, self.simulation.world.scene.names),
+            "contacts": [one for one in self.simulation.named_contacts() if one.vehicle == name],
             "link_faults": dict(self.server.status().links[number].faults),
         }
 

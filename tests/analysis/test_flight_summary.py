@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
-from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings_of, write_json
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings_of, write_summary
 from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
 from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED, Verdict, conclude
 from sitl_bridge.base.errors import UserError
@@ -306,7 +306,7 @@ def test_a_log_cut_off_by_a_crash_is_read_as_far_as_it_goes(hover: FlightRecord,
 def test_summary_json_has_null_for_what_is_unknown(hover: FlightRecord, tmp_path: Path) -> None:
     outcome = Outcome("hover.py", "iris", True, logs={"ground truth": tmp_path / "truth.npy"})
     path = tmp_path / "summary.json"
-    write_json(summarise(outcome, hover, []), path)
+    write_summary(summarise(outcome, hover, []), path)
     data = json.loads(path.read_text())
     assert data["impact_speed"] is None
     assert data["flight"]["deviations"]["hold"]["rms"] == pytest.approx(0.5, abs=0.01)

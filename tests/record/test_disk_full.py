@@ -125,6 +125,7 @@ SMALL_DISK = """
 import sys
 from pathlib import Path
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import write_json
 from sitl_bridge.record.run_directory import RunDirectory
 runs = Path(sys.argv[1])
 run = RunDirectory(runs, "square")
@@ -139,7 +140,7 @@ try:
 except UserError as error:
     print(error)
 run.give_room()
-run.write_json("summary.json", {"verdict": 200_000 * "x"})
+write_json(run.path / "summary.json", {"verdict": 200_000 * "x"})
 print(sorted(path.name for path in runs.rglob("*")))
 """
 

@@ -114,7 +114,7 @@ def lands_on_another_roof(directory: Path, stack: tuple[str, int]) -> None:
 def hits_the_wall(directory: Path, stack: tuple[str, int]) -> None:
     outcome, session = flown(directory, stack, wall=True)
     assert not outcome.succeeded
-    assert outcome.contacts[0].name == "wall"
+    assert outcome.contacts[0].object == "wall"
     assert outcome.contacts[0].speed > 1.0
     summary = json.loads((session.directory.path / "summary.json").read_text(encoding="utf-8"))
     assert summary["contacts"][0]["object"] == "wall"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Columns, Floats, Ints, Mask
+from sitl_bridge.base.arrays import Columns, Floats, Ints, Mask, interpolated
 from sitl_bridge.record.ulog_reader import Fields, seconds
 
 MODES = {
@@ -180,4 +180,4 @@ def true_at(record: FlightRecord, time: Floats) -> Floats | None:
     """Return (k, 3) m true positions at times; None if the log has no ground truth."""
     if not len(record.true_time):
         return None
-    return np.stack([np.interp(time, record.true_time, record.truth[:, k]) for k in range(3)], axis=-1)
+    return interpolated(time, record.true_time, record.truth)

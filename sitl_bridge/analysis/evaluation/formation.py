@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.output_file import write_arrays, write_whole
+from sitl_bridge.base.output_file import write_arrays, write_json
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.swarm.formation.files import write_csv
 from sitl_bridge.swarm.formation.formation import true_slot_errors
@@ -55,8 +55,7 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
         "true_worst_slot_error_settled_m": _worst(errors[tracks["settled"]]),
         "true_least_separation_m": _least_separation(true[tracks["time"] >= 0.0]),
     }
-    text = json.dumps(summary | found, indent=2)
-    write_whole(directory / SUMMARY, text + "\n")
+    write_json(directory / SUMMARY, summary | found)
     return {**found, "estimated": summary["worst_slot_error_steady_m"]}
 
 
@@ -77,9 +76,8 @@ def write_result(result: FormationResult, directory: Path) -> None:
     """Write ``summary.json``, ``tracks.npz`` and the plan, ``plan/vehicle_NNN.csv``, into a directory."""
     plan = directory / "plan"
     plan.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(result.summary(), indent=2)
-    write_whole(directory / "summary.json", text + "\n")
-    write_arrays(directory / "tracks.npz", result.tracks())
+    write_json(directory / SUMMARY, result.summary())
+    write_arrays(directory / TRACKS, result.tracks())
     made = result.plan
     paths = made.choreography.trajectories(made.path, made.heading, made.duration)
     for i, path in enumerate(paths):

@@ -277,11 +277,18 @@ _AXES: Mapping[DeltaUnit, Callable[[PoseTrajectory], Floats]] = {
 class Comparison:
     """Pose errors of an estimate."""
 
-    matched: int  # number of matched poses
+    # the matched poses: the estimate's, aligned, and the true ones
+    estimate: PoseTrajectory
+    truth: PoseTrajectory
     length: float  # m, path of the truth over the matched poses
     alignment: Similarity  # applied to the estimate
     absolute: PoseErrors  # APE
     relative: PoseErrors  # RPE
+
+    @property
+    def matched(self) -> int:
+        """Number of matched poses."""
+        return len(self.truth)
 
 
 def compare(
@@ -312,7 +319,8 @@ def compare(
     pairs = pairs_by_delta(aligned, delta, unit, all_pairs)
     length = float(np.linalg.norm(np.diff(reference.position, axis=0), axis=1).sum())
     return Comparison(
-        len(matched),
+        aligned,
+        reference,
         length,
         found,
         absolute_error(aligned, reference),

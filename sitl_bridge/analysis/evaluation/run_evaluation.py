@@ -26,7 +26,7 @@ from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum, StepResponse, spectrum, step_responses
 from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair, closest_pair
-from sitl_bridge.base.arrays import Floats, Mask
+from sitl_bridge.base.arrays import Floats, Mask, interpolated
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import matrix_from_quaternion
@@ -121,9 +121,7 @@ def motion(vehicle: RecordedVehicle) -> tuple[Floats, Floats, Floats]:
     rates = np.full((len(record.time), 3), np.nan)
     if measured is not None and "xyz[0]" in measured:
         samples = columns(measured, "xyz[0]", "xyz[1]", "xyz[2]")
-        rates = np.stack(
-            [np.interp(record.time, seconds(measured), samples[:, k]) for k in range(3)], axis=-1
-        )
+        rates = interpolated(record.time, seconds(measured), samples)
     return record.time, record.estimate + vehicle.to_world, rates
 
 
@@ -377,10 +375,7 @@ def estimate_pose_errors(vehicle: RecordedVehicle) -> Comparison | None:
     estimate = PoseTrajectory(time, place + vehicle.to_world, _nearest(time, seconds(attitude), turned))
     known = PoseTrajectory(
         time,
-        np.stack(
-            [np.interp(time, vehicle.time, vehicle.true(f"position_{a}")) for a in ("north", "east", "down")],
-            axis=-1,
-        ),
+        interpolated(time, vehicle.time, vehicle.true("position", "north", "east", "down")),
         _nearest(time, vehicle.time, vehicle.true("attitude", "w", "x", "y", "z")),
     )
     try:

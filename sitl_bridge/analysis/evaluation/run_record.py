@@ -18,7 +18,7 @@ import numpy as np
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightRecord
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.autopilot.flight_log import NAME
-from sitl_bridge.base.arrays import Columns, Floats, Records
+from sitl_bridge.base.arrays import Columns, Floats, Records, interpolated
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.plan.plan import Plan
@@ -304,7 +304,7 @@ def _place(vehicle: RecordedVehicle) -> None:
     inside = (local_time >= time[0]) & (local_time <= time[-1])
     if not inside.any():
         return
-    world = np.stack([np.interp(local_time[inside], time, position[:, k]) for k in range(3)], axis=-1)
+    world = interpolated(local_time[inside], time, position)
     difference = world - local[inside]
     difference = difference[np.isfinite(difference).all(axis=1)]
     if len(difference):

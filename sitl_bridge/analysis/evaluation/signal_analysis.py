@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, interpolated
 
 SEGMENT = 4.0
 """Length of Welch's segments, s: a resolution of 0.25 Hz."""
@@ -63,7 +63,7 @@ def even(time: Floats, values: Floats) -> tuple[float, Floats]:
         time, values = time[keep], values[keep]
     step = float(np.median(np.diff(time)))
     grid = np.arange(time[0], time[-1] + 0.5 * step, step)
-    return 1.0 / step, np.stack([np.interp(grid, time, column) for column in values.T], axis=-1)
+    return 1.0 / step, interpolated(grid, time, values)
 
 
 def spectrum(time: Floats, values: Floats) -> Spectrum | None:

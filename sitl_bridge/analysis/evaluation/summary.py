@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
-from sitl_bridge.analysis.evaluation.object_contacts import ObjectContact, contact_values
-from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.core.dynamics.contact_log import VehicleContact
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 
@@ -53,7 +53,7 @@ class Outcome:
     logs: dict[str, Path] = field(default_factory=dict)  # paths by name of the log
     # faulty messages of the flight stack on the simulator link, counts by kind (hil/link_errors)
     link_faults: dict[str, int] = field(default_factory=dict)
-    contacts: tuple[ObjectContact, ...] = ()  # contacts with objects of the scene
+    contacts: Sequence[VehicleContact] = ()  # contacts with objects of the scene
     partial: bool = False  # whether the recording ended before the flight did
 
 
@@ -95,7 +95,16 @@ def summarise(
         "vortex_ring_seconds": outcome.vortex_ring_seconds,
         "battery_used": outcome.battery_used,
         "link_faults": outcome.link_faults,
-        "contacts": [contact_values(one) for one in outcome.contacts],
+        "contacts": [
+            {
+                "time": one.time,
+                "object": one.object,
+                "part": one.part,
+                "closing_speed": one.speed,
+                "position": one.position,
+            }
+            for one in outcome.contacts
+        ],
         "warnings": [
             {"time": time, "level": level, "text": text}
             for time, level, text in warnings_of(record, messages)
@@ -135,21 +144,10 @@ def whole_summary(name: str, vehicles: Mapping[str, JsonObject], **facts: Any) -
     return dict(plain_values({"name": name, **facts, "vehicles": dict(vehicles)}))
 
 
-def write_json(summary: JsonObject, path: Path) -> None:
+def write_summary(summary: JsonObject, path: Path) -> None:
     """Write a summary; values that are not finite become null in JSON.
 
     Raises:
         UserError: if it cannot be written.
     """
     write_whole(path, json.dumps(plain_values(summary), indent=2, ensure_ascii=False) + "\n")
-
-
-def plain_values(value: Any) -> Any:
-    """A value as JSON gives it back: what is not finite is None, and tuples are lists."""
-    if isinstance(value, dict):
-        return {key: plain_values(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_values(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -6,6 +6,7 @@ shows that verdict.  A run without one, and one that is judged by other limits, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,7 +16,6 @@ from sitl_bridge.analysis.evaluation.estimator_health import (
     rejection_in_words,
 )
 from sitl_bridge.analysis.evaluation.measures import Limits, Measure, checked_limits, is_known
-from sitl_bridge.analysis.evaluation.object_contacts import contact_words
 from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_evaluation import Evaluation, evaluate
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
@@ -25,6 +25,8 @@ from sitl_bridge.link.hil.link_errors import fault_texts
 
 SUCCEEDED, FAILED, INTERRUPTED, UNKNOWN = "succeeded", "failed", "interrupted", "no verdict"
 """The words of a verdict."""
+REPORTED = 5
+"""Contacts of a vehicle that are listed one by one."""
 STORED = "verdict"
 """Key of the verdict in summary.json."""
 
@@ -216,7 +218,7 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
         case "estimator_failures" if record is not None:
             found = [f"estimator {e.instance}: {text}" for e in record.estimators for text in e.failures]
         case "object_contacts":
-            found = contact_words(run.of_vehicle(vehicle.name)["contacts"])
+            found = _contact_words(run.of_vehicle(vehicle.name)["contacts"])
         case "unanswered_time":
             found = [s.words() for s in stalls(run) if s.vehicle == vehicle.name and not s.harmless]
         case "touchdown":
@@ -224,6 +226,17 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
         case _:
             return found
     return [f"{one.vehicle}: {line}" if one.vehicle else line for line in found]
+
+
+def _contact_words(contacts: Sequence[ReadJson]) -> list[str]:
+    """Contacts of a summary in words: the first few one by one."""
+    words = [
+        f"the {one['part']} hit {one['object']} at {one['closing_speed']:.1f} m/s, {one['time']:.1f} s"
+        for one in contacts[:REPORTED]
+    ]
+    if len(contacts) > REPORTED:
+        words.append(f"{len(contacts) - REPORTED} more contacts with objects, in the summary")
+    return words
 
 
 def _notes(run: RunRecord) -> list[str]:

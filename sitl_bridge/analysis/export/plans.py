@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.analysis.export.ros_topics import ros_name
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, interpolated
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.world import Origin
@@ -106,5 +106,4 @@ def slot_places(run: RecordedRun) -> Iterator[tuple[int, Floats]]:
     begun, ways = _formation(run)
     for moment in np.arange(0.0, ways[0].time[-1], SLOT_INTERVAL) if ways else ():
         time = run.start + round(1e6 * (begun + float(moment)))
-        places = [[np.interp(moment, way.time, column) for column in way.position.T] for way in ways]
-        yield time, np.array(places)
+        yield time, np.array([interpolated(float(moment), way.time, way.position) for way in ways])

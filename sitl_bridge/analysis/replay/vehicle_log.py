@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Columns, Floats
+from sitl_bridge.base.arrays import Columns, Floats, interpolated
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.world import Origin
 from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
@@ -59,7 +59,7 @@ class Series:
 
     def at(self, time: Floats) -> Floats:
         """(k, c) linear between samples, the first and last value beyond."""
-        return np.stack([np.interp(time, self.time, column) for column in self.values.T], axis=-1)
+        return interpolated(time, self.time, self.values)
 
     @property
     def rate(self) -> float:

@@ -15,7 +15,6 @@ from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecor
 from sitl_bridge.analysis.report.scene_outline import footprints
 from sitl_bridge.analysis.report.time_lines import shown_window
 from sitl_bridge.base.arrays import AnyArray, Floats
-from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.scene import Scene
@@ -154,13 +153,7 @@ def scene_outline(run: RunRecord) -> list[JsonObject]:
         run.notes.append("the scene is not shown: this version does not read its description in run.json")
         return []
     loader = GeometryLoader(run.path, _origin(run) or Origin())
-    objects = []
-    for thing in specification.objects:
-        try:
-            objects.append(loader.load(thing))
-        except UserError as error:
-            run.notes.append(f"{thing.name or thing.kind} is not shown: {error}")
-    return footprints(Scene(specification.model_copy(update={"objects": tuple(objects)})))
+    return footprints(Scene(loader.load_shown(specification, run.notes)))
 
 
 def rounded(values: AnyArray, digits: int) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -85,9 +85,7 @@ def thinned(plot: Plot, points: int) -> Plot:
     lines = tuple(
         Line(line.name, values, line.reference) for line, values in zip(plot.lines, curves, strict=True)
     )
-    return Plot(
-        plot.key, plot.title, plot.unit, x, lines, plot.levels, plot.x_title, plot.logarithmic, plot.note
-    )
+    return replace(plot, x=x, lines=lines)
 
 
 def held(x: Floats, time: Floats, values: Floats, gap: float = GAP) -> Floats:

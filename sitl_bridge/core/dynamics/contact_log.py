@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.array_at import array_at
@@ -71,6 +71,12 @@ def note_contacts(arrays: Any, i: int, vehicle: Vehicle, state: State, scene: Sc
         row.position[k] = state.hit_position[k]
 
 
-def part_name(part: int) -> str:
-    """Return the name of the part of a CONTACT (contact_log.py)."""
-    return "body" if part == 0 else f"rotor {part}" if part > 0 else f"contact point {-part}"
+class VehicleContact(NamedTuple):
+    """A vehicle's contact with an object of the scene, other than standing on it."""
+
+    time: float  # s
+    vehicle: str  # its name
+    object: str  # name of the object
+    part: str  # of the vehicle: ``"body"``, ``"rotor 2"``, ``"contact point 1"``
+    speed: float  # m/s, greatest closing speed
+    position: tuple[float, float, float]  # m NED

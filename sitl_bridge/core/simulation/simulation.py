@@ -20,7 +20,7 @@ from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.core.dynamics.contact_log import CONTACT
+from sitl_bridge.core.dynamics.contact_log import CONTACT, VehicleContact
 from sitl_bridge.core.dynamics.custom_rotor import check_law_address
 from sitl_bridge.core.dynamics.forces import with_surfaces
 from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments
@@ -410,6 +410,19 @@ class Simulation:
         """(k,) CONTACT with objects of the scene, the first REPORTS; ``proximity["contact_count"]`` counts
         all."""
         return self._contacts[: min(int(self.proximity[0]["contact_count"]), REPORTS)].copy()
+
+    def named_contacts(self, start: int = 0) -> list[VehicleContact]:
+        """``contacts`` in order of time, which is in s since ``start`` (us)."""
+        found = []
+        for row in self.contacts:
+            vehicle, part = self.names[int(row["vehicle"])], int(row["part"])
+            which = "body" if part == 0 else f"rotor {part}" if part > 0 else f"contact point {-part}"
+            time, thing = (int(row["time"]) - start) * 1e-6, self.world.scene.names[int(row["object"])]
+            north, east, down = row["position"].tolist()
+            found.append(
+                VehicleContact(time, vehicle, thing, which, float(row["speed"]), (north, east, down))
+            )
+        return found
 
     def divergence(self, vehicle: int, time: int) -> UserError:
         """The error for a vehicle whose motion diverged in the step that began at ``time`` (us).

@@ -18,6 +18,7 @@ from sitl_bridge.core.world.scene_specification import (
     MeshObject,
     OctreeObject,
     SceneObject,
+    SceneSpecification,
     TextureSpecification,
 )
 from sitl_bridge.core.world.texture_file import load_texture, marker_pixels
@@ -91,6 +92,16 @@ class GeometryLoader:
                 continue
             made.append(loaded if texture is None else loaded.model_copy(update={"texture": texture}))
         return tuple(made), faults
+
+    def load_shown(self, scene: SceneSpecification, notes: list[str]) -> SceneSpecification:
+        """A scene to be shown, with its geometry; what cannot be read is noted and left out."""
+        objects = []
+        for thing in scene.objects:
+            try:
+                objects.append(self.load(thing))
+            except UserError as error:
+                notes.append(f"{thing.name or thing.kind} is not shown: {error}")
+        return scene.model_copy(update={"objects": tuple(objects)})
 
     def _once(self, key: Hashable, read: Callable[[], Loaded]) -> Loaded:
         """Content of a file, read once; raises its error again if it is invalid."""

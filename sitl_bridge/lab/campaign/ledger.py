@@ -13,13 +13,12 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from sitl_bridge import __version__
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.json_data import JsonObject, ReadJson
-from sitl_bridge.base.output_file import append_whole, write_whole
+from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.output_file import append_whole, write_json
 from sitl_bridge.lab.campaign.file import Keep
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow
 from sitl_bridge.lab.campaign.space import CampaignSpace
@@ -115,7 +114,7 @@ class Ledger(Closing):
         """Refuse a directory of another campaign."""
         path, mine = self.directory / CAMPAIGN, identity(self._space)
         if not path.is_file():
-            write_whole(path, json.dumps(mine, indent=2) + "\n")
+            write_json(path, mine)
             return
         before = json.loads(path.read_text(encoding="utf-8"))
         changed = [name for name, value in mine.items() if before.get(name) != json.loads(json.dumps(value))]
@@ -132,7 +131,7 @@ class Ledger(Closing):
         """Read which runs have ended; a line that was cut off is removed."""
         self._file.seek(0)
         at = 0
-        for line in io.BufferedReader(_Unclosed(self._file)):
+        for line in io.BufferedReader(io.FileIO(self._file.fileno(), closefd=False)):
             if not line.endswith(b"\n"):
                 break
             self._count(RunRow.of_data(json.loads(line)), at)
@@ -182,29 +181,12 @@ class Ledger(Closing):
         self._count(row, at)
         return row
 
-    def write_found(self, found: ReadJson) -> None:
-        """Keep what a search found."""
-        write_whole(self.directory / FOUND, json.dumps(found, indent=2) + "\n")
-
     def close(self) -> None:
         """Let others have it; safe to call twice."""
         shutil.rmtree(self.work, ignore_errors=True)
         if self._reader is not None:
             self._reader.close()
         self._file.close()
-
-
-class _Unclosed(io.RawIOBase):
-    """A file that stays open when its buffer is dropped."""
-
-    def __init__(self, file: io.FileIO) -> None:
-        self._inner = file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        return self._inner.readinto(buffer)
 
 
 def read_rows(directory: Path) -> Iterator[RunRow]:
@@ -236,20 +218,16 @@ def _part(directory: Path, name: str) -> Path:
     return path
 
 
-CONFIDENCE = 0.95
-
-
-def clopper_pearson(count: int, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The exact interval of a rate (Clopper and Pearson 1934), (0, 1) without trials.
+def clopper_pearson(count: int, total: int) -> tuple[float, float]:
+    """The exact 95 % interval of a rate (Clopper and Pearson 1934), (0, 1) without trials.
 
     Args:
         count: successes.
         total: trials.
-        confidence: of the interval.
     """
     from scipy.special import betaincinv  # loads slowly
 
-    tail = 0.5 * (1.0 - confidence)
+    tail = 0.5 * (1.0 - 0.95)
     low = 0.0 if count == 0 else float(betaincinv(count, total - count + 1, tail))
     high = 1.0 if count == total else float(betaincinv(count + 1, total - count, 1.0 - tail))
     return low, high

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import write_json
 from sitl_bridge.lab.campaign.design import design_points
 from sitl_bridge.lab.campaign.file import FEWEST_FOR_AN_INTERVAL, Stage
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, row_of
-from sitl_bridge.lab.campaign.ledger import Ledger, clopper_pearson, read_rows
+from sitl_bridge.lab.campaign.ledger import FOUND, Ledger, clopper_pearson, read_rows
 from sitl_bridge.lab.campaign.searches import Draw, Found, Searching, search_of
 from sitl_bridge.lab.campaign.space import CampaignSpace
 from sitl_bridge.lab.campaign.worker_pool import DEFECT, Engine
@@ -89,7 +90,7 @@ class CampaignRun:
             points = design_points(made, [one.distribution for one in self.space.campaign.varied])
             self._fly(self._jobs(map(_draw, points), first), self._enough)
         else:
-            self.ledger.write_found(self._fly_search(search, first))
+            write_json(self.ledger.directory / FOUND, self._fly_search(search, first))
         for stage in others:
             chosen = list(self._chosen())
             self._begin(stage, len(chosen))

@@ -16,6 +16,7 @@ from scipy.optimize import least_squares
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.lab.identification.recorded_flight import body_down
 from sitl_bridge.session.identified_models import Identified
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
 
@@ -103,15 +104,7 @@ def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> fl
         thrust: (t,) m/s^2.
     """
     x, a, f = (np.asarray(values, dtype=np.float64) for values in (truth, acceleration, thrust))
-    roll, pitch, yaw = x[:, 6], x[:, 7], x[:, 8]
-    z = np.stack(
-        [
-            np.cos(yaw) * np.sin(pitch) * np.cos(roll) + np.sin(yaw) * np.sin(roll),
-            np.sin(yaw) * np.sin(pitch) * np.cos(roll) - np.cos(yaw) * np.sin(roll),
-            np.cos(pitch) * np.cos(roll),
-        ],
-        axis=-1,
-    )
+    z = body_down(x)
     rest = a - (0.0, 0.0, STANDARD_GRAVITY)
     rest -= z * (z * rest).sum(axis=1, keepdims=True)  # component in the rotor plane
     v = x[:, 3:6]

@@ -13,18 +13,11 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
+from sitl_bridge.analysis.replay.vehicle_replay import LOW_RATE, MARGIN, STEP
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
 
-Integers = Ints
-
-STEP = 4000
-"""us of the simulation."""
 SECONDS = STEP * 1e-6
-MARGIN = 2.0
-"""s after take-off and before landing that are left out: ground effect and contact."""
-LOW_RATE = 50.0
-"""Hz of motor commands or angular rates below which rotation is taken as measured instead of simulated."""
 GAP = 8.0
 """Median intervals without a sample after which a measurement has a gap; windows with gaps are left out."""
 FASTEST = 260.0
@@ -41,7 +34,7 @@ ROWS = (
 class Samples:
     """Samples of a quantity in one window."""
 
-    before: Integers  # (k,) number of the simulated step before each sample, 0 for the window's first
+    before: Ints  # (k,) number of the simulated step before each sample, 0 for the window's first
     share: Floats  # (k,) of the way to the next step
     values: Floats  # (k, 3)
 

@@ -103,15 +103,20 @@ def _angles(table: Columns, name: str) -> Floats:
     return euler_arrays(q[last])
 
 
-def _thrust(time: Floats, truth: Floats) -> Floats:
-    """Return the (t,) m/s^2 of the specific force along body up."""
+def body_down(truth: Floats) -> Floats:
+    """Return (t, 3) NED of the body's axis down, for states (t, 9)."""
     roll, pitch, yaw = truth[:, 6:9].T
-    down = np.column_stack(
+    return np.stack(
         [
             np.cos(yaw) * np.sin(pitch) * np.cos(roll) + np.sin(yaw) * np.sin(roll),
             np.sin(yaw) * np.sin(pitch) * np.cos(roll) - np.cos(yaw) * np.sin(roll),
             np.cos(pitch) * np.cos(roll),
-        ]
+        ],
+        axis=-1,
     )
+
+
+def _thrust(time: Floats, truth: Floats) -> Floats:
+    """Return the (t,) m/s^2 of the specific force along body up."""
     force = np.gradient(truth[:, 3:6], time, axis=0) - (0.0, 0.0, STANDARD_GRAVITY)
-    return -np.asarray((force * down).sum(axis=1), np.float64)
+    return -np.asarray((force * body_down(truth)).sum(axis=1), np.float64)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.analysis.replay.vehicle_replay import ABOVE_GROUND, STEP
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.records import MOTOR_FIRST_ORDER
@@ -20,11 +21,7 @@ from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
-from sitl_bridge.lab.identification.flight_windows import STEP, FlightWindows
-
-ABOVE_GROUND = 200.0
-"""m by which the simulated ground lies deeper than the log's origin, so that nothing touches it.  The air has
-the density of the true height."""
+from sitl_bridge.lab.identification.flight_windows import FlightWindows
 
 DRIVEN_RANGE = 1e5
 """rad/s of a motor that follows measured speeds, at command 1."""

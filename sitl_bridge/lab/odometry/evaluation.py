@@ -22,13 +22,10 @@ from sitl_bridge.analysis.evaluation.pose_error import (
     Comparison,
     DeltaUnit,
     PoseTrajectory,
-    align,
     compare,
-    match,
 )
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.system import resource_use
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
@@ -71,8 +68,6 @@ class OdometryResult:
     memory: int = 0  # bytes of its largest resident set
     poses: int = 0  # number of its poses
     comparison: Comparison | None = None  # with the truth
-    # aligned estimate, and the truth at the same times
-    matched: tuple[PoseTrajectory, PoseTrajectory] | None = None
 
 
 def _choose(sensors: Sequence[RecordedSensor], kind: Kind, wanted: str | None, what: str) -> RecordedSensor:
@@ -201,20 +196,9 @@ def _run(
             all_pairs=True,
             tolerance=yardstick.tolerance,
         )
-        matched, true = match(poses, truth, yardstick.tolerance)
     except UserError as error:
         return OdometryResult(estimator, str(error), **cost)
-    aligned, _ = align(matched, true, yardstick.how)
-    return OdometryResult(estimator, poses=len(poses), comparison=comparison, matched=(aligned, true), **cost)
-
-
-def write_results(results: Sequence[OdometryResult], path: Path) -> Path:
-    """Write the figures as JSON.
-
-    Raises:
-        UserError: when it cannot be written.
-    """
-    return write_whole(path, json.dumps(facts_of(results), indent=2) + "\n")
+    return OdometryResult(estimator, poses=len(poses), comparison=comparison, **cost)
 
 
 def facts_of(results: Sequence[OdometryResult]) -> JsonObject:

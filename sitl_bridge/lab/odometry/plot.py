@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sitl_bridge.analysis.evaluation.pose_error import absolute_error
 from sitl_bridge.base.output_file import write_figure
 from sitl_bridge.lab.odometry.evaluation import OdometryResult
 
@@ -27,10 +26,10 @@ def plot_trajectories(results: Sequence[OdometryResult], path: Path) -> Path:
     figure = Figure(figsize=(10.0, 5.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     above, height = figure.subplots(1, 2, width_ratios=(1.4, 1.0))
-    shown = [result for result in results if result.matched is not None]
+    shown = [result for result in results if result.comparison is not None]
     for number, result in enumerate(shown):
-        assert result.matched is not None
-        estimate, truth = result.matched
+        assert result.comparison is not None
+        estimate, truth = result.comparison.estimate, result.comparison.truth
         if number == 0:
             above.plot(truth.position[:, 1], truth.position[:, 0], "--", color="0.25", lw=1.4, label="truth")
             height.plot(truth.time, -truth.position[:, 2], "--", color="0.25", lw=1.4, label="truth")
@@ -52,11 +51,11 @@ def plot_errors(results: Sequence[OdometryResult], path: Path) -> Path:
     figure = Figure(figsize=(10.0, 5.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     position, angle = figure.subplots(2, 1, sharex=True)
-    shown = [result for result in results if result.matched is not None]
+    shown = [result for result in results if result.comparison is not None]
     for number, result in enumerate(shown):
-        assert result.matched is not None
-        estimate, truth = result.matched
-        errors = absolute_error(estimate, truth)
+        assert result.comparison is not None
+        estimate = result.comparison.estimate
+        errors = result.comparison.absolute
         label = f"{result.estimator.name}: {np.sqrt(np.mean(errors.translation**2)):.3f} m rmse"
         position.plot(estimate.time, errors.translation, color=f"C{number}", lw=1.0, label=label)
         angle.plot(estimate.time, errors.angle, color=f"C{number}", lw=1.0)

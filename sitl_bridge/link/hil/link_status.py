@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from sitl_bridge.base.arrays import Floats
+from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.link_state import LOCKSTEP_STATES, LinkState
 
 
@@ -66,3 +70,16 @@ class ServerStatus:
     """(n, 3) m/s NED."""
     battery: Floats
     """(n, 3) voltage V, current A, share of charge left."""
+
+    @classmethod
+    def of(cls, simulation: Simulation, **facts: Any) -> ServerStatus:
+        """A snapshot with the motion and the batteries of a simulation as they are now."""
+        states, capacity = simulation.states, simulation.vehicles["battery_capacity"]
+        left = np.ones(len(states))
+        np.divide(np.maximum(states["battery_charge"], 0.0), capacity, out=left, where=np.isfinite(capacity))
+        return cls(
+            position=states["position"].copy(),
+            velocity=states["velocity"].copy(),
+            battery=np.stack([states["battery_voltage"], states["battery_current"], left], axis=1),
+            **facts,
+        )

@@ -320,19 +320,13 @@ class LockstepServer:
 
     def status(self) -> ServerStatus:
         """A snapshot, without stopping the loop; the figures may be a few steps apart."""
-        simulation, states = self.simulation, self.simulation.states
-        capacity = simulation.vehicles["battery_capacity"]
-        left = np.ones(len(states))
-        np.divide(np.maximum(states["battery_charge"], 0.0), capacity, out=left, where=np.isfinite(capacity))
-        return ServerStatus(
-            time=(int(self.loop["time"]) - simulation.start) * 1e-6,
+        return ServerStatus.of(
+            self.simulation,
+            time=(int(self.loop["time"]) - self.simulation.start) * 1e-6,
             steps=int(self.loop["steps"]),
             real_time_factor=self._rate[2],
             paused=self._paused,
             links=self.links.status(),
-            position=states["position"].copy(),
-            velocity=states["velocity"].copy(),
-            battery=np.stack([states["battery_voltage"], states["battery_current"], left], axis=1),
         )
 
     def time_for(self, vehicle: int) -> int | None:

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.link_state import LinkState
@@ -174,21 +172,16 @@ class FleetRun:
 
     def status(self) -> ServerStatus:
         """Return the status; its values may be an update apart."""
-        simulation, states = self.simulation, self.simulation.states
-        capacity = simulation.vehicles["battery_capacity"]
-        left = np.ones(len(states))
-        np.divide(np.maximum(states["battery_charge"], 0.0), capacity, out=left, where=np.isfinite(capacity))
+        simulation = self.simulation
         links = tuple(
             LinkStatus(port=0, state=LinkState.LOCKSTEP, answers=self._steps, armed=bool(armed))
             for armed in simulation.armed
         )
-        return ServerStatus(
+        return ServerStatus.of(
+            simulation,
             time=(simulation.time - simulation.start) * 1e-6,
             steps=self._steps,
             real_time_factor=self._rate[2],
             paused=self._paused,
             links=links,
-            position=states["position"].copy(),
-            velocity=states["velocity"].copy(),
-            battery=np.stack([states["battery_voltage"], states["battery_current"], left], axis=1),
         )

@@ -10,7 +10,6 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.core.dynamics.contact_log import part_name
 from sitl_bridge.core.sensors.gps import GPS, JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, NONE
@@ -69,16 +68,10 @@ def take_snapshot(source: RunSource) -> SimulationSnapshot:
 
 def listed_contacts(simulation: Simulation) -> list[tuple[int, float, str, str, float]]:
     """Return ``SimulationSnapshot.contacts``."""
-    names = simulation.world.scene.names
+    names = simulation.names
     return [
-        (
-            int(row["vehicle"]),
-            (int(row["time"]) - simulation.start) * 1e-6,
-            part_name(int(row["part"])),
-            names[int(row["object"])],
-            float(row["speed"]),
-        )
-        for row in simulation.contacts
+        (names.index(one.vehicle), one.time, one.part, one.object, one.speed)
+        for one in simulation.named_contacts(simulation.start)
     ]
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from sitl_bridge.analysis.export.ros_topics import WORLD, begin_messages, ros_name
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.rotations import heading
 from sitl_bridge.live.bus.command_queue import Order, commands_for
 from sitl_bridge.live.bus.execution import Execution
 from sitl_bridge.live.bus.messages import LARGEST, VERSION
@@ -129,9 +130,7 @@ class RosCommands:
             say(f"poses are in the frame {WORLD!r}, not {message.header.frame_id!r}")
             return
         place, turned = message.pose.position, message.pose.orientation
-        yaw = math.atan2(
-            2.0 * (turned.w * turned.z + turned.x * turned.y), 1.0 - 2.0 * (turned.y**2 + turned.z**2)
-        )
+        yaw = heading(turned.w, turned.x, turned.y, turned.z)
         fields = {"position": (place.y, place.x, -place.z), "yaw": math.pi / 2.0 - yaw}
         self._ask("goto", name, fields, say)
 

@@ -278,13 +278,10 @@ class ControlPanel:
             several = reply.vehicle is not None and len(self._run.names) > 1
             what = f"{name} of {reply.vehicle}" if several else name
             result = "done" if reply.accepted else f"refused: {reply.reason.removeprefix(f'cannot {name}: ')}"
-            self._list(f"{reply.time:.1f} s: {what} {result}")
+            self.show_note(f"{reply.time:.1f} s: {what} {result}")
 
     def show_note(self, line: str) -> None:
-        """List a line."""
-        self._list(line)
-
-    def _list(self, line: str) -> None:
+        """List a line, above those before."""
         self._replies.insert(0, f"- {line}")
         del self._replies[LISTED_REPLIES:]
         self._answers.content = "\n".join(self._replies)

@@ -13,6 +13,7 @@ from sitl_bridge.analysis.export.plans import PlannedLine, planned_lines, slot_p
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -114,24 +115,15 @@ class ViewedRun:
         except (KeyError, ValidationError):
             self.notes.append("the scene is not shown: this version does not read its description")
             return Scene()
-        loader = GeometryLoader(self._directory, origin)
-        objects = []
-        for thing in specification.objects:
-            try:
-                objects.append(loader.load(thing))
-            except UserError as error:
-                self.notes.append(f"{thing.name or thing.kind} is not shown: {error}")
-        return Scene(specification.model_copy(update={"objects": tuple(objects)}))
+        return Scene(GeometryLoader(self._directory, origin).load_shown(specification, self.notes))
 
     def at_start(self) -> Records:
         """(n,) ROW of the vehicles before the first step."""
         rows = np.zeros(len(self.names), ROW)
         rows["time"], rows["vehicle"] = self.start, np.arange(len(rows))
-        rows["attitude"][:, 0] = 1.0
         for row, vehicle in zip(rows, self.recorded.description["vehicles"], strict=True):
             row["position"] = vehicle.get("position", (0.0, 0.0, 0.0))
-            half = 0.5 * math.radians(vehicle.get("yaw", 0.0))
-            row["attitude"] = (math.cos(half), 0.0, 0.0, math.sin(half))
+            row["attitude"] = quaternion_from_euler(0.0, 0.0, math.radians(vehicle.get("yaw", 0.0)))
         return rows
 
     def planned(self) -> tuple[list[PlannedLine], list[tuple[int, Floats]]]:

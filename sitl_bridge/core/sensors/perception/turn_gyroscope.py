@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, interpolated
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.perception.view import View
 
@@ -42,7 +42,7 @@ class TurnGyroscope:
         seconds = self._period / count
         # Each sample stands for its interval, and is taken in the middle of it.
         times = view.time - (np.arange(count, 0.0, -1.0) - 0.5) * seconds * 1e6
-        true = np.stack([np.interp(times, poses.time, poses.inertial[:, 3 + i]) for i in range(3)], axis=1)
+        true = interpolated(times, poses.time, poses.inertial[:, 3:6])
         if self._bias is None:
             self._bias = TURN_ON * random.standard_normal(3)
         noise = NOISE / math.sqrt(seconds) * random.standard_normal((count, 3))

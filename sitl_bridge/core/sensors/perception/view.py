@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.arrays import Floats, Ints, Records
+from sitl_bridge.base.arrays import Floats, Ints, Records, interpolated
 from sitl_bridge.base.quantities import STRICT, Vector
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.error_model import SLOWEST, body_to_sensor
@@ -89,7 +89,7 @@ class Poses(NamedTuple):
         4 ms at 20 rad/s it departs from a constant turn by less than 3e-6 rad.  Before the first and after
         the last pose, that pose holds.
         """
-        position = np.stack([np.interp(time, self.time, self.position[:, i]) for i in range(3)], axis=1)
+        position = interpolated(time, self.time, self.position)
         return position, matrix_from_quaternion(attitudes_between(self.time, self.attitude, time))
 
 
@@ -98,7 +98,7 @@ def attitudes_between(known: Ints, attitudes: Floats, time: Floats) -> Floats:
     signs = np.sign(np.sum(attitudes[1:] * attitudes[:-1], axis=1))
     aligned = attitudes.copy()
     aligned[1:] *= np.cumprod(np.where(signs == 0.0, 1.0, signs))[:, None]
-    q = np.stack([np.interp(time, known, aligned[:, i]) for i in range(4)], axis=1)
+    q = interpolated(time, known, aligned)
     return np.asarray(q / np.linalg.norm(q, axis=1)[:, None])
 
 
