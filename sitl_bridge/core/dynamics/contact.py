@@ -146,18 +146,18 @@ def update_contact(vehicle: Vehicle, state: State, y: Floats) -> None:
         cx = vehicle.contact_point[k, 0]
         cy = vehicle.contact_point[k, 1]
         cz = vehicle.contact_point[k, 2]
-        depth = y[2] + rotated_down(qw, qx, qy, qz, cx, cy, cz)
+        turned = rotated(qw, qx, qy, qz, cx, cy, cz)
+        depth = y[2] + turned[2]
         if depth <= 0.0:
             state.contact_touching[k] = 0
             continue
         state.in_contact += 1
-        north = y[0] + rotated_north(qw, qx, qy, qz, cx, cy, cz)
-        east = y[1] + rotated_east(qw, qx, qy, qz, cx, cy, cz)
+        north, east = y[0] + turned[0], y[1] + turned[1]
         if state.contact_touching[k] == 0:
             state.contact_touching[k] = 1
             state.contact_anchor[k, 0] = north
             state.contact_anchor[k, 1] = east
-            state.impact_speed = max(state.impact_speed, closing_speed(state, cx, cy, cz))
+            state.impact_speed = max(state.impact_speed, velocity_of(state, cx, cy, cz)[2])
             continue
         dn = north - state.contact_anchor[k, 0]
         de = east - state.contact_anchor[k, 1]
@@ -170,32 +170,32 @@ def update_contact(vehicle: Vehicle, state: State, y: Floats) -> None:
 
 
 @compiled
-def rotated_north(qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float) -> float:
-    """North component of a body vector under a unit quaternion body to NED."""
-    return x + 2.0 * (-(qy * qy + qz * qz) * x + (qx * qy - qw * qz) * y + (qx * qz + qw * qy) * z)
+def rotated(
+    qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float
+) -> tuple[float, float, float]:
+    """NED components of a body vector under a unit quaternion body to NED."""
+    return (
+        x + 2.0 * (-(qy * qy + qz * qz) * x + (qx * qy - qw * qz) * y + (qx * qz + qw * qy) * z),
+        y + 2.0 * ((qx * qy + qw * qz) * x - (qx * qx + qz * qz) * y + (qy * qz - qw * qx) * z),
+        z + 2.0 * ((qx * qz - qw * qy) * x + (qy * qz + qw * qx) * y - (qx * qx + qy * qy) * z),
+    )
 
 
 @compiled
-def rotated_east(qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float) -> float:
-    """East component of a body vector under a unit quaternion body to NED."""
-    return y + 2.0 * ((qx * qy + qw * qz) * x - (qx * qx + qz * qz) * y + (qy * qz - qw * qx) * z)
+def place_of(state: State, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Place in m NED of a point of the body, by the motion held in the state."""
+    p, q = state.position, state.attitude
+    n, e, d = rotated(q[0], q[1], q[2], q[3], x, y, z)
+    return p[0] + n, p[1] + e, p[2] + d
 
 
 @compiled
-def rotated_down(qw: float, qx: float, qy: float, qz: float, x: float, y: float, z: float) -> float:
-    """Down component of a body vector under a unit quaternion body to NED."""
-    return z + 2.0 * ((qx * qz - qw * qy) * x + (qy * qz + qw * qx) * y - (qx * qx + qy * qy) * z)
-
-
-@compiled
-def closing_speed(state: State, x: float, y: float, z: float) -> float:
-    """Speed in m/s at which a point of the body goes down, by the motion held in the state."""
-    q = state.attitude
-    w = state.angular_velocity
-    u = w[1] * z - w[2] * y
-    v = w[2] * x - w[0] * z
-    d = w[0] * y - w[1] * x
-    return float(state.velocity[2]) + rotated_down(q[0], q[1], q[2], q[3], u, v, d)
+def velocity_of(state: State, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Velocity in m/s NED of a point of the body, by the motion held in the state."""
+    v, q, w = state.velocity, state.attitude, state.angular_velocity
+    moving = w[1] * z - w[2] * y, w[2] * x - w[0] * z, w[0] * y - w[1] * x
+    n, e, d = rotated(q[0], q[1], q[2], q[3], moving[0], moving[1], moving[2])
+    return v[0] + n, v[1] + e, v[2] + d
 
 
 @dataclass(frozen=True)

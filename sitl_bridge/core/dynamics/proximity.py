@@ -16,7 +16,7 @@ import numpy as np
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Record
-from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
+from sitl_bridge.core.dynamics.contact import place_of, rotated, velocity_of
 from sitl_bridge.core.dynamics.contact_log import CONTACT
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE, VEHICLE, State, Vehicle
 from sitl_bridge.core.world.atmosphere import air
@@ -236,9 +236,8 @@ def _prepare(hulls: Records, vehicles: Records, states: Records, environment: En
             continue
         _, _, density = air(environment, s.position[2])
         q = s.attitude
-        h.jet[0] = -rotated_north(q[0], q[1], q[2], q[3], bx, by, bz) / thrust
-        h.jet[1] = -rotated_east(q[0], q[1], q[2], q[3], bx, by, bz) / thrust
-        h.jet[2] = -rotated_down(q[0], q[1], q[2], q[3], bx, by, bz) / thrust
+        n, e, d = rotated(q[0], q[1], q[2], q[3], bx, by, bz)
+        h.jet[0], h.jet[1], h.jet[2] = -n / thrust, -e / thrust, -d / thrust
         h.jet_top = math.sqrt(2.0 * thrust / (density * area))
         h.jet_decay = JET_DECAY * math.sqrt(4.0 * thrust / (math.pi * density))
         h.jet_width = math.sqrt(3.0 * thrust / (math.pi * density))
@@ -272,13 +271,11 @@ def _apply_downwash(h: Hull, source: State, target: Hull, state: State) -> None:
             return
     sx, sy, sz = source.position[0], source.position[1], source.position[2]
     jx, jy, jz = h.jet[0], h.jet[1], h.jet[2]
-    q = state.attitude
     total = 0.0
     for k in range(target.sphere_count):
         x, y, z = target.sphere[k, 0], target.sphere[k, 1], target.sphere[k, 2]
-        dn = state.position[0] + rotated_north(q[0], q[1], q[2], q[3], x, y, z) - sx
-        de = state.position[1] + rotated_east(q[0], q[1], q[2], q[3], x, y, z) - sy
-        dd = state.position[2] + rotated_down(q[0], q[1], q[2], q[3], x, y, z) - sz
+        n, e, d = place_of(state, x, y, z)
+        dn, de, dd = n - sx, e - sy, d - sz
         along = dn * jx + de * jy + dd * jz
         if along <= 0.0 or along >= WAKE_REACH:
             continue
@@ -307,25 +304,17 @@ def _apply_downwash(h: Hull, source: State, target: Hull, state: State) -> None:
 @compiled
 def _spot(state: State, hull: Hull, k: int, ahead: float, spot: Floats) -> None:
     """Where a sphere's centre is and how it moves, NED: (6,) position ``ahead`` s from now, velocity."""
-    q = state.attitude
-    w = state.angular_velocity
     x, y, z = hull.sphere[k, 0], hull.sphere[k, 1], hull.sphere[k, 2]
-    u, v, r = w[1] * z - w[2] * y, w[2] * x - w[0] * z, w[0] * y - w[1] * x
-    spot[3] = state.velocity[0] + rotated_north(q[0], q[1], q[2], q[3], u, v, r)
-    spot[4] = state.velocity[1] + rotated_east(q[0], q[1], q[2], q[3], u, v, r)
-    spot[5] = state.velocity[2] + rotated_down(q[0], q[1], q[2], q[3], u, v, r)
-    spot[0] = state.position[0] + rotated_north(q[0], q[1], q[2], q[3], x, y, z) + ahead * spot[3]
-    spot[1] = state.position[1] + rotated_east(q[0], q[1], q[2], q[3], x, y, z) + ahead * spot[4]
-    spot[2] = state.position[2] + rotated_down(q[0], q[1], q[2], q[3], x, y, z) + ahead * spot[5]
+    spot[3], spot[4], spot[5] = velocity_of(state, x, y, z)
+    n, e, d = place_of(state, x, y, z)
+    spot[0], spot[1], spot[2] = n + ahead * spot[3], e + ahead * spot[4], d + ahead * spot[5]
 
 
 @compiled
 def _turning(vehicle: Vehicle, state: State, hull: Hull, k: int, n: Floats, turning: Floats) -> float:
     """What a unit force along n (NED) on a sphere does: (3,) its moment, body; returns 1/kg it yields."""
     q = state.attitude
-    u = rotated_north(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
-    v = rotated_east(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
-    w = rotated_down(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
+    u, v, w = rotated(q[0], -q[1], -q[2], -q[3], n[0], n[1], n[2])
     x, y, z = hull.sphere[k, 0], hull.sphere[k, 1], hull.sphere[k, 2]
     turning[0] = y * w - z * v
     turning[1] = z * u - x * w

@@ -7,7 +7,7 @@ rest.  Sensors and battery go on.
 from __future__ import annotations
 
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
+from sitl_bridge.core.dynamics.contact import rotated
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.world.records import SceneRecord
 
@@ -83,10 +83,8 @@ def note_rest(vehicle: Vehicle, state: State, scene: SceneRecord, gravity: float
     state.rest_steps += 1
     if state.rest_steps < REST_STEPS:
         return
-    q = state.attitude
-    state.specific_force[0] = rotated_north(q[0], -q[1], -q[2], -q[3], 0.0, 0.0, -gravity)
-    state.specific_force[1] = rotated_east(q[0], -q[1], -q[2], -q[3], 0.0, 0.0, -gravity)
-    state.specific_force[2] = rotated_down(q[0], -q[1], -q[2], -q[3], 0.0, 0.0, -gravity)
+    q, f = state.attitude, state.specific_force
+    f[0], f[1], f[2] = rotated(q[0], -q[1], -q[2], -q[3], 0.0, 0.0, -gravity)
     for i in range(3):
         v[i], w[i] = 0.0, 0.0
         state.angular_acceleration[i] = 0.0

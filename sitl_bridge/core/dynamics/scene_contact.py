@@ -18,7 +18,7 @@ import math
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.core.dynamics.contact import closing_speed, rotated_down, rotated_east, rotated_north
+from sitl_bridge.core.dynamics.contact import place_of, rotated, velocity_of
 from sitl_bridge.core.dynamics.records import MAX_NEAR, State, Vehicle
 from sitl_bridge.core.world.nearest_surface import box_distance_square, distance_to_shape, shapes_within
 from sitl_bridge.core.world.ray_casting import cast_ray
@@ -254,12 +254,8 @@ def _find_for_disc(
     feeler = vehicle.contact_count + k
     q = state.attitude
     p, a, radius = vehicle.rotor_position[k], vehicle.rotor_axis[k], vehicle.rotor_radius[k]
-    hx = state.position[0] + rotated_north(q[0], q[1], q[2], q[3], p[0], p[1], p[2])
-    hy = state.position[1] + rotated_east(q[0], q[1], q[2], q[3], p[0], p[1], p[2])
-    hz = state.position[2] + rotated_down(q[0], q[1], q[2], q[3], p[0], p[1], p[2])
-    ax = rotated_north(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
-    ay = rotated_east(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
-    az = rotated_down(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
+    hx, hy, hz = place_of(state, p[0], p[1], p[2])
+    ax, ay, az = rotated(q[0], q[1], q[2], q[3], a[0], a[1], a[2])
     best, chosen = _plane_at(state, scene, feeler, hx, hy, hz, limit, planes[0]), 0
     if best == -math.inf:
         _forget(state, feeler)
@@ -287,10 +283,8 @@ def _find_for_disc(
 @compiled
 def _set_feeler(state: State, feeler: int, n: float, e: float, d: float) -> None:
     """Set a feeler's point from its place relative to the centre of gravity, NED."""
-    q = state.attitude
-    state.feeler[feeler, 0] = rotated_north(q[0], -q[1], -q[2], -q[3], n, e, d)
-    state.feeler[feeler, 1] = rotated_east(q[0], -q[1], -q[2], -q[3], n, e, d)
-    state.feeler[feeler, 2] = rotated_down(q[0], -q[1], -q[2], -q[3], n, e, d)
+    q, f = state.attitude, state.feeler[feeler]
+    f[0], f[1], f[2] = rotated(q[0], -q[1], -q[2], -q[3], n, e, d)
 
 
 @on_demand
@@ -306,13 +300,10 @@ def find_surfaces(vehicle: Vehicle, state: State, scene: SceneRecord, seconds: f
     v = state.velocity
     limit = 2.0 * reach + math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) * seconds
     planes = state.scratch.work[:, :7]
-    q = state.attitude
     count = vehicle.contact_count
     for k in range(count):
         x, y, z = vehicle.contact_point[k, 0], vehicle.contact_point[k, 1], vehicle.contact_point[k, 2]
-        n = state.position[0] + rotated_north(q[0], q[1], q[2], q[3], x, y, z)
-        e = state.position[1] + rotated_east(q[0], q[1], q[2], q[3], x, y, z)
-        d = state.position[2] + rotated_down(q[0], q[1], q[2], q[3], x, y, z)
+        n, e, d = place_of(state, x, y, z)
         if _plane_at(state, scene, k, n, e, d, limit, planes[0]) == -math.inf:
             _forget(state, k)
             continue
@@ -415,9 +406,8 @@ def update_surfaces(vehicle: Vehicle, state: State, y: Floats, seconds: float) -
             continue
         c, n, u = state.surface_point[k], state.surface_normal[k], state.surface_velocity[k]
         r = state.feeler[k]
-        north = y[0] + rotated_north(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
-        east = y[1] + rotated_east(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
-        down = y[2] + rotated_down(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
+        dn, de, dd = rotated(y[6], y[7], y[8], y[9], r[0], r[1], r[2])
+        north, east, down = y[0] + dn, y[1] + de, y[2] + dd
         anchor = state.surface_anchor[k]
         for i in range(3):
             c[i] += 0.5 * seconds * u[i]
@@ -447,9 +437,9 @@ def update_surfaces(vehicle: Vehicle, state: State, y: Floats, seconds: float) -
 def _note_contact(vehicle: Vehicle, state: State, k: int, north: float, east: float, down: float) -> None:
     """Note a new contact: of a foot on the ground as a landing, of anything else as a hit."""
     n, u, r = state.surface_normal[k], state.surface_velocity[k], state.feeler[k]
-    speed = 0.0
+    speed, v = 0.0, velocity_of(state, r[0], r[1], r[2])
     for i in range(3):
-        speed -= (_velocity_of(state, r[0], r[1], r[2], i) - u[i]) * n[i]
+        speed -= (v[i] - u[i]) * n[i]
     if k < vehicle.contact_count and -n[2] > FLOOR_SLOPE:
         state.impact_speed = max(state.impact_speed, speed)
         return
@@ -459,16 +449,3 @@ def _note_contact(vehicle: Vehicle, state: State, k: int, north: float, east: fl
     if speed > state.hit_speed:
         state.hit_speed, state.hit_part, state.hit_shape = speed, k, state.surface_shape[k]
         state.hit_position[0], state.hit_position[1], state.hit_position[2] = north, east, down
-
-
-@compiled
-def _velocity_of(state: State, x: float, y: float, z: float, axis: int) -> float:
-    """Component of a body point's velocity in m/s NED, by the motion held in the state."""
-    q = state.attitude
-    w = state.angular_velocity
-    u, v, r = w[1] * z - w[2] * y, w[2] * x - w[0] * z, w[0] * y - w[1] * x
-    if axis == 0:
-        return float(state.velocity[0]) + rotated_north(q[0], q[1], q[2], q[3], u, v, r)
-    if axis == 1:
-        return float(state.velocity[1]) + rotated_east(q[0], q[1], q[2], q[3], u, v, r)
-    return closing_speed(state, x, y, z)

@@ -11,12 +11,7 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
-from sitl_bridge.core.dynamics.contact import (
-    rotated_down,
-    rotated_east,
-    rotated_north,
-    standing_pose,
-)
+from sitl_bridge.core.dynamics.contact import rotated, standing_pose
 from sitl_bridge.core.dynamics.induced_flow import begin_flow, find_rings, keep_flow, prepare_speeds
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
@@ -67,9 +62,8 @@ def _mean_specific_force(state: State, qw: float, qx: float, qy: float, qz: floa
     # The inverse rotation: the vector part the other way round.
     qw, qx, qy, qz = qw * norm, -qx * norm, -qy * norm, -qz * norm
     n, e, d = state.scratch.work[0, 0], state.scratch.work[0, 1], state.scratch.work[0, 2]
-    state.specific_force[0] = rotated_north(qw, qx, qy, qz, n, e, d)
-    state.specific_force[1] = rotated_east(qw, qx, qy, qz, n, e, d)
-    state.specific_force[2] = rotated_down(qw, qx, qy, qz, n, e, d)
+    f = state.specific_force
+    f[0], f[1], f[2] = rotated(qw, qx, qy, qz, n, e, d)
 
 
 @compiled
@@ -158,20 +152,6 @@ def advance_vehicle(
         substeps: integration steps within the step, >= 1.
     """
     step_vehicle(vehicle, state, controls, armed, environment, seconds, substeps, 0)
-
-
-@compiled
-def advance_laid_out(
-    vehicle: Vehicle,
-    state: State,
-    controls: Floats,
-    armed: int,
-    environment: Environment,
-    seconds: float,
-    substeps: int,
-) -> None:
-    """``advance_vehicle`` with the scratch of a state for which ``lay_out_rotors`` has been called before."""
-    step_vehicle(vehicle, state, controls, armed, environment, seconds, substeps, 1)
 
 
 @on_demand

@@ -13,7 +13,7 @@ from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Record
-from sitl_bridge.core.dynamics.contact import rotated_down, rotated_east, rotated_north
+from sitl_bridge.core.dynamics.contact import rotated
 from sitl_bridge.core.dynamics.contact_log import note_contacts
 from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
 from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State, Vehicle
@@ -128,9 +128,7 @@ def _set_uneven_air(vehicle: Vehicle, state: State, memory: WindState, known: bo
     state.uneven_air = 1
     for k in range(vehicle.rotor_count):
         x, y, z = vehicle.rotor_position[k]
-        n = rotated_north(qw, qx, qy, qz, x, y, z)
-        e = rotated_east(qw, qx, qy, qz, x, y, z)
-        d = rotated_down(qw, qx, qy, qz, x, y, z)
+        n, e, d = rotated(qw, qx, qy, qz, x, y, z)
         for i in range(3):
             wake = state.rotor_wake[k, i] if state.uneven_wake != 0 else 0.0
             state.rotor_air[k, i] = wake + (g[i, 0] * n + g[i, 1] * e + g[i, 2] * d if known else 0.0)

@@ -23,7 +23,7 @@ from sitl_bridge.base.kernels.random_streams import uniform
 from sitl_bridge.base.kernels.rotations import write_quaternion
 from sitl_bridge.core.dynamics.proximity import interact
 from sitl_bridge.core.dynamics.rotor import lay_out_rotors
-from sitl_bridge.core.dynamics.step import advance_laid_out, has_diverged
+from sitl_bridge.core.dynamics.step import has_diverged, step_vehicle
 from sitl_bridge.core.sensors.gps import GPS
 from sitl_bridge.core.sensors.records import MAX_AXES, Sensor
 from sitl_bridge.core.sensors.sample import begin_sensor, sample_sensors
@@ -315,7 +315,7 @@ def _advance(b: BatchArrays, block: int, i: int, armed: int) -> bool:
         state.uneven_air = 0
         for axis in range(3):
             state.wind[axis] = state.neighbour_air[axis]
-    advance_laid_out(vehicle, state, b.controls[i], armed, environment, seconds, 1)
+    step_vehicle(vehicle, state, b.controls[i], armed, environment, seconds, 1, 1)
     b.clocks[i] += batch.step
     if has_diverged(state):
         b.events[i] |= DIVERGED
