@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.port_holder import is_taken
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 
 FIRST, LAST = 100, 239
@@ -60,16 +61,8 @@ def claim_instance(worker: int = 0) -> Instance:
 
 def _ports_are_free(instance: int) -> bool:
     """Whether nobody has the ports on which a flight listens."""
-    with socket.socket() as link:
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            link.bind(("127.0.0.1", FIRST_PORT + instance))
-        except OSError:
-            return False
-    for port in (offboard_port(instance), MONITOR + instance):
-        with socket.socket(type=socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-    return True
+    return not (
+        is_taken(FIRST_PORT + instance)
+        or is_taken(offboard_port(instance), "udp")
+        or is_taken(MONITOR + instance, "udp")
+    )

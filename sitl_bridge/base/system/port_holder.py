@@ -11,9 +11,11 @@ from typing import Literal
 
 import psutil
 
+Kind = Literal["tcp", "udp"]
 
-def taken_by(port: int, kind: Literal["tcp", "udp"] = "tcp", host: str = "127.0.0.1") -> str:
-    """The program that uses a port of this machine; empty if the port is free.
+
+def is_taken(port: int, kind: Kind = "tcp", host: str = "127.0.0.1") -> bool:
+    """Whether a port of this machine is in use.
 
     Raises:
         OSError: for a host that is not this machine.
@@ -27,20 +29,33 @@ def taken_by(port: int, kind: Literal["tcp", "udp"] = "tcp", host: str = "127.0.
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            return holder_of(port, kind)
-    return ""
+            return True
+    return False
 
 
-def holder_of(port: int, kind: Literal["tcp", "udp"] = "tcp") -> str:
-    """The program that uses a port: a running flight, or its name, its script and its process id."""
+def taken_by(port: int, kind: Kind = "tcp", host: str = "127.0.0.1") -> str:
+    """The program that uses a port of this machine; empty if the port is free; errors of ``is_taken``."""
+    return holder_of(port, kind) if is_taken(port, kind, host) else ""
+
+
+def process_at(port: int, kind: Kind = "tcp") -> psutil.Process | None:
+    """The process that uses a port; None if it is not visible."""
     with contextlib.suppress(psutil.AccessDenied):
         for connection in psutil.net_connections(kind=kind):
             here = connection.laddr
             listens = kind == "udp" or connection.status == psutil.CONN_LISTEN
             if here and here.port == port and listens and connection.pid:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    process = psutil.Process(connection.pid)
-                    return running_flight(process) or describe(process)
+                    return psutil.Process(connection.pid)
+    return None
+
+
+def holder_of(port: int, kind: Kind = "tcp") -> str:
+    """The program that uses a port: a running flight, or its name, its script and its process id."""
+    process = process_at(port, kind)
+    if process is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return running_flight(process) or describe(process)
     return "another program"
 
 

@@ -7,11 +7,9 @@ processes that occupy an instance.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
-import socket
 import struct
 import sys
 from collections.abc import Callable
@@ -21,7 +19,13 @@ import psutil
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
-from sitl_bridge.base.system.port_holder import describe_running, running_flight
+from sitl_bridge.base.system.port_holder import (
+    describe_running,
+    holder_of,
+    is_taken,
+    process_at,
+    running_flight,
+)
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE
 from sitl_bridge.link.hil.ports import LAST_WITH_OWN_PORT, STACK_PORTS
@@ -96,8 +100,9 @@ def _user_of(px4: psutil.Process) -> str:
 
 def _holders(instance: int) -> list[psutil.Process]:
     """Return the visible processes that occupy an instance."""
-    pids = {_lock_holder(instance)} | {pid for _, pid in _occupied_ports(instance)}
+    users = [process_at(port, "udp") for port in _occupied_ports(instance)]
     found = []
+    pids = {_lock_holder(instance)} | {user.pid for user in users if user is not None}
     for pid in sorted(pid for pid in pids if pid is not None):
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(pid)
@@ -106,24 +111,9 @@ def _holders(instance: int) -> list[psutil.Process]:
     return found
 
 
-def _occupied_ports(instance: int) -> list[tuple[int, int | None]]:
-    """Return the occupied UDP ports of an instance, each with the process id if it is visible."""
-    taken = []
-    for port in (first + instance for first in UDP_PORTS):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind(("", port))
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    taken.append(port)
-    if not taken:
-        return []
-    holders: dict[int, int | None] = dict.fromkeys(taken)
-    with contextlib.suppress(psutil.AccessDenied):
-        for connection in psutil.net_connections(kind="udp"):
-            if connection.laddr and connection.laddr.port in holders:
-                holders[connection.laddr.port] = connection.pid
-    return list(holders.items())
+def _occupied_ports(instance: int) -> list[int]:
+    """Return the occupied UDP ports of an instance."""
+    return [first + instance for first in UDP_PORTS if is_taken(first + instance, "udp", "")]
 
 
 def require_free_instance(instance: int) -> None:
@@ -147,18 +137,10 @@ def require_free_instance(instance: int) -> None:
     held = _occupied_ports(instance)
     if held:
         named = "; ".join(
-            f"UDP port {port}, {UDP_PORTS[port - instance]}, is in use by {_name(pid)}" for port, pid in held
+            f"UDP port {port}, {UDP_PORTS[port - instance]}, is in use by {holder_of(port, 'udp')}"
+            for port in held
         )
         raise UserError(f"{named}; stop it, or choose another --instance")
-
-
-def _name(pid: int | None) -> str:
-    """Return the name of a process for a message."""
-    if pid is not None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(pid)
-            return running_flight(process) or f"{process.name()} (pid {pid})"
-    return "another program"
 
 
 class Px4Process(ChildProcess):
