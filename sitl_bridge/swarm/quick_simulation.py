@@ -37,12 +37,8 @@ class FormationRecording:
     def __init__(self, formation: Formation) -> None:
         self.formation = formation
         self._next = 0
-        self._time: list[int] = []
-        self._position: list[Floats] = []
-        self._error: list[Floats] = []
-        self._separation: list[tuple[float, int, int]] = []
-        self._slot: list[Floats] = []
-        self._leader: list[int] = []
+        # time in us, positions, slots and errors, closest pair, leader
+        self._rows: list[tuple[int, Floats, Floats, Floats, tuple[float, int, int], int]] = []
 
     def __call__(self, states: States, setpoints: Setpoints) -> bool:
         """Store a row when it is due; return whether it was."""
@@ -50,37 +46,35 @@ class FormationRecording:
         if states.time < self._next:
             return False
         self._next = states.time + ROW_INTERVAL
-        self._time.append(states.time)
-        self._position.append(states.position)
-        self._error.append(self.formation.slot_errors(states))
-        self._slot.append(self.formation.slots(states))
-        self._leader.append(next(iter(self.formation.leaders), -1))
+        slots, errors = self.formation.slots(states), self.formation.slot_errors(states)
         who = np.flatnonzero(states.alive)
         distance, i, j = closest_pair(states.position[who])
-        self._separation.append((distance, int(who[i]), int(who[j])) if len(who) > 1 else (distance, 0, 0))
+        closest = (distance, int(who[i]), int(who[j])) if len(who) > 1 else (distance, 0, 0)
+        leader = next(iter(self.formation.leaders), -1)
+        self._rows.append((states.time, states.position, slots, errors, closest, leader))
         return True
 
     @property
     def has_flown(self) -> bool:
         """Whether there is a row."""
-        return bool(self._time)
+        return bool(self._rows)
 
     def result(self, plan: FormationPlan, *, ended: bool = True) -> FormationResult:
         """Return the result of a flight; ended: whether it was flown to its end."""
         start = self.formation.started_at
-        distance = np.array([row[0] for row in self._separation])
-        worst = int(np.argmin(distance))
+        time, position, slot, error, closest, leader = zip(*self._rows, strict=True)
+        distance = np.array([row[0] for row in closest])
         return FormationResult(
             plan,
-            (np.array(self._time) - start) * 1e-6,
-            np.stack(self._position),
-            np.stack(self._error),
+            (np.array(time) - start) * 1e-6,
+            np.stack(position),
+            np.stack(error),
             distance,
-            self._separation[worst][1:],
+            closest[int(np.argmin(distance))][1:],
             start,
             tuple(self.formation.events),
-            np.stack(self._slot),
-            np.array(self._leader),
+            np.stack(slot),
+            np.array(leader),
             ended,
         )
 
@@ -126,14 +120,12 @@ class FormationResult:
     @property
     def worst_steady_error(self) -> float:
         """Largest error with a steady centre, m; nan if there was no such time."""
-        rows = self.error[self.steady]
-        return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
+        return worst(self.error[self.steady])
 
     @property
     def worst_settled_error(self) -> float:
         """Largest error in settled rows, m; nan if there was no such time."""
-        rows = self.error[self.settled]
-        return float(np.nanmax(rows)) if np.isfinite(rows).any() else float("nan")
+        return worst(self.error[self.settled])
 
     @property
     def least_separation(self) -> float:
@@ -184,6 +176,11 @@ class FormationResult:
             "separation": self.separation, "slot": self.slot, "leader": self.leader,
             "steady": self.steady, "settled": self.settled,
         }  # fmt: skip
+
+
+def worst(errors: Floats) -> float:
+    """Return the largest of slot errors in m; nan if none is known."""
+    return float(np.nanmax(errors)) if np.isfinite(errors).any() else float("nan")
 
 
 def _who(event: FormationLogEntry) -> str:

@@ -176,22 +176,6 @@ def test_closest_approach_of_many_is_that_of_all_pairs(seed: int) -> None:
     assert np.linalg.norm(at_part[found[2]] - at_part[found[3]]) == pytest.approx(found[0], abs=1e-9)
 
 
-def test_a_vehicle_keeps_its_slot_unless_leaving_saves_enough() -> None:
-    slots = np.array([[0.0, 0, 0], [10, 0, 0]])
-    begin = np.array([[5.2, 0.0, 0], [4.8, 0, 0]])
-    current = np.array([0, 1])
-    assert assign(begin, slots).tolist() == [1, 0]
-    assert assign(begin, slots, current=current, hysteresis=2.5).tolist() == [0, 1]
-    assert assign(begin, slots, current=current, hysteresis=1.0).tolist() == [1, 0]
-
-
-def test_a_vehicle_of_priority_gets_the_short_way() -> None:
-    slots = np.array([[0.0, 0, 0], [0, 3, 0]])
-    begin = np.array([[1.0, 0, 0], [-1, -1, 0]])
-    assert assign(begin, slots).tolist() == [1, 0]
-    assert assign(begin, slots, priority=np.array([10.0, 1.0])).tolist() == [0, 1]
-
-
 def test_ways_lead_around_a_vehicle_that_keeps_its_slot() -> None:
     begin = np.array([[0.0, 0, 0], [-3, 0, 0], [-3, 4, 0]])
     slots = np.array([[0.0, 0, 0], [3, 0.1, 0], [0, 4, 0]])
@@ -331,4 +315,4 @@ def test_speed_acceleration_and_height_are_held_to_their_limits(limits: Limits, 
     with pytest.raises(UnsafeShowError) as caught:
         Choreography(still).check(path, 0.0, limits, path.duration)
     assert {v.kind for v in caught.value.violations} == {kind}
-    assert 0 in {v.vehicles[0] for v in caught.value.violations}
+    assert 0 in {v.vehicle for v in caught.value.violations}

@@ -15,7 +15,7 @@ from sitl_bridge.base.output_file import write_arrays, write_json
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.swarm.formation.files import write_csv
 from sitl_bridge.swarm.formation.formation import true_slot_errors
-from sitl_bridge.swarm.quick_simulation import FormationResult
+from sitl_bridge.swarm.quick_simulation import FormationResult, worst
 
 SUMMARY, TRACKS = "summary.json", "tracks.npz"
 
@@ -51,16 +51,12 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
             )
     errors = true_slot_errors(tracks, true)
     found = {
-        "true_worst_slot_error_steady_m": _worst(errors[tracks["steady"]]),
-        "true_worst_slot_error_settled_m": _worst(errors[tracks["settled"]]),
+        "true_worst_slot_error_steady_m": worst(errors[tracks["steady"]]),
+        "true_worst_slot_error_settled_m": worst(errors[tracks["settled"]]),
         "true_least_separation_m": _least_separation(true[tracks["time"] >= 0.0]),
     }
     write_json(directory / SUMMARY, summary | found)
     return {**found, "estimated": summary["worst_slot_error_steady_m"]}
-
-
-def _worst(errors: Floats) -> float:
-    return float(np.nanmax(errors)) if np.isfinite(errors).any() else float("nan")
 
 
 def _least_separation(position: Floats) -> float:

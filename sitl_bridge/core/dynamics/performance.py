@@ -425,11 +425,12 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
     return (math.inf if speed >= _MAX_SPEED else speed), tilt
 
 
-def _endurance(vehicle: Packed, density: float, gravity: float, steps: int = 50) -> float:
+def _endurance(vehicle: Packed, density: float, gravity: float) -> float:
     """Return the seconds of hover on one charge: the sum of dq/I(q) over decreasing charge, midpoint rule."""
     capacity = float(vehicle["battery_capacity"])
     if math.isinf(capacity):
         return math.inf
+    steps = 50
     portion = capacity / steps
     seconds = 0.0
     rotors = _trim(vehicle, density, gravity)

@@ -82,16 +82,15 @@ def thrust_and_torque(
     return thrust, torque
 
 
-def in_plane_drag(vehicle: Packed, speeds: Floats, density: float, velocity: float = 1.0) -> float:
-    """Return the in-plane drag of all rotors over the vehicle's velocity across their axes, N s/m.
+def in_plane_drag(vehicle: Packed, speeds: Floats, density: float) -> float:
+    """Return the in-plane drag of all rotors over the vehicle's velocity across their axes, N s/m, at 1 m/s.
 
     Args:
         vehicle: () VEHICLE record.
         speeds: (rotors,) rad/s.
         density: kg/m^3 of the air.
-        velocity: m/s across the axes.
     """
-    rates = [rotor_loads(vehicle, k, float(w), 0.0, velocity, density)[2] for k, w in enumerate(speeds)]
+    rates = [rotor_loads(vehicle, k, float(w), 0.0, 1.0, density)[2] for k, w in enumerate(speeds)]
     return float(np.sum(np.array(rates)))
 
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Packed
@@ -198,35 +195,33 @@ def stable_steps(rate: float, seconds: float) -> int:
     return int(min(math.ceil(parts), MAX_SUBSTEPS))
 
 
-def check_stability(vehicle: Packed, density: float, step: float, speeds: Floats | None = None) -> None:
+def check_stability(vehicle: Packed, density: float, step: float) -> None:
     """Reject a vehicle whose motion decays too fast for the integrator, up to AIRSPEED and TURN_RATE.
 
     Args:
         vehicle: () VEHICLE record.
         density: kg/m^3 of the air.
         step: s, of the integration.
-        speeds: (rotors,) rotor speeds in rad/s; by default the ends of the motors' range.
 
     Raises:
         UserError: with the field, its rate and the limit.
     """
     n = int(vehicle["rotor_count"])
     direct = vehicle["motor_kind"] == MOTOR_DC
-    if speeds is None:
-        top = float(vehicle["battery_nominal_voltage"]) / float(vehicle["dc_flux"]) if direct else 0.0
-        parts = ("motor_speed_idle", "motor_speed_range", "motor_speed_offset")
-        top = top or sum(float(vehicle[part]) for part in parts)
-        speeds = np.full(n, top)
+    # The end of the motors' range.
+    top = float(vehicle["battery_nominal_voltage"]) / float(vehicle["dc_flux"]) if direct else 0.0
+    parts = ("motor_speed_idle", "motor_speed_range", "motor_speed_offset")
+    top = top or sum(float(vehicle[part]) for part in parts)
     moving, turning = body_drag_rates(vehicle, AIRSPEED, TURN_RATE, density)
     rates: dict[str, float] = {
         f"drag.force at {AIRSPEED:g} m/s": moving,
         f"drag.moment at {TURN_RATE:.0f} rad/s": turning,
         _ROTOR_FIGURES[bool(_is_polynomial(vehicle))]: sum(
-            rotor_rate(vehicle, k, float(speeds[k]), AIRSPEED, density) for k in range(n)
+            rotor_rate(vehicle, k, top, AIRSPEED, density) for k in range(n)
         ),
     }
     if direct:
-        rates["motor.inertia"] = max(motor_rate(vehicle, k, float(speeds[k]), density) for k in range(n))
+        rates["motor.inertia"] = max(motor_rate(vehicle, k, top, density) for k in range(n))
     limits = dict.fromkeys(rates, MAX_SUBSTEPS * STABILITY_LIMIT / step)
     if int(vehicle["contact_count"]):
         rates["contact (stiffness, damping)"] = contact_rate(vehicle)

@@ -58,11 +58,13 @@ Positive = Annotated[float, Field(ge=1e-3, le=1e6)]
 NotNegative = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A section of an avoidance scenario."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class AttitudeModel(_Section):
+class AttitudeModel(Section):
     """First-order response of roll and pitch to their commands (eq. 4), and the rotors' drag (eq. 2).
 
     The defaults are the firefly's: nonlinear_mpc_firefly.yaml of ethz-asl/mav_control_rw.
@@ -77,7 +79,7 @@ class AttitudeModel(_Section):
     )
 
 
-class Weights(_Section):
+class Weights(Section):
     """Weights of eqs 8 to 10; north and east weigh alike.
 
     Tracking and input weights are the companion code's (nonlinear_mpc_firefly.yaml).  The paper gives no
@@ -97,7 +99,7 @@ class Weights(_Section):
     smoothness: Positive = Field(8.0, description="1/m, kappa of eq. 10")
 
 
-class ControlLimits(_Section):
+class ControlLimits(Section):
     """Input limits of eq. 11; the defaults are those of nonlinear_mpc_firefly.yaml.
 
     The speed is ours, half as fast again as the paper's references.
@@ -120,7 +122,7 @@ class ControlLimits(_Section):
         return self
 
 
-class Distances(_Section):
+class Distances(Section):
     """Distances to keep; r_th and r_min as in the paper's experiments."""
 
     threshold: Positive = Field(1.2, description="m between vehicles, r_th of eq. 10")
@@ -142,7 +144,7 @@ class Distances(_Section):
         return self
 
 
-class ControllerSettings(_Section):
+class ControllerSettings(Section):
     """Everything the controller of one vehicle is set by.
 
     The paper's: horizon, step and rate; ``speed_threshold`` is v_th of its section 4.4, the figure ours;

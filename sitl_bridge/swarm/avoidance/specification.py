@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import ConfigurationError
@@ -20,6 +20,7 @@ from sitl_bridge.swarm.avoidance.controller_settings import (
     ControllerSettings,
     NotNegative,
     Positive,
+    Section,
 )
 from sitl_bridge.swarm.avoidance.neighbours import (
     Obstacle,
@@ -45,11 +46,7 @@ LED_GRAPHS = ("star", "inwards")
 """Graphs of the radio that are about a leader."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RouteSpecification(_Part):
+class RouteSpecification(Section):
     """The reference of one vehicle, which need not keep clear of others."""
 
     name: Name = Field(description="of the vehicle")
@@ -87,7 +84,7 @@ class RouteSpecification(_Part):
         return Table(rows[:, 0].tolist(), rows[:, 1:], yaw=self.heading)
 
 
-class SwapCircle(_Part):
+class SwapCircle(Section):
     """Vehicles v1, v2, ... clockwise from north on a circle, which swap places with those opposite."""
 
     count: Annotated[int, Field(ge=2, le=64)] = Field(description="vehicles")
@@ -113,7 +110,7 @@ class SwapCircle(_Part):
         return tuple(routes)
 
 
-class SpherePlan(_Part):
+class SpherePlan(Section):
     """A ball."""
 
     kind: Literal["sphere"] = Field(description="of obstacle")
@@ -126,7 +123,7 @@ class SpherePlan(_Part):
         return Obstacle.sphere(self.centre, self.radius)
 
 
-class CylinderPlan(_Part):
+class CylinderPlan(Section):
     """An upright cylinder."""
 
     kind: Literal["cylinder"] = Field(description="of obstacle")
@@ -140,7 +137,7 @@ class CylinderPlan(_Part):
         return Obstacle.cylinder(self.centre, self.radius, self.height)
 
 
-class BoxPlan(_Part):
+class BoxPlan(Section):
     """A box along the axes."""
 
     kind: Literal["box"] = Field(description="of obstacle")
@@ -153,7 +150,7 @@ class BoxPlan(_Part):
         return Obstacle.box(self.centre, self.edges)
 
 
-class Noise(_Part):
+class Noise(Section):
     """Errors of a vehicle's own estimate in ``simulate``; white from tick to tick unless correlated."""
 
     position: NotNegative = Field(0.0, description="m, standard deviation of each axis")
@@ -166,7 +163,7 @@ class Noise(_Part):
     )
 
 
-class AvoidanceSettings(_Part):
+class AvoidanceSettings(Section):
     """Vehicles on routes that cross, which avoid one another and obstacles."""
 
     duration: Annotated[float, Field(ge=0.1, le=3600.0)] = Field(

@@ -25,9 +25,6 @@ def assign(
     positions: Floats,
     slots: Floats,
     *,
-    current: Ints | None = None,
-    hysteresis: float = 0.0,
-    priority: Floats | None = None,
     fixed: dict[int, int] | None = None,
     clearance: float = 0.0,
     penalty: Floats | None = None,
@@ -37,19 +34,14 @@ def assign(
     Args:
         positions: (n, 3) m of the vehicles.
         slots: (m, 3) m in the same frame, m >= n.
-        current: (n,) present slots, -1 for none.
-        hysteresis: m; a vehicle changes its slot only if that reduces the fleet's cost by more than its
-            square.
-        priority: (n,) weights of the vehicles' squared distances, 1 by default; a large one gives a short
-            path.
         fixed: fixed slots, by vehicle.
         clearance: m; paths closer than this to a vehicle with a fixed slot are used only without an
             alternative.
         penalty: (n, m) m^2 added to the squared distances.
 
     Returns:
-        (n,) indices of slots.  Without hysteresis, priority and fixed slots the paths keep their distance
-        (see the module); otherwise check with ``closest_approach``.
+        (n,) indices of slots.  Without fixed slots the paths keep their distance (see the module);
+        otherwise check with ``closest_approach``.
 
     Raises:
         ValueError: for fewer slots than vehicles.
@@ -62,11 +54,6 @@ def assign(
     blocked = np.zeros(cost.shape, dtype=np.bool_)
     for vehicle, slot in fixed.items():
         blocked |= _squared_clearances(positions - positions[vehicle], slots - slots[slot]) < clearance**2
-    if priority is not None:
-        cost *= np.asarray(priority, dtype=np.float64)[:, None]
-    if current is not None and hysteresis > 0.0:
-        holders = np.flatnonzero(current >= 0)
-        cost[holders, current[holders]] -= hysteresis**2
     cost[blocked] += detour
     if penalty is not None:
         cost += penalty

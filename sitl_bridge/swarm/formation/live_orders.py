@@ -95,7 +95,7 @@ def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members:
     )
     if found:
         numbers = np.flatnonzero(members).tolist()
-        raise UnsafeShowError([replace(v, vehicles=tuple(numbers[i] for i in v.vehicles)) for v in found])
+        raise UnsafeShowError([replace(v, vehicle=numbers[v.vehicle]) for v in found])
 
 
 def require_free_descent(vehicle: int, action: Action, states: States) -> None:

@@ -132,12 +132,10 @@ def _cubic(p: Floats, v: Floats, q: Floats, w: Floats, s: Floats) -> tuple[Float
     return p + s * (v + s * (c2 + s * c3)), v + s * (2.0 * c2 + s * 3.0 * c3)
 
 
-def stationary(position: Sequence[float], yaw: float = 0.0) -> Trajectory:
-    """Return a stationary path at (3,) m NED with ``yaw`` rad."""
+def stationary(position: Sequence[float]) -> Trajectory:
+    """Return a stationary path at (3,) m NED, facing north."""
     zero = np.zeros((1, 3))
-    return Trajectory(
-        np.zeros(1), np.array([position], dtype=np.float64), zero, zero, np.array([yaw], dtype=np.float64)
-    )
+    return Trajectory(np.zeros(1), np.array([position], dtype=np.float64), zero, zero, np.zeros(1))
 
 
 # ---------------------------------------------------------------- from waypoints
@@ -300,7 +298,7 @@ class Violation:
     """Violation of a limit: the worst of its kind for a vehicle."""
 
     kind: str  # ``speed``, ``acceleration`` or ``height``
-    vehicles: tuple[int, ...]  # one
+    vehicle: int
     time: float  # s
     # value, limit: in the kind's unit
     value: float
@@ -310,7 +308,7 @@ class Violation:
         unit = {"speed": "m/s", "acceleration": "m/s^2", "height": "m"}[self.kind]
         bound = "least" if self.kind == "height" and self.value < self.limit else "most"
         return (
-            f"vehicle {self.vehicles[0]}: {self.kind} {self.value:.2f} {unit} at {self.time:.1f} s; "
+            f"vehicle {self.vehicle}: {self.kind} {self.value:.2f} {unit} at {self.time:.1f} s; "
             f"{self.limit:g} {unit} is the {bound} allowed"
         )
 
@@ -344,5 +342,5 @@ def single_violations(
         peak = figure[worst, np.arange(figure.shape[1])]
         # A path timed to just reach a limit may exceed it by rounding.
         for i in np.flatnonzero(sign * peak > sign * limit + 1e-6 * max(1.0, abs(limit))):
-            found.append(Violation(kind, (int(i),), float(time[worst[i]]), float(peak[i]), limit))
+            found.append(Violation(kind, int(i), float(time[worst[i]]), float(peak[i]), limit))
     return found
