@@ -104,7 +104,11 @@ def test_contacts_with_objects_are_listed_and_become_events_of_the_bus() -> None
     rows = np.zeros(1, CONTACT)
     rows[0] = (5_250_000, 1, 0, 2, 4.5, (3.0, 1.0, -2.0))
     world = SimpleNamespace(scene=SimpleNamespace(names=("garage",)))
-    core = SimpleNamespace(contacts=rows, start=1_000_000, names=("a", "b"), world=world)
+
+    class Core(SimpleNamespace):
+        named_contacts = Simulation.named_contacts
+
+    core = Core(contacts=rows, start=1_000_000, names=("a", "b"), world=world)
 
     class Arrays(VehicleArrays):
         names, _numbers = ("a", "b"), [0, 1]
