@@ -85,7 +85,11 @@ PLAIN_COMMANDS = frozenset(
     {20, 80, 93, 112, 114, 177, 178, 179, 187, 189, 196, 197, 200, 201, 203, 204, 205, 206, 211, 214, 260}
     | {530, 531, 532, 534, 1000, 1001, 2000, 2001, 2003, 2500, 2501, 3000, 42600}
 )
-"""Commands that PX4 accepts in the mission frame (same function)."""
+"""Commands that PX4 accepts in the mission frame (same function).
+
+In the built-in stack those of cameras, gimbals and triggers are for ``payload_control.py``, and those of
+grippers, actuators and winches have no effect.
+"""
 
 
 def load_plan(path: str | Path) -> Plan:

@@ -8,22 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from sitl_bridge.base.arrays import Columns
+from sitl_bridge.base.c_types import CODES
 from sitl_bridge.record.ulog_writer import Formats, spread, structure_of
 
-_TYPES = {
-    "int8_t": "<i1",
-    "uint8_t": "<u1",
-    "int16_t": "<i2",
-    "uint16_t": "<u2",
-    "int32_t": "<i4",
-    "uint32_t": "<u4",
-    "int64_t": "<i8",
-    "uint64_t": "<u8",
-    "float": "<f4",
-    "double": "<f8",
-    "bool": "<i1",
-    "char": "<i1",
-}
+_TYPES = {kind: "<" + code for kind, code in CODES.items()} | {"bool": "<i1", "char": "<i1"}
 """Types of columns, those of pyulog."""
 
 

@@ -11,24 +11,11 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from sitl_bridge.base.c_types import CODES
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.output_file import append_whole
 
 _MAGIC = b"ULog\x01\x12\x35\x01"
-_CODES = {
-    "int8_t": "b",
-    "uint8_t": "B",
-    "int16_t": "h",
-    "uint16_t": "H",
-    "int32_t": "i",
-    "uint32_t": "I",
-    "int64_t": "q",
-    "uint64_t": "Q",
-    "float": "f",
-    "double": "d",
-    "bool": "?",
-    "char": "c",
-}
 LARGEST = (2.0 - 2.0**-23) * 2.0**127
 """The largest float of 32 bits."""
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
@@ -40,24 +27,13 @@ Formats = Mapping[str, Sequence[str]]
 """Fields by format: ``"uint64_t timestamp"``, ``"float[3] position"``, or another format and a name."""
 
 
-def _code(formats: Formats, name: str) -> str:
-    code = ""
-    for field in formats[name]:
-        match = _FIELD.fullmatch(field)
-        if match is None:
-            raise ValueError(f"{name}: {field!r} is not a ULog field")
-        kind, count, _ = match.groups()
-        code += (_CODES[kind] if kind in _CODES else _code(formats, kind)) * int(count or 1)
-    return code
-
-
 def structure_of(formats: Formats, topic: str) -> struct.Struct:
     """The layout of a sample.
 
     Raises:
         ValueError: for a field whose type ULog does not have.
     """
-    return struct.Struct("<" + _code(formats, topic))
+    return struct.Struct("<" + "".join(CODES[kind] * count for _, kind, count in spread(formats, topic)))
 
 
 def spread(formats: Formats, name: str) -> list[tuple[str, str, int]]:
@@ -68,7 +44,7 @@ def spread(formats: Formats, name: str) -> list[tuple[str, str, int]]:
         if match is None:
             raise ValueError(f"{name}: {field!r} is not a ULog field")
         kind, count, label = match.groups()
-        if kind in _CODES:
+        if kind in CODES:
             found.append((label, kind, int(count or 1)))
         else:
             inner = spread(formats, kind) * int(count or 1)
@@ -123,7 +99,7 @@ class UlogWriter(Closing):
         for key, known in (info or {}).items():
             if isinstance(known, int):
                 kind = "uint32_t" if key in _UNSIGNED else "int32_t"
-                self._keyed(b"I", f"{kind} {key}", struct.pack("<" + _CODES[kind], known))
+                self._keyed(b"I", f"{kind} {key}", struct.pack("<" + CODES[kind], known))
             else:
                 value = known.encode()
                 self._keyed(b"I", f"char[{len(value)}] {key}", value)
@@ -144,7 +120,7 @@ class UlogWriter(Closing):
     def parameter(self, name: str, value: float) -> None:
         """Log the value that a parameter, int or float, has from now on."""
         kind = "int32_t" if isinstance(value, int) else "float"
-        self._keyed(b"P", f"{kind} {name}", struct.pack("<" + _CODES[kind], value))
+        self._keyed(b"P", f"{kind} {name}", struct.pack("<" + CODES[kind], value))
 
     def write(self, topic: str, timestamp: int, *values: float) -> None:
         """Log one sample: all fields after the timestamp, with arrays and nested formats flattened."""

@@ -10,46 +10,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sitl_bridge.plan.plan import POSITION_FRAMES
-from sitl_bridge.plan.plan_upload import DESTINATIONS, FENCE, MISSION, RALLY, MissionItem
+from sitl_bridge.plan.plan import MISSION_FRAME, POSITION_COMMANDS, POSITION_FRAMES
+from sitl_bridge.plan.plan_file import MAX_FENCE_ITEMS, MAX_MISSION_ITEMS, MAX_RALLY_ITEMS, PLAIN_COMMANDS
+from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
 # --- MAV_MISSION_RESULT
 ACCEPTED, ERROR, UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID, INVALID_PARAM1 = 0, 1, 2, 3, 4, 5, 6
 INVALID_PARAM5, INVALID_PARAM6, INVALID_PARAM7, INVALID_SEQUENCE = 10, 11, 12, 13
 
-# --- MAV_FRAME
-GLOBAL, MISSION_FRAME, RELATIVE, GLOBAL_INT, RELATIVE_INT = 0, 2, 3, 5, 6
-
 # --- MAV_CMD
 WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31
 ROI, DELAY, CONDITION_DELAY, CONDITION_DISTANCE = 80, 93, 112, 114
 DO_JUMP, DO_CHANGE_SPEED, DO_SET_HOME, DO_LAND_START, DO_SET_ROI = 177, 178, 179, 189, 201
-DO_SET_ROI_LOCATION, DO_SET_ROI_OFFSET, DO_SET_ROI_NONE = 195, 196, 197
-VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION = 84, 85, 3000
+DO_SET_ROI_LOCATION, DO_SET_ROI_NONE = 195, 197
+VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION, CONDITION_GATE = 84, 85, 3000, 4501
 FENCE_RETURN_POINT = 5000
 INCLUSION_POLYGON, EXCLUSION_POLYGON, INCLUSION_CIRCLE, EXCLUSION_CIRCLE = 5001, 5002, 5003, 5004
 RALLY_POINT = 5100
 
-IN_POSITION_FRAME = DESTINATIONS | {ROI, VTOL_TAKEOFF, VTOL_LAND, DO_SET_ROI_LOCATION, DO_SET_ROI}
+IN_POSITION_FRAME = POSITION_COMMANDS - {CONDITION_GATE}
 """Commands with a position that the transfer accepts."""
 
-PASSED_OVER = frozenset(
-    {ROI, DO_SET_ROI, DO_SET_ROI_LOCATION, DO_SET_ROI_OFFSET, DO_SET_ROI_NONE}
-    | {187, 200, 203, 204, 205, 206, 211, 214, 260, 530, 531, 532, 534}
-    | {1000, 1001, 2000, 2001, 2003, 2500, 2501, 42600}
-)
-"""Commands of cameras, gimbals and triggers, for the payload (payload_control.py), and of grippers, actuators
-and winches, which have no effect."""
-
-IN_MISSION_FRAME = (
-    (PASSED_OVER - {DO_SET_ROI_LOCATION})
-    | {RETURN, DELAY, CONDITION_DELAY, CONDITION_DISTANCE, VTOL_TRANSITION}
-    | {DO_JUMP, DO_CHANGE_SPEED, DO_SET_HOME, DO_LAND_START}
-)
-"""Commands without a position that the transfer accepts."""
-
-MAX_ITEMS = {MISSION: 500, FENCE: 64, RALLY: 32}
-"""PX4's storage limits in simulation (dataman_client: mission, fence and safe points)."""
+MAX_ITEMS = {MISSION: MAX_MISSION_ITEMS, FENCE: MAX_FENCE_ITEMS, RALLY: MAX_RALLY_ITEMS}
 
 ROI_NONE, ROI_NEXT, ROI_INDEX, ROI_LOCATION = 0, 1, 2, 3
 
@@ -91,7 +73,7 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
     elif kind == RALLY:
         allowed = frozenset({RALLY_POINT})
     else:
-        allowed = IN_POSITION_FRAME if has_position else IN_MISSION_FRAME
+        allowed = IN_POSITION_FRAME if has_position else PLAIN_COMMANDS
     if item.command not in allowed or (kind != MISSION and not has_position):
         return fault(UNSUPPORTED, f"command {item.command} is not supported in frame {item.frame}")
     if has_position and not (

@@ -16,6 +16,8 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as _pymavlink
 
+from sitl_bridge.base.c_types import CODES
+
 _MESSAGES = (
     (
         "MISSION_CURRENT",
@@ -55,7 +57,6 @@ _MESSAGES = (
 
 _VALUES = {"MAV_PARAM_ERROR_TYPE_MISMATCH": 7}
 
-_CODES = {"uint8_t": "B", "uint16_t": "H", "uint32_t": "I"}
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
 
 
@@ -104,7 +105,7 @@ class _AddedMessage(_pymavlink.MAVLink_message):  # type: ignore[misc]  # pymavl
 def _message(name: str, number: int, base: str, extension: str) -> type[_AddedMessage]:
     """The class of a message."""
     needed, more = ([found.groups() for found in _FIELD.finditer(text)] for text in (base, extension))
-    ordered = sorted(needed, key=lambda field: -struct.calcsize(_CODES[field[0]]))  # arrays by their elements
+    ordered = sorted(needed, key=lambda field: -struct.calcsize(CODES[field[0]]))  # arrays by their elements
     seed = _pymavlink.x25crc(f"{name} ".encode())
     for kind, length, field in ordered:
         seed.accumulate(f"{kind} {field} ".encode() + (bytes([int(length)]) if length else b""))
@@ -116,13 +117,13 @@ def _message(name: str, number: int, base: str, extension: str) -> type[_AddedMe
         "fieldnames": names,
         "ordered_fieldnames": wire,
         "fieldtypes": [kind for kind, _, _ in [*needed, *more]],
-        "native_format": bytearray(("<" + "".join(_CODES[kind] for kind, _, _ in ordered)).encode()),
+        "native_format": bytearray(("<" + "".join(CODES[kind] for kind, _, _ in ordered)).encode()),
         "orders": [wire.index(field) for field in names],
         "lengths": [int(length or 1) for _, length, _ in ordered],
         "array_lengths": [int(length or 0) for _, length, _ in ordered],
         "crc_extra": (seed.crc & 0xFF) ^ (seed.crc >> 8),
         "unpacker": struct.Struct(
-            "<" + "".join(f"{length or ''}{_CODES[kind]}" for kind, length, _ in ordered)
+            "<" + "".join(f"{length or ''}{CODES[kind]}" for kind, length, _ in ordered)
         ),
         "required": len(needed),
     }

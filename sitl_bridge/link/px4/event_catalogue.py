@@ -14,6 +14,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from sitl_bridge.base.c_types import CODES
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 
@@ -21,18 +22,6 @@ WARNING, DEBUG = 4, 7
 """Log level of the events interface: 0 emergency ... 4 warning, 5 notice, 6 info, 7 debug, 8 protocol."""
 
 LEVELS = ("emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", "protocol", "off")
-
-SCALARS = {
-    "uint8_t": "B",
-    "int8_t": "b",
-    "uint16_t": "H",
-    "int16_t": "h",
-    "uint32_t": "I",
-    "int32_t": "i",
-    "uint64_t": "Q",
-    "int64_t": "q",
-    "float": "f",
-}
 
 _PLACEHOLDER = re.compile(r"\{(\d+)(?::\.(\d+))?([^}]*)\}")
 _TAG = re.compile(r"<profile.*?</profile>|</?[a-z]+[^>]*>", re.DOTALL)
@@ -106,7 +95,7 @@ class EventCatalogue:
         for argument in definition.get("arguments", []):
             kind = argument["type"]
             enum = self._enums.get(kind)
-            code = "<" + SCALARS[enum["type"] if enum else kind]
+            code = "<" + CODES[enum["type"] if enum else kind]
             size = struct.calcsize(code)
             # MAVLink truncates trailing zeros.
             chunk = arguments[offset : offset + size].ljust(size, b"\0")
