@@ -163,7 +163,7 @@ def test_a_pairs_motion_is_followed(tmp_path: Path) -> None:
     estimator = STEREO_ESTIMATORS["stereo-vo"](stereo_rig(tmp_path / "pair"))
     found, poses = [], []
     for time, during in way():
-        arrays = PAIR.pair(view(time, during))
+        arrays = PAIR.measure(view(time, during))
         images = StereoImages(arrays["left"].astype(np.uint8), arrays["right"].astype(np.uint8))
         found.append(estimator.update(images))
         poses.append(during)

@@ -11,7 +11,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,20 +35,14 @@ IDLE_WAIT = 0.02
 """s of wall time between checks of the sockets while simulated time stands still."""
 
 
-@dataclass(order=True)
-class _Event:
-    time: int
-    order: int
-    action: Callable[[], None] = field(compare=False)
-
-
 class TimedActions:
     """A queue of actions.  Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: list[Callable[[], None]] = []
-        self._events: list[_Event] = []
+        # us, number, action: equal times in the order of adding
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
 
     def add(self, action: Callable[[], None], time: int | None = None) -> None:
@@ -58,20 +51,20 @@ class TimedActions:
             if time is None:
                 self._calls.append(action)
             else:
-                heapq.heappush(self._events, _Event(time, next(self._order), action))
+                heapq.heappush(self._events, (time, next(self._order), action))
 
     def take_due(self, now: int) -> list[Callable[[], None]]:
         """Take the actions that are due at ``now`` (us) out of the queue, in order."""
         with self._lock:
             actions, self._calls = self._calls, []
-            while self._events and self._events[0].time <= now:
-                actions.append(heapq.heappop(self._events).action)
+            while self._events and self._events[0][0] <= now:
+                actions.append(heapq.heappop(self._events)[2])
         return actions
 
     def next_time(self) -> int | None:
         """Time of the next event in us; None without one."""
         with self._lock:
-            return self._events[0].time if self._events else None
+            return self._events[0][0] if self._events else None
 
 
 class LockstepServer:

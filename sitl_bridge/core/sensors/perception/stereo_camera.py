@@ -24,8 +24,8 @@ class PairSpecification(ImagingSpecification):
         half = 0.5 * self.baseline
         return (0.0, -half, 0.0), (0.0, half, 0.0)
 
-    def pair(self, view: View) -> Arrays:
-        """``left`` and ``right`` images."""
+    def measure(self, view: View) -> Arrays:
+        """``left`` and ``right`` images, (height, width) or (height, width, 3), uint8."""
         left, right = self.shifts
         return {"left": self.image(view, left), "right": self.image(view, right)}
 
@@ -41,10 +41,6 @@ class StereoCameraSpecification(PairSpecification):
     rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz, pairs a second")
     color: Colored = True
     field_of_view: FieldOfView = 90.0
-
-    def measure(self, view: View) -> Arrays:
-        """``left`` and ``right``, (height, width) or (height, width, 3), uint8."""
-        return self.pair(view)
 
 
 class VisualInertialSpecification(PairSpecification):
@@ -95,7 +91,7 @@ class VisualInertialSpecification(PairSpecification):
         scale = np.sqrt(self.imu_rate)
         force += self.accelerometer_noise * scale * view.random.standard_normal(force.shape)
         rate += self.gyroscope_noise * scale * view.random.standard_normal(rate.shape)
-        return {**self.pair(view), "imu_time": -age, "specific_force": force, "angular_velocity": rate}
+        return {**super().measure(view), "imu_time": -age, "specific_force": force, "angular_velocity": rate}
 
     def processor(self) -> Processor:
         """Adds the IMU's biases, which go on from sample to sample."""
