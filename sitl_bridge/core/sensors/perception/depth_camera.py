@@ -102,12 +102,6 @@ class DepthCameraSpecification(RangingSpecification):
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
         return {**preset, **given}
 
-    @model_validator(mode="after")
-    def _ordered(self) -> DepthCameraSpecification:
-        if self.minimum >= self.maximum:
-            raise ValueError("minimum must be less than maximum")
-        return self
-
     @property
     def focal_length(self) -> float:
         """Pixels."""

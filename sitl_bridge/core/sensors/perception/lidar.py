@@ -72,8 +72,6 @@ class LidarSpecification(RangingSpecification):
 
     @model_validator(mode="after")
     def _fits(self) -> LidarSpecification:
-        if self.minimum >= self.maximum:
-            raise ValueError("minimum must be less than maximum")
         if self.map_pose == "odometry" and (self.odometry is None or self.map_cell is None):
             raise ValueError("map_pose: odometry needs odometry, an estimator, and map_cell")
         if self.columns * len(self.ring_elevations) > MOST_BEAMS:

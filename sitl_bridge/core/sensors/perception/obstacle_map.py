@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.quantities import NonNegative, Positive
@@ -58,6 +58,12 @@ class RangingSpecification(SeeingSpecification):
     map_range: Positive = Field(30.0, description="m up to which rays count for the map")
     minimum: NonNegative = Field(description="m")
     maximum: Positive = Field(description="m")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> RangingSpecification:
+        if self.minimum >= self.maximum:
+            raise ValueError("minimum must be less than maximum")
+        return self
 
     @abstractmethod
     def sight(self, view: View, arrays: Arrays) -> Sight:
