@@ -21,6 +21,7 @@ from sitl_bridge.autopilot.control.reference_model import (
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY, Estimate, Setpoint, WrenchRecord
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import product, write_quaternion
 
 MIN_TILT_COSINE = 0.5
 """Smallest cosine of tilt used for thrust compensation; beyond 60 deg the thrust is mostly sideways."""
@@ -74,13 +75,7 @@ def velocity_loop(
     tilting = tilting_lift(controller)
     pitch = math.atan2(-(c * a_c[0] + s * a_c[1]), tilting)
     roll = math.atan2((c * a_c[1] - s * a_c[0]) * math.cos(pitch), tilting)
-    cr, sr = math.cos(0.5 * roll), math.sin(0.5 * roll)
-    cp, sp = math.cos(0.5 * pitch), math.sin(0.5 * pitch)
-    cy, sy = math.cos(0.5 * controller.yaw_d), math.sin(0.5 * controller.yaw_d)
-    controller.q_d[0] = cr * cp * cy + sr * sp * sy
-    controller.q_d[1] = sr * cp * cy - cr * sp * sy
-    controller.q_d[2] = cr * sp * cy + sr * cp * sy
-    controller.q_d[3] = cr * cp * sy - sr * sp * cy
+    write_quaternion(controller.q_d, roll, pitch, controller.yaw_d)
     upright = 1.0 - 2.0 * (estimate.attitude[1] ** 2 + estimate.attitude[2] ** 2)
     wrench.thrust = controller.thrust_min
     if upright > 0.0:
@@ -134,11 +129,9 @@ def rate_loop(controller: ControllerRecord, estimate: Estimate, dt: float, wrenc
             integral = controller.moment_integral[i] + gains.rate_i[i] * error * dt
             controller.moment_integral[i] = min(max(integral, -limit), limit)
         alpha[i] = gains.rate_p[i] * error + controller.moment_integral[i]
-    h0 = J[0, 0] * W[0] + J[0, 1] * W[1] + J[0, 2] * W[2]
-    h1 = J[1, 0] * W[0] + J[1, 1] * W[1] + J[1, 2] * W[2]
-    h2 = J[2, 0] * W[0] + J[2, 1] * W[1] + J[2, 2] * W[2]
-    for i in range(3):
-        wrench.moment[i] = J[i, 0] * alpha[0] + J[i, 1] * alpha[1] + J[i, 2] * alpha[2]
+    h0, h1, h2 = product(J, W[0], W[1], W[2])
+    M = wrench.moment
+    M[0], M[1], M[2] = product(J, alpha[0], alpha[1], alpha[2])
     wrench.moment[0] += W[1] * h2 - W[2] * h1
     wrench.moment[1] += W[2] * h0 - W[0] * h2
     wrench.moment[2] += W[0] * h1 - W[1] * h0

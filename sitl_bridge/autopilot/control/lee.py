@@ -22,7 +22,7 @@ from sitl_bridge.autopilot.control.reference_model import (
 )
 from sitl_bridge.autopilot.records import LEVEL_RATES, TRAJECTORY, Estimate, Setpoint, WrenchRecord
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import write_matrix
+from sitl_bridge.base.kernels.rotations import product, write_matrix
 
 
 @compiled
@@ -120,9 +120,7 @@ def attitude_moment(
             integral = controller.moment_integral[i] + step
             controller.moment_integral[i] = min(max(integral, -limit), limit)
         wrench.moment[i] = controller.moment_integral[i] - law.k_R[i] * e_R - law.k_Omega[i] * e_W
-    h0 = J[0, 0] * W[0] + J[0, 1] * W[1] + J[0, 2] * W[2]
-    h1 = J[1, 0] * W[0] + J[1, 1] * W[1] + J[1, 2] * W[2]
-    h2 = J[2, 0] * W[0] + J[2, 1] * W[1] + J[2, 2] * W[2]
+    h0, h1, h2 = product(J, W[0], W[1], W[2])
     wrench.moment[0] += W[1] * h2 - W[2] * h1
     wrench.moment[1] += W[2] * h0 - W[0] * h2
     wrench.moment[2] += W[0] * h1 - W[1] * h0

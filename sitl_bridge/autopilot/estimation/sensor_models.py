@@ -39,7 +39,7 @@ from sitl_bridge.autopilot.estimation.records import (
 from sitl_bridge.autopilot.records import GPS_POSITION, GPS_VELOCITY, Estimate, Measurement
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import to_ned
+from sitl_bridge.base.kernels.rotations import to_ned, transposed_product
 from sitl_bridge.core.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
 from sitl_bridge.core.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
 
@@ -166,12 +166,7 @@ def _fix_ned(estimator: Estimator, measurement: Measurement) -> tuple[float, flo
     """Return a fix in the local frame, m NED."""
     x, y, z = _ecef(measurement.latitude, measurement.longitude, measurement.altitude)
     o, r = estimator.origin_ecef, estimator.ned_to_ecef
-    x, y, z = x - o[0], y - o[1], z - o[2]
-    return (
-        r[0, 0] * x + r[1, 0] * y + r[2, 0] * z,
-        r[0, 1] * x + r[1, 1] * y + r[2, 1] * z,
-        r[0, 2] * x + r[1, 2] * y + r[2, 2] * z,
-    )
+    return transposed_product(r, x - o[0], y - o[1], z - o[2])
 
 
 @compiled

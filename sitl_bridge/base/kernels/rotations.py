@@ -31,6 +31,26 @@ def to_body(q: Floats, n: float, e: float, d: float) -> tuple[float, float, floa
 
 
 @compiled
+def product(matrix: Floats, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Return the product of a (3, 3) matrix and a vector."""
+    return (
+        matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z,
+        matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z,
+        matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z,
+    )
+
+
+@compiled
+def transposed_product(matrix: Floats, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Return the product of a transposed (3, 3) matrix and a vector."""
+    return (
+        matrix[0, 0] * x + matrix[1, 0] * y + matrix[2, 0] * z,
+        matrix[0, 1] * x + matrix[1, 1] * y + matrix[2, 1] * z,
+        matrix[0, 2] * x + matrix[1, 2] * y + matrix[2, 2] * z,
+    )
+
+
+@compiled
 def write_matrix(q: Floats, out: Floats) -> None:
     """Write the (3, 3) rotation of a quaternion."""
     w, x, y, z = q[0], q[1], q[2], q[3]

@@ -10,6 +10,7 @@ import math
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.core.dynamics.aerodynamics import (
     air_at_hubs,
     ground_effect_factor,
@@ -397,20 +398,14 @@ def _turn(
     dy[7] = 0.5 * (y[6] * p + y[8] * r - y[9] * q)
     dy[8] = 0.5 * (y[6] * q - y[7] * r + y[9] * p)
     dy[9] = 0.5 * (y[6] * r + y[7] * q - y[8] * p)
-    inertia = vehicle.inertia
-    lx = inertia[0, 0] * p + inertia[0, 1] * q + inertia[0, 2] * r + momentum[0]
-    ly = inertia[1, 0] * p + inertia[1, 1] * q + inertia[1, 2] * r + momentum[1]
-    lz = inertia[2, 0] * p + inertia[2, 1] * q + inertia[2, 2] * r + momentum[2]
+    lx, ly, lz = product(vehicle.inertia, p, q, r)
+    lx, ly, lz = lx + momentum[0], ly + momentum[1], lz + momentum[2]
     mx = load.mx - (q * lz - r * ly)
     my = load.my - (r * lx - p * lz)
     mz = load.mz - (p * ly - q * lx)
-    inverse = vehicle.inertia_inverse
-    dy[10] = inverse[0, 0] * mx + inverse[0, 1] * my + inverse[0, 2] * mz
-    dy[11] = inverse[1, 0] * mx + inverse[1, 1] * my + inverse[1, 2] * mz
-    dy[12] = inverse[2, 0] * mx + inverse[2, 1] * my + inverse[2, 2] * mz
-    state.angular_acceleration[0] = dy[10]
-    state.angular_acceleration[1] = dy[11]
-    state.angular_acceleration[2] = dy[12]
+    dy[10], dy[11], dy[12] = product(vehicle.inertia_inverse, mx, my, mz)
+    for i in range(3):
+        state.angular_acceleration[i] = dy[10 + i]
 
 
 @compiled

@@ -16,6 +16,7 @@ from sitl_bridge.base.arrays import Floats, Records, Words
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.random_streams import normal
+from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.base.quantities import STRICT, NonNegative
 from sitl_bridge.core.dynamics.records import State, Vehicle
 
@@ -150,17 +151,13 @@ def vibration(
         lx += y * iz - z * iy
         ly += z * ix - x * iz
         lz += x * iy - y * ix
-    inverse = vehicle.inertia_inverse
-    p = inverse[0, 0] * mx + inverse[0, 1] * my + inverse[0, 2] * mz
-    q = inverse[1, 0] * mx + inverse[1, 1] * my + inverse[1, 2] * mz
-    r = inverse[2, 0] * mx + inverse[2, 1] * my + inverse[2, 2] * mz
+    p, q, r = product(vehicle.inertia_inverse, mx, my, mz)
     x, y, z = position[0], position[1], position[2]
     out[0] += fx / vehicle.mass + q * z - r * y
     out[1] += fy / vehicle.mass + r * x - p * z
     out[2] += fz / vehicle.mass + p * y - q * x
-    out[3] += inverse[0, 0] * lx + inverse[0, 1] * ly + inverse[0, 2] * lz
-    out[4] += inverse[1, 0] * lx + inverse[1, 1] * ly + inverse[1, 2] * lz
-    out[5] += inverse[2, 0] * lx + inverse[2, 1] * ly + inverse[2, 2] * lz
+    p, q, r = product(vehicle.inertia_inverse, lx, ly, lz)
+    out[3], out[4], out[5] = out[3] + p, out[4] + q, out[5] + r
     if vehicle.shake[0] + vehicle.shake[1] > 0.0:
         load = thrust / (vehicle.mass * STANDARD_GRAVITY)
         for axis in range(6):

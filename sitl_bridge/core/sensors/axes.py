@@ -1,4 +1,4 @@
-"""Frame transformations of the sensors: body to world, world to body, body to sensor axes."""
+"""Where a sensor is in the world, and how it moves."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.records import Sensor
-
-
-@compiled
-def to_sensor(sensor: Sensor, u: float, v: float, w: float) -> tuple[float, float, float]:
-    """Return the sensor-axis components of a vector given in the body frame."""
-    r = sensor.rotation
-    return (
-        r[0, 0] * u + r[0, 1] * v + r[0, 2] * w,
-        r[1, 0] * u + r[1, 1] * v + r[1, 2] * w,
-        r[2, 0] * u + r[2, 1] * v + r[2, 2] * w,
-    )
 
 
 @compiled

@@ -11,10 +11,10 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal
+from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.dynamics.vibration import vibration
-from sitl_bridge.core.sensors.axes import to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.atmosphere import air
@@ -161,8 +161,8 @@ def sample_imu(
     p += north * (1.0 - 2.0 * (qy * qy + qz * qz)) + down * 2.0 * (qx * qz - qw * qy)
     q += north * 2.0 * (qx * qy - qw * qz) + down * 2.0 * (qy * qz + qw * qx)
     r += north * 2.0 * (qx * qz + qw * qy) + down * (1.0 - 2.0 * (qx * qx + qy * qy))
-    ax, ay, az = to_sensor(sensor, fx, fy, fz)
-    gx, gy, gz = to_sensor(sensor, p, q, r)
+    ax, ay, az = product(sensor.rotation, fx, fy, fz)
+    gx, gy, gz = product(sensor.rotation, p, q, r)
     if sensor.parameter[MISALIGNMENT] > 0.0:
         ax, ay, az = _turned(memory, TURN, ax, ay, az)
         gx, gy, gz = _turned(memory, TURN + 3, gx, gy, gz)

@@ -8,10 +8,9 @@ from pydantic import Field
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import to_body
+from sitl_bridge.base.kernels.rotations import product, to_body
 from sitl_bridge.base.quantities import Positive, Vector
 from sitl_bridge.core.dynamics.records import State
-from sitl_bridge.core.sensors.axes import to_sensor
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.records import Environment
@@ -57,8 +56,8 @@ def sample_magnetometer(
     down += slope[2, 0] * place[0] + slope[2, 1] * place[1] + slope[2, 2] * place[2]
     x, y, z = to_body(state.attitude, north, east, down)
     current = state.battery_current
-    x, y, z = to_sensor(
-        sensor,
+    x, y, z = product(
+        sensor.rotation,
         x + sensor.parameter[0] * current,
         y + sensor.parameter[1] * current,
         z + sensor.parameter[2] * current,

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import to_body
+from sitl_bridge.base.kernels.rotations import product, to_body
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
 from sitl_bridge.core.dynamics.records import State, Vehicle
-from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
+from sitl_bridge.core.sensors.axes import point_position, point_velocity
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, Share, reading
 from sitl_bridge.core.sensors.imu import ZERO_CELSIUS
 from sitl_bridge.core.sensors.records import Sensor, SensorState
@@ -136,6 +136,6 @@ def sample_airspeed(
     _, _, down = point_position(sensor, state)
     temperature, _, density = air(environment, down)
     u, v, w = _flow(state, sensor)
-    along, _, _ = to_sensor(sensor, u, v, w)
+    along, _, _ = product(sensor.rotation, u, v, w)
     out[0] = reading(sensor, memory, 0, 0.5 * density * along * abs(along))
     out[1] = temperature - ZERO_CELSIUS

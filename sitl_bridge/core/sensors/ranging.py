@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.rotations import to_body, to_ned
+from sitl_bridge.base.kernels.rotations import product, to_body, to_ned, transposed_product
 from sitl_bridge.base.quantities import Positive
 from sitl_bridge.core.dynamics.records import State
-from sitl_bridge.core.sensors.axes import point_position, point_velocity, to_sensor
+from sitl_bridge.core.sensors.axes import point_position, point_velocity
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.ray_casting import cast_ray
@@ -87,13 +87,8 @@ def distance_along(environment: Environment, sensor: Sensor, state: State, tilt:
     x = math.sin(tilt) * math.cos(turn)
     y = math.sin(tilt) * math.sin(turn)
     z = math.cos(tilt)
-    r = sensor.rotation
-    n, e, slope = to_ned(
-        state.attitude,
-        r[0, 0] * x + r[1, 0] * y + r[2, 0] * z,
-        r[0, 1] * x + r[1, 1] * y + r[2, 1] * z,
-        r[0, 2] * x + r[1, 2] * y + r[2, 2] * z,
-    )
+    u, v, w = transposed_product(sensor.rotation, x, y, z)
+    n, e, slope = to_ned(state.attitude, u, v, w)
     scene = environment.scene
     if scene.shape_count > 0 or scene.groundless != 0:
         origin, direction = state.scratch.work[0], state.scratch.work[1]
@@ -137,13 +132,12 @@ def integrate_flow(
     Flow about x = w_x - v_y/d, about y = w_y + v_x/d: right-handed rotation about an axis makes positive
     flow about it, motion along +y negative and along +x positive flow (MAVLink HIL_OPTICAL_FLOW).
     """
-    p, q, r = to_sensor(
-        sensor, state.angular_velocity[0], state.angular_velocity[1], state.angular_velocity[2]
-    )
+    p, q, r = state.angular_velocity
+    p, q, r = product(sensor.rotation, p, q, r)
     distance = distance_along(environment, sensor, state, 0.0, 0.0)
     n, e, d = point_velocity(sensor, state)
     u, v, w = to_body(state.attitude, n, e, d)
-    x, y, _ = to_sensor(sensor, u, v, w)
+    x, y, _ = product(sensor.rotation, u, v, w)
     memory.memory[0] += (p - y / max(distance, 0.01)) * seconds
     memory.memory[1] += (q + x / max(distance, 0.01)) * seconds
     memory.memory[2] += p * seconds

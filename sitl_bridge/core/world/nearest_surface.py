@@ -14,6 +14,7 @@ from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Packed
+from sitl_bridge.base.kernels.rotations import product, transposed_product
 from sitl_bridge.core.world.grid_rays import surface_of_height_map, voxel_is_occupied
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, SCRATCH
 from sitl_bridge.core.world.records import (
@@ -357,9 +358,7 @@ def distance_to_shape(shape: Shape, x: float, y: float, z: float, limit: float, 
     """
     r = shape.rotation
     x, y, z = x - shape.position[0], y - shape.position[1], z - shape.position[2]
-    u = r[0, 0] * x + r[1, 0] * y + r[2, 0] * z
-    v = r[0, 1] * x + r[1, 1] * y + r[2, 1] * z
-    w = r[0, 2] * x + r[1, 2] * y + r[2, 2] * z
+    u, v, w = transposed_product(r, x, y, z)
     if shape.kind == MESH:
         distance, a, b, c = distance_to_mesh(shape, u, v, w, limit, stack)
     elif shape.kind == HEIGHT_MAP:
@@ -368,12 +367,8 @@ def distance_to_shape(shape: Shape, x: float, y: float, z: float, limit: float, 
         distance, a, b, c = distance_to_voxels(shape, u, v, w, limit)
     else:
         distance, a, b, c = distance_to_solid(shape, u, v, w)
-    return (
-        distance,
-        r[0, 0] * a + r[0, 1] * b + r[0, 2] * c,
-        r[1, 0] * a + r[1, 1] * b + r[1, 2] * c,
-        r[2, 0] * a + r[2, 1] * b + r[2, 2] * c,
-    )
+    a, b, c = product(r, a, b, c)
+    return distance, a, b, c
 
 
 @compiled

@@ -10,6 +10,7 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.core.world.bounding_tree import DEEPEST
 from sitl_bridge.core.world.grid_rays import ray_height_map, ray_voxels
 from sitl_bridge.core.world.mesh_rays import descend, enters_node, next_waiting, ray_mesh
@@ -82,12 +83,8 @@ def ray_shape(
         distance, x, y, z = ray_voxels(shape, o, d, limit)
     else:
         distance, x, y, z = ray_solid(shape, o, d)
-    return (
-        distance,
-        r[0, 0] * x + r[0, 1] * y + r[0, 2] * z,
-        r[1, 0] * x + r[1, 1] * y + r[1, 2] * z,
-        r[2, 0] * x + r[2, 1] * y + r[2, 2] * z,
-    )
+    x, y, z = product(r, x, y, z)
+    return distance, x, y, z
 
 
 @compiled

@@ -73,25 +73,24 @@ def _cross(a: Floats, b: Floats) -> tuple[float, float, float]:
 
 
 @compiled
-def draw_triangle(
-    p: Floats, nearest: float, least: float, camera: Pinhole, image: Image, shape: int, triangle: int
-) -> None:
-    """Draw one triangle.
+def draw_triangle(p: Floats, least: float, camera: Pinhole, image: Image, shape: int, triangle: int) -> None:
+    """Draw one triangle, if any of it is before the camera.
 
     With the corners P_i in camera axes, a pixel's direction d is inside where d . (P_i x P_j) has the same
     sign for all three edges; their sum over P_0 . (P_1 x P_2) is 1/depth.
 
     Args:
         p: (3, 3) m, corners in camera axes.
-        nearest: m, of the corners along the optical axis.
         least: 1/m, inverse depth below which nothing is seen.
         image: ``Image``.
         shape: what is written.
         triangle: what is written.
     """
+    if max(p[0, 0], p[1, 0], p[2, 0]) <= NEAREST:
+        return
     f, cx, cy = camera.focal, camera.cx, camera.cy
     v_first, v_last, u_first, u_last = 0, camera.height - 1, 0, camera.width - 1
-    if nearest > NEAREST:
+    if min(p[0, 0], p[1, 0], p[2, 0]) > NEAREST:
         u0, u1, u2 = p[0, 1] / p[0, 0], p[1, 1] / p[1, 0], p[2, 1] / p[2, 0]
         v0, v1, v2 = p[0, 2] / p[0, 0], p[1, 2] / p[1, 0], p[2, 2] / p[2, 0]
         low_u, high_u = cx + f * min(u0, u1, u2), cx + f * max(u0, u1, u2)
@@ -133,18 +132,26 @@ def draw_triangle(
 
 
 @compiled
+def _corner(low: Floats, high: Floats, pose: Floats, number: int) -> tuple[float, float, float]:
+    """One of the 8 corners of a box in axes that ``pose`` turns into the camera's, in the latter."""
+    x = high[0] if number & 1 else low[0]
+    y = high[1] if number & 2 else low[1]
+    z = high[2] if number & 4 else low[2]
+    return (
+        pose[0, 0] * x + pose[0, 1] * y + pose[0, 2] * z + pose[0, 3],
+        pose[1, 0] * x + pose[1, 1] * y + pose[1, 2] * z + pose[1, 3],
+        pose[2, 0] * x + pose[2, 1] * y + pose[2, 2] * z + pose[2, 3],
+    )
+
+
+@compiled
 def box_is_outside(low: Floats, high: Floats, pose: Floats, camera: Pinhole, limit: float) -> bool:
     """Whether a box in axes that ``pose`` turns into the camera's lies outside the camera's pyramid."""
     left, right = camera.cx / camera.focal, (camera.width - 1 - camera.cx) / camera.focal
     above, below = camera.cy / camera.focal, (camera.height - 1 - camera.cy) / camera.focal
     behind, far, to_left, to_right, over, under = 0, 0, 0, 0, 0, 0
     for corner in range(8):
-        x = high[0] if corner & 1 else low[0]
-        y = high[1] if corner & 2 else low[1]
-        z = high[2] if corner & 4 else low[2]
-        px = pose[0, 0] * x + pose[0, 1] * y + pose[0, 2] * z + pose[0, 3]
-        py = pose[1, 0] * x + pose[1, 1] * y + pose[1, 2] * z + pose[1, 3]
-        pz = pose[2, 0] * x + pose[2, 1] * y + pose[2, 2] * z + pose[2, 3]
+        px, py, pz = _corner(low, high, pose, corner)
         behind += px <= 0.0
         far += px > limit
         to_left += py < -left * px
@@ -173,14 +180,10 @@ def covered_rectangle(low: Floats, high: Floats, pose: Floats, camera: Pinhole) 
     """First and last column and row that a box may cover; all where it reaches behind the camera."""
     least_u, most_u, least_v, most_v = math.inf, -math.inf, math.inf, -math.inf
     for corner in range(8):
-        x = high[0] if corner & 1 else low[0]
-        y = high[1] if corner & 2 else low[1]
-        z = high[2] if corner & 4 else low[2]
-        px = pose[0, 0] * x + pose[0, 1] * y + pose[0, 2] * z + pose[0, 3]
+        px, py, pz = _corner(low, high, pose, corner)
         if px <= NEAREST:
             return 0, camera.width - 1, 0, camera.height - 1
-        u = (pose[1, 0] * x + pose[1, 1] * y + pose[1, 2] * z + pose[1, 3]) / px
-        v = (pose[2, 0] * x + pose[2, 1] * y + pose[2, 2] * z + pose[2, 3]) / px
+        u, v = py / px, pz / px
         least_u, most_u = min(least_u, u), max(most_u, u)
         least_v, most_v = min(least_v, v), max(most_v, v)
     f, cx, cy = camera.focal, camera.cx, camera.cy

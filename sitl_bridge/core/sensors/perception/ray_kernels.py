@@ -6,6 +6,7 @@ import math
 
 from sitl_bridge.base.arrays import Floats, Ints, Mask, Singles
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import product
 
 
 @compiled
@@ -43,9 +44,7 @@ def place_rays(
             origins[0, 0], origins[0, 1], origins[0, 2] = x, y, z
         for i in range(g * each, (g + 1) * each):
             u, v, w = directions[i, 0], directions[i, 1], directions[i, 2]
-            turned[i, 0] = r[0, 0] * u + r[0, 1] * v + r[0, 2] * w
-            turned[i, 1] = r[1, 0] * u + r[1, 1] * v + r[1, 2] * w
-            turned[i, 2] = r[2, 0] * u + r[2, 1] * v + r[2, 2] * w
+            turned[i, 0], turned[i, 1], turned[i, 2] = product(r, u, v, w)
             if groups > 1:
                 origins[i, 0], origins[i, 1], origins[i, 2] = x, y, z
 

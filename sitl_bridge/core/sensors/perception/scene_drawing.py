@@ -15,7 +15,6 @@ from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.sensors.perception.depth_buffer import (
-    NEAREST,
     Curve,
     Image,
     Pinhole,
@@ -77,10 +76,7 @@ def _draw_mesh(
                 for j in range(2):
                     e = t.edge[j]
                     p[j + 1, i] = corner + pose[i, 0] * e[0] + pose[i, 1] * e[1] + pose[i, 2] * e[2]
-            most = max(p[0, 0], p[1, 0], p[2, 0])
-            if most > NEAREST:
-                nearest = min(p[0, 0], p[1, 0], p[2, 0])
-                draw_triangle(p, nearest, 1.0 / limit, camera, image, index, k)
+            draw_triangle(p, 1.0 / limit, camera, image, index, k)
 
 
 @compiled
@@ -97,16 +93,13 @@ def _draw_box(
             continue
         side = math.copysign(h[axis], place)
         for half in range(2):
-            nearest, most = math.inf, -math.inf
             for corner in range(3):
                 # Corners (-, -), (+, -), (+, +) and (-, -), (+, +), (-, +).
                 a = -h[j] if corner == 0 or (corner == 2 and half == 1) else h[j]
                 b = h[k] if corner == 2 or (corner == 1 and half == 1) else -h[k]
                 for i in range(3):
                     p[corner, i] = pose[i, axis] * side + pose[i, j] * a + pose[i, k] * b + pose[i, 3]
-                nearest, most = min(nearest, p[corner, 0]), max(most, p[corner, 0])
-            if most > NEAREST:
-                draw_triangle(p, nearest, 1.0 / limit, camera, image, index, -1)
+            draw_triangle(p, 1.0 / limit, camera, image, index, -1)
 
 
 @compiled
@@ -206,10 +199,7 @@ def _draw_cells(
                     x, y, z = down * spacing, right * spacing, -heights[down * columns + right]
                     for k in range(3):
                         p[corner, k] = pose[k, 0] * x + pose[k, 1] * y + pose[k, 2] * z + pose[k, 3]
-                most = max(p[0, 0], p[1, 0], p[2, 0])
-                if most > NEAREST:
-                    nearest = min(p[0, 0], p[1, 0], p[2, 0])
-                    draw_triangle(p, nearest, 1.0 / limit, camera, image, index, -1)
+                draw_triangle(p, 1.0 / limit, camera, image, index, -1)
 
 
 @compiled
