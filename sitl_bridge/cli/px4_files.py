@@ -22,7 +22,10 @@ def px4_files(
         bool, typer.Option("--battery", help="for `serve --battery`, which sends PX4 the simulated battery")
     ] = False,
 ) -> None:
-    """Write `px4-rc.simulator` into DIRECTORY; put it first on PX4's PATH and start PX4 as none_iris."""
+    """Write PX4's start-up files into DIRECTORY; put it first on PX4's PATH and start PX4 as none_iris.
+
+    `px4-rc.simulator` sets the parameters, `px4-rc.mavlink` a port for each instance from 10 on.
+    """
     parameters = parameters_for(
         load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=battery
     )
