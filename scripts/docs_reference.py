@@ -281,6 +281,8 @@ def kind(field: dict[str, Any], places: dict[str, str]) -> str:
     if field.get("type") == "array":
         inner = field.get("items") or (field.get("prefixItems") or [{}])[0]
         return f"list of {kind(inner, places)}"
+    if field.get("exclusiveMinimum", -GUARD) >= field.get("minimum", GUARD):
+        field = {key: value for key, value in field.items() if key != "minimum"}
     limits = [
         f"{sign} {field[key]:g}"
         for key, sign in (
