@@ -115,12 +115,10 @@ def usage(name: str, command: Any, level: str) -> Iterator[str]:
         return
     yield "| argument or option | meaning | default |"
     yield "|---|---|---|"
-    for parameter, shown in zip(arguments, names, strict=True):
-        yield f"| `{cell(shown)}` | {cell(parameter.help or '')} | |"
-    for option in options:
-        words = ", ".join(f"`{cell(o)}`" for o in [*option.opts, *option.secondary_opts])
-        default = "" if option.default in (None, (), []) else f"`{cell(option.default)}`"
-        yield f"| {words} | {cell(option.help or '')} | {default} |"
+    words = [[name] for name in names] + [[*one.opts, *one.secondary_opts] for one in options]
+    for parameter, shown in zip([*arguments, *options], words, strict=True):
+        default = "" if parameter.default in (None, (), []) else f"`{cell(parameter.default)}`"
+        yield f"| {', '.join(f'`{cell(o)}`' for o in shown)} | {cell(parameter.help or '')} | {default} |"
     yield ""
 
 
