@@ -118,6 +118,7 @@ def usage(name: str, command: Any, level: str) -> Iterator[str]:
     words = [[name] for name in names] + [[*one.opts, *one.secondary_opts] for one in options]
     for parameter, shown in zip([*arguments, *options], words, strict=True):
         default = "" if parameter.default in (None, (), []) else f"`{cell(parameter.default)}`"
+        default = "required" if parameter.required else default
         yield f"| {', '.join(f'`{cell(o)}`' for o in shown)} | {cell(parameter.help or '')} | {default} |"
     yield ""
 
