@@ -166,6 +166,8 @@ def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
     wind = scenario.world.wind.model_dump(exclude_defaults=True)
     if on == "quick" and scenario.formation is not None and wind:
         yield f"{scenario.document.source}: wind does not act on point masses; add --on full"
+    if on == "quick" and scenario.formation is not None and scenario.world.scene.objects:
+        yield f"{scenario.document.source}: point masses fly through the scene's objects; add --on full"
     if "proximity" in given.model_fields_set and (on == "quick" or scenario.avoidance is not None):
         yield f"{scenario.document.source}: proximity is not simulated here; use sitl-bridge fly"
     end = math.inf if scenario.avoidance is None else scenario.avoidance.duration

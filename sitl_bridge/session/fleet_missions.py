@@ -132,8 +132,7 @@ class FleetMissions:
         if plan is not None:
             from sitl_bridge.session import formation_flight as formation
 
-            headings = formation.FLOWN_HEADINGS if plan.specification.leader.flown else formation.HEADINGS
-            stacks.want_states(formation.POSITIONS, headings)
+            stacks.want_states(formation.POSITIONS, formation.HEADINGS)
             place = self._directory / "formation"
             formation.fly_formation(plan, stacks, say, place, self.orders, self._on_event)
         elif scenario is not None:

@@ -32,9 +32,8 @@ INTERVAL = 20_000
 """us between set-points over a link; the built-in stack reads them every BUILTIN_INTERVAL."""
 BUILTIN_INTERVAL = 48_000
 """us likewise within this process."""
-POSITIONS, HEADINGS, FLOWN_HEADINGS = 25.0, 5.0, 25.0
-"""Hz of positions and attitudes over a link; of attitudes only the heading of a leader that another program
-flies matters."""
+POSITIONS, HEADINGS = 25.0, 5.0
+"""Hz of positions and attitudes over a link."""
 
 
 class FormationFlight:

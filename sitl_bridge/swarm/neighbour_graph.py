@@ -87,6 +87,8 @@ def _nearest(topology: Topology, offsets: Floats, who: Ints, _: Sequence[int]) -
 
 
 def _inwards(topology: Topology, offsets: Floats, who: Ints, leaders: Sequence[int]) -> Ints:
+    if not len(who):
+        return np.zeros((0, 2), np.int64)
     first = leaders[0] if leaders else int(who[0])
     away = np.round(np.linalg.norm(offsets[who] - offsets[first], axis=1), 6)
     away[who == first] = -1.0

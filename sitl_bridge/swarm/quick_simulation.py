@@ -136,10 +136,11 @@ class FormationResult:
     def reason(self) -> str:
         """Why it has failed: vehicles out of their slots when required, or two too close; else empty.
 
-        They are required to be in their slots while the centre is steady; if it never is, whenever no move is
-        in progress; a formation that is ordered down before that never.
+        Those in formation are required to be in their slots while the centre is steady; if none ever is,
+        whenever no move is in progress; a formation that is ordered down before that never.
         """
-        error = self.worst_steady_error if self.steady.any() else self.worst_settled_error
+        steady = self.worst_steady_error
+        error = steady if np.isfinite(steady) else self.worst_settled_error
         near, least = self.least_separation, self.plan.limits.separation
         found = [] if self.ended else [f"it was broken off {self.time[-1]:.0f} s after its start"]
         found += [] if near >= least else [f"two vehicles were {near:.2f} m apart, less than {least:g} m"]

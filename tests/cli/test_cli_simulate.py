@@ -31,6 +31,20 @@ def test_a_formation_leaves_tracks_and_summary(tmp_path: Path) -> None:
     assert json.loads((directory / "summary.json").read_text())["succeeded"] is True
 
 
+def test_vehicles_that_return_without_their_leader_do_not_fail_by_the_slots_they_left(tmp_path: Path) -> None:
+    lost = tmp_path / "lost.yaml"
+    lost.write_text(
+        "world: {scene: {objects: [{kind: sphere, radius: 1, position: [50, 50, -9]}]}}\n"
+        "events: [{at: 12, kind: vehicle_lost, vehicles: [0]}]\n"
+        "formation:\n  count: 4\n  leader: {waypoints: [{position: [0, 0, -9], hold: 30}]}\n"
+        "  patterns: [{at: 0, pattern: v}]\n  leader_loss: {policy: return}\n"
+    )
+    code, output = run(str(lost), "--runs-dir", str(tmp_path))
+    assert "all return" in output
+    assert "point masses fly through the scene's objects" in output.replace("\n", " ")
+    assert code == 0, output
+
+
 def test_an_avoidance_scenario_leaves_a_table(tmp_path: Path) -> None:
     missions = [str(MISSIONS / f"{name}.yaml") for name in ("crossing_pair", "approach")]
     code, output = run(*missions, "--runs-dir", str(tmp_path))

@@ -31,6 +31,14 @@ avoidance:
 """
 
 
+FORMATION = """
+formation:
+  count: 2
+  leader: {waypoints: [{position: [0, 0, -9]}]}
+  patterns: [{at: 0, pattern: v}]
+"""
+
+
 def write(directory: Path, text: str) -> Path:
     (directory / "fly.py").write_text("print('flown')\n")
     file = directory / "scenario.yaml"
@@ -128,9 +136,7 @@ def test_avoidance_takes_events_proximity_seed_and_time_limit_as_fleets_do(tmp_p
     assert found.avoidance.wind() == pytest.approx((0.0, 3.0, 0.0), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "section", [PAIR, "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 0, pattern: v}]\n"]
-)
+@pytest.mark.parametrize("section", [PAIR, FORMATION])
 def test_a_swarm_without_vehicles_gets_as_many_as_it_needs(tmp_path: Path, section: str) -> None:
     for head in ("", "vehicles: [{airframe: iris_rtk}]\n"):
         found = load_scenario(write(tmp_path, head + section))
@@ -145,8 +151,7 @@ def test_a_swarm_without_vehicles_gets_as_many_as_it_needs(tmp_path: Path, secti
 
 
 def test_the_seed_of_a_command_line_reaches_the_radio_of_a_formation(tmp_path: Path) -> None:
-    formation = "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 0, pattern: v}]\n"
-    found = load_scenario(write(tmp_path, f"seed: 3\n{formation}"), seed=9)
+    found = load_scenario(write(tmp_path, f"seed: 3\n{FORMATION}"), seed=9)
     assert found.formation is not None
     assert (found.seed, found.formation.seed) == (9, 9)
 
@@ -198,13 +203,10 @@ def test_check_finds_the_kind_of_a_file_by_its_content(tmp_path: Path) -> None:
     assert facts_of(str(plan))["items"] == facts_of(str(MISSIONS / "square.plan"))["items"]
 
 
-FORMATION = "formation:\n  count: 2\n  leader: {flown: true}\n  patterns: [{at: 0, pattern: vee}]\n"
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (FORMATION, "line 4: formation.patterns[0]: no pattern is called 'vee'; there are grid"),
+        (FORMATION.replace("v}", "vee}"), "line 5: formation.patterns[0]: no pattern is called 'vee'"),
         (
             f"events: [{{at: 1, kind: motor_loss, vehicles: [c]}}]\n{PAIR}",
             "line 1: events[0]: there is no vehicle 'c'; there are 2",

@@ -412,9 +412,7 @@ class Formation:
             turned = in_world(part, guided["heading"][None], guided["turn_rate"][None])
             now = replace(own, offset=turned[0][0], offset_rate=turned[1][0])
             self._centre[i] = self.leader.announce(now, guided)
-            if not self.leader.steers:
-                setpoints.put(row, Setpoints.none(1))
-            elif self._start[i]:
+            if self._start[i]:
                 way = (guided["position"], guided["velocity"], guided["acceleration"])
                 _put(setpoints, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
                 setpoints.yaw[i] = self.leader.yaw(own)
@@ -507,7 +505,7 @@ class Formation:
         """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning."""
         error = np.linalg.norm(states.position - self.slots(states), axis=1)
         counts = self.members & (self.started_at > 0)
-        counts[[*self._rejoining, *self._lost_way]] = False
+        counts[[*self._rejoining, *self._lost_way, *self._returning]] = False
         return np.where(counts, error, np.nan)
 
 

@@ -69,8 +69,7 @@ def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Mo
     begun = formation.elapsed
 
     def check(trial: Choreography) -> None:
-        if not plan.specification.leader.flown:
-            _check_rest(trial, plan, begun, formation.members)
+        _check_rest(trial, plan, begun, formation.members)
 
     return formation.redirect(order.name, slots, check)
 

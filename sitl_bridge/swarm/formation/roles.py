@@ -83,9 +83,6 @@ class Leader:
         heading: rad of the formation's frame; None turns it with the path's yaw.
     """
 
-    steers = True
-    """Whether the leader's own vehicle receives setpoints; False if it is flown externally."""
-
     def __init__(self, path: Trajectory, heading: float | None = None) -> None:
         self.path = path
         self.heading = heading
@@ -126,30 +123,6 @@ class MeasuredLeader(Leader):
         told["position"] = own.position - own.offset
         told["velocity"] = own.velocity - own.offset_rate
         return told
-
-
-class FlownLeader(MeasuredLeader):
-    """A leader flown externally: by QGroundControl's mission, a script, a pilot."""
-
-    steers = False
-
-    def __init__(self, heading: float | None = None) -> None:
-        super().__init__(_NOWHERE, heading)
-
-    def guide(self, own: Own) -> Records:
-        """Return the centre computed from the leader's position."""
-        heading = own.yaw if self.heading is None else self.heading
-        zero = np.zeros(3)
-        return reference(
-            own.stamp, own.position - own.offset, own.velocity - own.offset_rate, zero, heading, 0.0
-        )
-
-    def yaw(self, own: Own) -> float:
-        """Return the measured yaw."""
-        return own.yaw
-
-
-_NOWHERE = Trajectory(np.zeros(1), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1))
 
 
 def reference(

@@ -25,8 +25,8 @@ from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEvent
 from sitl_bridge.swarm.formation.files import load_offsets, plan_positions, read_csv
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
-from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, FlownLeader, Follower, Leader
-from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
+from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, Follower, Leader
+from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through
 from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
 from sitl_bridge.swarm.radio import RadioSpecification
@@ -65,7 +65,7 @@ class Waypoint(BaseModel):
 
 
 class PathSection(BaseModel):
-    """Path of the centre of the formation: one of waypoints, csv and plan; or flown by another program."""
+    """Path of the centre of the formation: one of waypoints, csv and plan."""
 
     model_config = STRICT
 
@@ -76,22 +76,19 @@ class PathSection(BaseModel):
     waypoints: tuple[Waypoint, ...] = Field((), max_length=MOST_WAYPOINTS, description="in order")
     csv: Path | None = Field(None, description="file with columns t,px,py,pz,vx,vy,vz,ax,ay,az,yaw")
     plan: Path | None = Field(None, description="QGroundControl plan; its planned home is the origin")
-    flown: bool = Field(False, description="another program flies the leader; the others follow it")
 
     @model_validator(mode="after")
     def _one_path(self) -> PathSection:
-        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None, self.flown)) != 1:
-            raise ValueError("takes one of waypoints, csv, plan and flown")
+        if sum((bool(self.waypoints), self.csv is not None, self.plan is not None)) != 1:
+            raise ValueError("takes one of waypoints, csv and plan")
         return self
 
     def trajectory(self, directory: Path) -> Trajectory:
-        """Return the path of the centre; for an externally flown leader, just the origin.
+        """Return the path of the centre.
 
         Raises:
             UserError: for an invalid CSV file or plan.
         """
-        if self.flown:
-            return stationary((0.0, 0.0, 0.0))
         if self.csv is not None:
             return read_csv(directory / self.csv)
         waypoints = self.waypoints
@@ -310,7 +307,7 @@ class FormationPlan:
         made = self.specification
         lead, follow = self.roles
         try:
-            leader = FlownLeader(self.heading) if made.leader.flown else lead(self.path, self.heading)
+            leader = lead(self.path, self.heading)
             follower = follow(**({} if made.roles is None else made.roles.options))
         except TypeError as error:
             raise UserError(f"invalid arguments of the formation's roles: {error}") from error
@@ -413,6 +410,5 @@ def plan_formation(
     with about("radio"):
         _leader_timeout(radio, choreography)
     limits = Limits(bounds.separation, bounds.speed, bounds.acceleration, bounds.height)
-    if not made.leader.flown:
-        choreography.check(path, heading, limits, min(duration, over))
+    choreography.check(path, heading, limits, min(duration, over))
     return FormationPlan(made, roles, radio, path, heading, choreography, limits, seed, duration)
