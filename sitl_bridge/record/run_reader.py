@@ -89,7 +89,9 @@ class RecordedRun:
         if not path.is_dir():
             raise UserError(f"{path}: no such run directory")
         if not (path / TRUTH).is_file():
-            raise UserError(f"{path}: is no run directory of fly, serve or simulate: it has no {TRUTH}")
+            raise UserError(
+                f"{path}: has no {TRUTH}: it is no run directory, or of point masses or avoidance by simulate"
+            )
         self.path = path.resolve()
         self.notes: list[str] = []
         self.rows = self._rows()
