@@ -209,6 +209,15 @@ def test_the_lag_of_the_motors_contains_current_limit_and_sag(name: str, most: f
     assert 0.8 * most < 1e3 * motor_lag(record, trim, 1.225) < most
 
 
+def test_the_lag_of_slow_motors_without_limits_is_their_time_constant() -> None:
+    record = load_airframe("iris").record.copy()
+    record["battery_capacity"], record["esc_current_limit"] = np.inf, 0.0
+    for constant in (0.1, 2.0):
+        record["motor_tau_up"] = constant
+        lag = motor_lag(record, performance(record, 1.225, 9.80665).hover, 1.225)
+        assert lag == pytest.approx(constant, rel=0.02)
+
+
 def test_motors_without_lag_of_their_own_have_that_of_supply_and_inertia() -> None:
     record = load_airframe("crazyflie").record
     lags = []

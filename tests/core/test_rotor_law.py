@@ -172,6 +172,34 @@ def test_a_faulty_law_is_one_message_with_its_file(tmp_path: Path, law: str, ext
     assert "mine.py" in str(caught.value)
 
 
+def test_a_law_that_raises_an_error_in_flight_ends_the_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Numba printed each of 100,000 errors, and the flight went on with loads of chance."""
+    raises = "if climb > 3.0:\n            raise ValueError('beyond the table')\n        return"
+    law = LAW.replace("return", raises)
+    failing = load_airframe(file_with_law(tmp_path, law, ", options: {factor: 9.0e-6}"))
+    assert math.isinf(performance(failing.record, DENSITY, 9.81).top_speed)
+    with pytest.raises(UserError, match=r"diverged at .* check its rotor law for an error"):
+        flown(failing, 1000)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("law", "told"),
+    [
+        (LAW.replace("0.06 * thrust", "-0.06 * thrust"), "rotor 1 would be driven by the air"),
+        (
+            LAW.replace("return thrust", "return thrust + 0.0 / max(abs(speed - 450) - 9, 0)"),
+            "not a number",
+        ),
+    ],
+)
+def test_a_law_from_which_no_hover_follows_is_one_message(tmp_path: Path, law: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        parameters_for(load_airframe(file_with_law(tmp_path, law)))
+
+
 def test_check_tells_a_faulty_law_with_its_line(tmp_path: Path) -> None:
     file = file_with_law(tmp_path, LAW.replace("return thrust", "return None"))
     with pytest.raises(ConfigurationError, match=r"mine.yaml: line 4: rotor_model: .*mine.py"):

@@ -63,7 +63,8 @@ class RotorLaw:
         Returns:
             thrust in N along the axis; torque in N m against the rotation; in-plane force in N against the
             in-plane velocity; hub moment in N m about the direction opposite to that velocity (right-hand
-            rule), of a rotor that turns counter-clockwise seen from above: the others' is mirrored.
+            rule), of a rotor that turns counter-clockwise seen from above: the others' is mirrored.  An
+            error and figures that are not finite end the run.
         """
         raise NotImplementedError
 
@@ -125,7 +126,11 @@ def _compile(law: type[RotorLaw], layout: np.dtype[np.void]) -> Any:
         parameters: Any, speed: float, climb: float, in_plane: float, density: float, out: Any
     ) -> None:
         own = carray(parameters, 1, layout)[0]
-        thrust, torque, force, moment = loads(own, speed, climb, in_plane, density)
+        try:
+            thrust, torque, force, moment = loads(own, speed, climb, in_plane, density)
+        # A cfunc would print the error at each call, and go on with whatever is in ``out``.
+        except Exception:  # noqa: BLE001
+            thrust = torque = force = moment = math.nan
         out[0] = thrust
         out[1] = torque
         out[2] = force

@@ -71,7 +71,8 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
     """Return the s in which the rotors gain 63 % of the speed that a higher command gives them in a hover.
 
     Current limits and the sag of a full battery are part of it; the thrust and torque are those of still air.
-    Time constants below the step of 0.5 ms count as 0.5 ms, with which a step reaches the speed commanded.
+    Time constants below the step of 0.5 ms count as 0.5 ms, with which a step reaches the speed commanded;
+    those above 25 ms take longer steps, so that 400 are eight time constants.
 
     Args:
         vehicle: () VEHICLE record.
@@ -82,11 +83,11 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
     command = np.minimum(trim.command * (1.0 + rise), 1.0)
     limit = float(vehicle["esc_current_limit"]) or math.inf
     charge = float(vehicle["battery_capacity"])
-    speeds, torques, seconds = trim.rotor_speed, trim.rotor_torque, 5e-4
-    tau, inertia = (
-        max(float(vehicle["motor_tau_up"]), seconds),
-        np.maximum(vehicle["rotor_inertia"][:n], 1e-9),
-    )
+    speeds, torques = trim.rotor_speed, trim.rotor_torque
+    tau = max(float(vehicle["motor_tau_up"]), 5e-4)
+    if direct:
+        tau = float(vehicle["dc_inertia"] * vehicle["dc_resistance"] / vehicle["dc_flux"] ** 2)
+    seconds, inertia = max(5e-4, tau / 50.0), np.maximum(vehicle["rotor_inertia"][:n], 1e-9)
     idle, found = float(vehicle["battery_idle_current"]), [speeds.mean()]
     # The target is linear in the voltage, and calling a kernel for each of 15,000 takes half a second.
     still, each_volt = (np.array([first_order_target(vehicle, c, v) for c in command]) for v in (0.0, 1.0))
@@ -154,7 +155,7 @@ def speed_for_thrust(vehicle: Packed, k: int, thrust: float, density: float) -> 
         return thrust_and_torque(vehicle, k, speed, 0.0, density)[0] - thrust
 
     high = 100.0
-    while excess(high) < 0.0:
+    while not excess(high) >= 0.0:
         high *= 2.0
         if high > _MAX_ROTOR_SPEED:
             raise UserError(f"rotor {k + 1} cannot give a thrust of {thrust:.3g} N at any speed")
@@ -257,6 +258,12 @@ def _trim(vehicle: Packed, density: float, gravity: float) -> tuple[Floats, Floa
     thrusts = _trim_thrusts(vehicle, float(vehicle["mass"]) * gravity, density)
     speeds = np.array([speed_for_thrust(vehicle, k, float(thrusts[k]), density) for k in range(n)])
     torques = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[1] for k in range(n)])
+    driven = np.flatnonzero(torques < 0.0)
+    if len(driven):
+        raise UserError(
+            f"rotor {int(driven[0]) + 1} would be driven by the air: its torque in a hover is"
+            f" {torques[driven[0]]:.3g} N m; a torque that slows it is positive"
+        )
     return thrusts, speeds, torques
 
 
@@ -410,7 +417,7 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
         ) - weight
 
     def speed_at(tilt: float) -> float:
-        if balance(tilt, _MAX_SPEED)[0] > 0.0:
+        if not balance(tilt, _MAX_SPEED)[0] <= 0.0:  # nan of a law that fails there, too
             return _MAX_SPEED
         return root(lambda speed: balance(tilt, speed)[0], 0.0, _MAX_SPEED)
 
@@ -420,7 +427,7 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
     if balance(0.0, 0.0)[1] <= 0.0:
         return 0.0, 0.0
     steepest = math.radians(89.0)
-    tilt = steepest if lift_at(steepest) > 0.0 else root(lift_at, 0.0, steepest)
+    tilt = steepest if not lift_at(steepest) <= 0.0 else root(lift_at, 0.0, steepest)
     speed = speed_at(tilt)
     return (math.inf if speed >= _MAX_SPEED else speed), tilt
 

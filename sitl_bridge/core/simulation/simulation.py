@@ -432,9 +432,12 @@ class Simulation:
         """
         self.world.refuse_failed_wind()
         seconds = (time - self.start) * 1e-6
+        law = self.vehicles["rotor_law_address"][vehicle] != 0
+        checked = "its rotor law for an error or a result that is not finite, " if law else ""
         return UserError(
             f"vehicle {self.names[vehicle]}: its motion diverged at {seconds:.3f} s of simulated time, where"
-            " the run ends; check its airframe for a figure in a wrong unit, and the forces that acted on it"
+            f" the run ends; check {checked}its airframe for a figure in a wrong unit, and the forces that"
+            " acted on it"
         )
 
     def advance(self, steps: int = 1) -> None:

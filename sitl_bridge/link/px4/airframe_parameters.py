@@ -144,6 +144,9 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     found |= _timing(speed)
     found |= {"SYS_FAILURE_EN": 1, "NAV_ACC_RAD": ACCEPTANCE_RADIUS}
     found |= _motor_failure(factor)
+    undefined = [name for name, value in found.items() if math.isnan(value)]
+    if undefined:
+        raise ValueError(f"{undefined[0]} is not a number")
     return found | airframe.px4.parameters
 
 
