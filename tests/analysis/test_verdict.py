@@ -92,6 +92,8 @@ def test_default_limits_give_notes_after_a_fault_and_limits_of_the_user_count(tm
     assert verdict(run).reasons == ("the body hit wall at 2.0 m/s, 20.0 s",)
     gust = {**happened("gust", 9.0, 0), "vehicles": None}
     assert verdict(with_events(run, gust)).word == "failed", "weather is no fault"
+    with_events(run, happened("motor_loss", 20.5, 0, motor=1))
+    assert verdict(run).word == "failed", "the contact came before"
     with_events(run, happened("motor_loss", 10.0, 0, motor=1))
     found = verdict(run)
     assert found.succeeded
@@ -99,6 +101,22 @@ def test_default_limits_give_notes_after_a_fault_and_limits_of_the_user_count(tm
     description = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(description | {"limits": {"object_contacts": 0}}))
     assert verdict(run).word == "failed"
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_fault_after_the_end_excuses_nothing_and_is_told(tmp_path: Path, in_process: bool) -> None:
+    contact = {"time": 20.0, "object": "wall", "part": "body", "closing_speed": 2.0, "position": [0, 0, 0]}
+    run = make_run(tmp_path / "run", contacts=[contact])
+    scheduled = {"events": [{"at": 60.0, "kind": "motor_loss", "motor": 1}]}
+    description = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(description | scheduled))
+    if in_process:
+        (run / "events.jsonl").unlink(missing_ok=True)
+    else:
+        with_events(run)
+    found = verdict(run)
+    assert found.word == "failed"
+    assert found.notes == ("motor loss (motor 1) at 60 s did not happen: the flight had ended",)
 
 
 def test_a_collision_fails_the_flight_whatever_was_injected(tmp_path: Path) -> None:

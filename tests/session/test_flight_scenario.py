@@ -10,6 +10,8 @@ import pytest
 from support.paths import MISSIONS
 
 from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.core.sensors.gps import JAMMING
+from sitl_bridge.core.sensors.records import FAULT_STUCK
 from sitl_bridge.core.sensors.sensor_faults import find_sensor
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -146,6 +148,31 @@ def test_events_begin_and_pass(iris: Airframe) -> None:
     assert s.sensor_states[0]["fault"][find_sensor(s.sensors[0], "gps")] != 0
     assert s.sensor_states[1]["fault"][find_sensor(s.sensors[1], "gps")] == 0
     assert said[0] == "at 1 s: motor loss (motor 2, thrust 0.25): vehicle 1"
+
+
+def test_a_fault_goes_on_when_another_of_the_same_part_ends(iris: Airframe) -> None:
+    s = simulation_of(iris)
+    barometer, gps = find_sensor(s.sensors[0], "barometer"), find_sensor(s.sensors[0], "gps")
+    dead = events.MotorLoss(motor=2, thrust=0.5)
+    torn = events.PropellerDamage(motor=2, lost=0.2)
+    weak, strong = events.GpsJamming(level=0.5), events.GpsJamming(level=1.0)
+    stuck, off = (events.SensorFault(sensor="barometer", fault=f) for f in ("stuck", "off"))
+    for event in (dead, torn, weak, strong, stuck, off):
+        events.apply_event(event, True, s, [0])
+    whole = 1.0 - (1.0 - 0.8**3) / 2
+    assert s.states[0]["rotor_health"][1] == pytest.approx(0.5 * whole)
+    for ended in (dead, strong, off):
+        events.apply_event(ended, False, s, [0])
+    assert s.states[0]["rotor_health"][1] == pytest.approx(whole)
+    assert s.sensor_states[0]["memory"][gps, JAMMING] == 0.5
+    assert s.sensor_states[0]["fault"][barometer] == FAULT_STUCK
+    # An end alone, as the bus may command, ends all of its kind.
+    events.apply_event(events.MotorLoss(motor=2, thrust=0.1), False, s, [0])
+    events.apply_event(events.GpsJamming(level=0.2), False, s, [0])
+    assert s.states[0]["rotor_health"][1] == pytest.approx(whole)
+    assert s.sensor_states[0]["memory"][gps, JAMMING] == 0.0
+    s.restart_vehicle(0)
+    assert s.faults == [[]]
 
 
 def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: Airframe) -> None:

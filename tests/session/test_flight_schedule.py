@@ -63,11 +63,15 @@ def test_jamming_takes_satellites_and_accuracy_then_the_fix_and_passes(iris: Air
     s = flying(iris)
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [3.0, 10.0]
-    act(s, events.GpsJamming(kind="gps_jamming", at=0.0, level=0.65))
+    weak = events.GpsJamming(kind="gps_jamming", at=0.0, level=0.65)
+    act(s, weak)
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [2.0, 3.0]
     assert fix(s)[6] > 3.0, "beyond EKF2_REQ_EPH"
     act(s, events.GpsJamming(kind="gps_jamming", at=0.0, level=1.0, lasts=1.0))
+    seconds(s, 1.0)
+    assert fix(s)[8:10].tolist() == [2.0, 3.0], "the weaker jamming goes on"
+    events.apply_event(weak, False, s, [0])
     seconds(s, 1.0)
     assert fix(s)[8:10].tolist() == [3.0, 10.0]
 

@@ -77,14 +77,28 @@ def run_changes(run: RunRecord) -> list[Change]:
     """The faults and changes of a run in the order in which they began.
 
     A run with events.jsonl shows what happened: scheduled events that began before the run ended, and
-    commands that were executed.  A run without it, or whose recording ended early because the disk was full,
-    shows its schedule in run.json.
+    commands that were executed.  A run without it shows its schedule in run.json up to its end, one whose
+    recording ended early because the disk was full the whole schedule.
     """
-    happened = run.events is not None and not run.summary.get("partial")
-    found = _happened(run) if happened else list(_schedule(run))
+    if run.summary.get("partial"):
+        found = list(_schedule(run))
+    elif run.events is not None:
+        found = _happened(run)
+    else:
+        found = [change for change in _schedule(run) if change.begin <= _end(run)]
     for vehicle in run.vehicles:
         found += _injected_by_command(vehicle)
     return sorted(found, key=lambda change: change.begin)
+
+
+def missed_events(run: RunRecord) -> list[Change]:
+    """Scheduled events that did not happen, because the run had ended."""
+    return [] if run.summary.get("partial") else [one for one in _schedule(run) if one.begin > _end(run)]
+
+
+def _end(run: RunRecord) -> float:
+    """The last recorded moment, s; infinite without truth."""
+    return max((float(one.time[-1]) for one in run.vehicles if len(one.time)), default=math.inf)
 
 
 def stalls(run: RunRecord) -> list[Stall]:

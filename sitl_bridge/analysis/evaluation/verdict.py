@@ -6,9 +6,12 @@ shows that verdict.  A run without one, and one that is judged by other limits, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
+
+import numpy as np
 
 from sitl_bridge.analysis.evaluation.estimator_health import (
     VIBRATION_FAIL,
@@ -16,7 +19,7 @@ from sitl_bridge.analysis.evaluation.estimator_health import (
     rejection_in_words,
 )
 from sitl_bridge.analysis.evaluation.measures import Limits, Measure, checked_limits, is_known
-from sitl_bridge.analysis.evaluation.run_changes import run_changes, stalls
+from sitl_bridge.analysis.evaluation.run_changes import missed_events, run_changes, stalls
 from sitl_bridge.analysis.evaluation.run_evaluation import Evaluation, evaluate
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.base.errors import UserError
@@ -125,7 +128,8 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
     """Judge a run: by what its summary says of the mission, and by its measures.
 
     A measure beyond its limit fails the run, with one exception: a default limit of a vehicle in which
-    something was broken on purpose.  Then the user asked for what follows; limits that the user set count.
+    something was broken on purpose before, as far as the moment is known.  Then the user asked for what
+    follows; limits that the user set count.
 
     Args:
         run: with its summary.
@@ -139,7 +143,7 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
         # Stalls are explained one by one.
         strict = one.set_by_user or one.kind.name == "unanswered_time"
         vehicle = None if strict else _vehicle_of(run, one)
-        broken = "" if vehicle is None else _broken_on_purpose(run, vehicle)
+        broken = "" if vehicle is None else _broken_on_purpose(run, vehicle, _moment(run, one, vehicle))
         lines = _in_words(run, one, evaluation)
         if broken:
             notes += [f"{line}, after {broken}" for line in lines]
@@ -193,9 +197,19 @@ def _vehicle_of(run: RunRecord, one: Measure) -> RecordedVehicle | None:
     return next((v for v in run.vehicles if v.name == one.vehicle or len(run.vehicles) == 1), None)
 
 
-def _broken_on_purpose(run: RunRecord, vehicle: RecordedVehicle) -> str:
-    """The first fault that was injected into a vehicle; empty without one."""
-    faults = [one for one in run_changes(run) if one.fault and one.concerns(vehicle.name)]
+def _moment(run: RunRecord, one: Measure, vehicle: RecordedVehicle) -> float:
+    """When a measure went beyond its limit, s; infinite where that is not known."""
+    if one.kind.name == "object_contacts":
+        return min(float(contact["time"]) for contact in run.of_vehicle(vehicle.name)["contacts"])
+    if one.kind.name == "touchdown" and one.limit is not None:
+        return float(vehicle.time[np.argmax(vehicle.true("impact_speed") > one.limit)])
+    return math.inf
+
+
+def _broken_on_purpose(run: RunRecord, vehicle: RecordedVehicle, until: float) -> str:
+    """The first fault that was injected into a vehicle, at ``until`` s at the latest; empty without one."""
+    changes = [one for one in run_changes(run) if one.fault and one.concerns(vehicle.name)]
+    faults = [one for one in changes if one.begin <= until]
     return f"{faults[0].text} at {faults[0].begin:.1f} s" if faults else ""
 
 
@@ -241,7 +255,9 @@ def _contact_words(contacts: Sequence[ReadJson]) -> list[str]:
 
 def _notes(run: RunRecord) -> list[str]:
     """Findings that are no failure, with their weight."""
-    found = []
+    found = [
+        f"{one.text} at {one.begin:g} s did not happen: the flight had ended" for one in missed_events(run)
+    ]
     explained = [s for s in stalls(run) if s.harmless]
     for vehicle in run.vehicles:
         lines = [s.words() for s in explained if s.vehicle == vehicle.name]

@@ -94,6 +94,11 @@ class PassingEvent(VehicleEvent):
         None, description="duration in s; default: to the end of the flight"
     )
 
+    @property
+    def part(self) -> tuple[str | int, ...]:
+        """What breaks: a fault of the same part goes on when this one ends; empty if none does."""
+        return ()
+
     def end(self, simulation: Simulation, vehicle: int) -> None:
         """Put right what ``begin`` changed.
 
@@ -113,12 +118,32 @@ class _OneMotor(PassingEvent):
         count = len(airframe.rotors)
         return "" if self.motor <= count else f"{airframe.name} has motors 1 to {count}"
 
-    def _rotor(self, simulation: Simulation, vehicle: int) -> int:
-        """The motor's place among the rotors, from 0."""
+    @property
+    def part(self) -> tuple[str | int, ...]:
+        """The motor with its propeller."""
+        return ("motor", self.motor)
+
+    def begin(self, simulation: Simulation, vehicle: int) -> None:
+        """Reduce the thrust, on top of a fault of the motor's other kind."""
+        self._set(simulation, vehicle, [*simulation.faults[vehicle], self])
+
+    def end(self, simulation: Simulation, vehicle: int) -> None:
+        """Restore the thrust, up to what other faults of the motor leave."""
+        self._set(simulation, vehicle, simulation.faults[vehicle])
+
+    def _set(self, simulation: Simulation, vehicle: int, faults: Iterable[PassingEvent]) -> None:
+        """Give the rotor the thrust and imbalance that the last loss and the last damage leave."""
         count = int(simulation.vehicles[vehicle]["rotor_count"])
         if self.motor > count:
             raise UserError(f"the vehicle has motors 1 to {count}, not {self.motor}")
-        return self.motor - 1
+        thrust, lost = 1.0, 0.0
+        for fault in faults:
+            if fault.part == self.part:
+                thrust = fault.thrust if isinstance(fault, MotorLoss) else thrust
+                lost = fault.lost if isinstance(fault, PropellerDamage) else lost
+        state = simulation.states[vehicle]
+        damage_propeller(simulation.vehicles[vehicle], state, self.motor - 1, lost)
+        state["rotor_health"][self.motor - 1] *= thrust
 
 
 class MotorLoss(_OneMotor):
@@ -127,15 +152,10 @@ class MotorLoss(_OneMotor):
     kind: Literal["motor_loss"] = Field("motor_loss", description="kind of event")
     thrust: Share = Field(0.0, description="remaining share")
 
-    def begin(self, simulation: Simulation, vehicle: int) -> None:
-        """Reduce the thrust."""
-        simulation.states[vehicle]["rotor_health"][self._rotor(simulation, vehicle)] = self.thrust
-
     def end(self, simulation: Simulation, vehicle: int) -> None:
-        """Restore the thrust."""
-        rotor = self._rotor(simulation, vehicle)
-        simulation.states[vehicle]["rotor_health"][rotor] = 1.0
-        simulation.states[vehicle]["rotor_broken"][rotor] = 0
+        """Restore the thrust, of a broken rotor, too."""
+        super().end(simulation, vehicle)
+        simulation.states[vehicle]["rotor_broken"][self.motor - 1] = 0
 
 
 class PropellerDamage(_OneMotor):
@@ -143,18 +163,6 @@ class PropellerDamage(_OneMotor):
 
     kind: Literal["propeller_damage"] = Field("propeller_damage", description="kind of event")
     lost: Share = Field(0.1, description="share of the blade's length")
-
-    def begin(self, simulation: Simulation, vehicle: int) -> None:
-        """Shorten the blade."""
-        self._damage(simulation, vehicle, self.lost)
-
-    def end(self, simulation: Simulation, vehicle: int) -> None:
-        """Put on a new propeller."""
-        self._damage(simulation, vehicle, 0.0)
-
-    def _damage(self, simulation: Simulation, vehicle: int, lost: float) -> None:
-        rotor = self._rotor(simulation, vehicle)
-        damage_propeller(simulation.vehicles[vehicle], simulation.states[vehicle], rotor, lost)
 
 
 class SensorFault(PassingEvent):
@@ -174,6 +182,11 @@ class SensorFault(PassingEvent):
         except UserError as error:
             return str(error)
         return ""
+
+    @property
+    def part(self) -> tuple[str | int, ...]:
+        """The sensor."""
+        return (self.sensor, self.instance)
 
     @property
     def silences(self) -> float:
@@ -198,6 +211,11 @@ class _GpsEvent(PassingEvent):
         """Why it cannot happen to the vehicle."""
         there = {sensor.kind for sensor in airframe.sensors}
         return "" if "gps" in there else f"{airframe.name} has no satellite receiver"
+
+    @property
+    def part(self) -> tuple[str | int, ...]:
+        """The signals."""
+        return (type(self).__name__,)
 
 
 class GpsJamming(_GpsEvent):
@@ -560,6 +578,9 @@ class _Occurrence:
 def apply_event(event: ScheduledEvent, begins: bool, simulation: Simulation, vehicles: Sequence[int]) -> None:
     """Change a simulation as an event does when it begins, or when it ends.
 
+    Of faults of one part the last to begin counts; when it ends, the others go on.  An end without its
+    beginning, as the bus may command, ends all faults of the kind and part.
+
     Args:
         event: none of a flight stack.
         begins: whether it begins.
@@ -573,10 +594,19 @@ def apply_event(event: ScheduledEvent, begins: bool, simulation: Simulation, veh
         simulation.world.set_wind(event.wind, simulation.time)
         return
     for vehicle in vehicles:
+        faults = simulation.faults[vehicle]
         if begins and isinstance(event, VehicleEvent):
             event.begin(simulation, vehicle)
+            if isinstance(event, PassingEvent) and event.part:
+                faults.append(event)
         elif isinstance(event, PassingEvent):
+            same = [fault for fault in faults if type(fault) is type(event) and fault.part == event.part]
+            for ended in [event] if event in same else same:
+                faults.remove(ended)
             event.end(simulation, vehicle)
+            for fault in faults:
+                if fault.part == event.part:
+                    fault.begin(simulation, vehicle)
 
 
 def actions(

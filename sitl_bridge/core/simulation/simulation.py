@@ -161,6 +161,8 @@ class Simulation:
         self._setups = tuple(vehicles)
         self.airframes = [setup.airframe for setup in vehicles]
         """What the vehicles are now: one that has dropped its payload is the empty one."""
+        self.faults: list[list[Any]] = [[] for _ in vehicles]
+        """Faults of each vehicle (``PassingEvent``) that have begun and not ended, in their order."""
         self._handles: Ints | None = None
         self._handled_series = world.wind_series
         self._histories: dict[int, Records] = {}
@@ -238,6 +240,7 @@ class Simulation:
         setup, name = self._setups[i], self.names[i]
         names = (name,) if episode == 0 else (name, "episode", episode)
         self.airframes[i] = setup.airframe
+        self.faults[i].clear()
         shift = self._replace_vehicle(i, setup.vehicle.reshape(()))
         self.touching[i, :] = self.touching[:, i] = 0
         self.controls[i] = self.late_controls[i] = 0.0
