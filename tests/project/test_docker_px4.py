@@ -21,11 +21,12 @@ from support.background_process import background_process
 from support.paths import MISSIONS, ROOT
 
 from sitl_bridge.base.system.listening import listening
+from sitl_bridge.link.hil.ports import offboard_port
 from sitl_bridge.link.px4.find import find_px4
 
 pytestmark = pytest.mark.px4
 INSTANCE = 24
-OFFBOARD_PORT = 14549
+OFFBOARD_PORT = offboard_port(INSTANCE)
 BRIDGE = [sys.executable, "-m", "sitl_bridge.cli.main"]
 
 
