@@ -168,7 +168,7 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
         table.add_row("Estimator", _estimator_words(record))
     else:
         table.add_row("Flown", "it never left the ground")
-    if math.isfinite(outcome.impact_speed):
+    if outcome.impact_speed > 0.0:
         table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
     if outcome.vortex_ring_seconds >= 0.05:
         table.add_row("Vortex ring state", f"{outcome.vortex_ring_seconds:.1f} s: descend more slowly")

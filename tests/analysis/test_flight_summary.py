@@ -281,8 +281,10 @@ def test_a_vehicle_that_never_flew_is_told_so(tmp_path: Path) -> None:
     assert record.air_time == 0.0
     console = Console(width=100, record=True, file=io.StringIO())
     verdict = Verdict(FAILED, ("PX4 refuses to arm",))
-    show(console, Outcome("m.py", "iris", False, "PX4 refuses to arm"), record, [], verdict)
+    outcome = Outcome("m.py", "iris", False, "PX4 refuses to arm", impact_speed=0.0)
+    show(console, outcome, record, [], verdict)
     text = console.export_text()
+    assert "Touchdown" not in text
     assert "never left the ground" in text
     assert "PX4 refuses to arm" in text
     assert "failed" in text
