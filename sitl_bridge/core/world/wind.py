@@ -159,8 +159,14 @@ class WindSpecification(BaseModel):
             rows = np.array([[float(cell) for cell in line.split(",")] for line in _data_lines(path, lines)])
         except ValueError as error:
             raise UserError(f"{path}: a recorded wind is a table of t,north,east,down: {error}") from error
-        if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) < 2 or not np.all(np.isfinite(rows)):
+        if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) < 2:
             raise UserError(f"{path}: a recorded wind has the columns t,north,east,down and two rows or more")
+        gaps = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(gaps):
+            raise UserError(
+                f"{path}: row {gaps[0] + 1} of a recorded wind is not finite; leave such rows out: in between"
+                " it is linear"
+            )
         if not np.all(np.diff(rows[:, 0]) > 0.0):
             raise UserError(f"{path}: the times of a recorded wind must rise")
         return np.ascontiguousarray(rows)
