@@ -112,7 +112,7 @@ class Plan:
     @cached_property
     def lands(self) -> bool:
         """Whether the mission itself ends on the ground."""
-        return any(item.command in (LAND, RETURN, 85) for item in self.items)
+        return any(item.command in (LAND, RETURN) for item in self.items)
 
     @cached_property
     def legs(self) -> tuple[Item, ...]:

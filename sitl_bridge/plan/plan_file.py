@@ -83,13 +83,17 @@ MAX_FLOAT = 3.4e38
 
 PLAIN_COMMANDS = frozenset(
     {20, 80, 93, 112, 114, 177, 178, 179, 187, 189, 196, 197, 200, 201, 203, 204, 205, 206, 211, 214, 260}
-    | {530, 531, 532, 534, 1000, 1001, 2000, 2001, 2003, 2500, 2501, 3000, 42600}
+    | {530, 531, 532, 534, 1000, 1001, 2000, 2001, 2003, 2500, 2501, 42600}
 )
 """Commands that PX4 accepts in the mission frame (same function).
 
 In the built-in stack those of cameras, gimbals and triggers are for ``payload_control.py``, and those of
 grippers, actuators and winches have no effect.
 """
+
+
+VTOL_COMMANDS = frozenset({84, 85, 3000})
+"""Commands for which PX4 rejects a multirotor's mission (FeasibilityChecker.cpp)."""
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -370,6 +374,10 @@ class _Reader:
 
     def check_item(self, item: Item) -> None:
         name = command_name(item.command)
+        if item.command in VTOL_COMMANDS:
+            text = f"{name} is for VTOL aircraft; PX4 rejects a multirotor's mission with it"
+            self.fault(item.where, text, "command")
+            return
         if item.frame in POSITION_FRAMES:
             if item.command not in POSITION_COMMANDS:
                 text = f"PX4 does not accept {name} in frame {item.frame} (with a position)"

@@ -23,7 +23,8 @@ _ROOM = 256 * 1024
 
 
 class RunDirectory:
-    """``<parent>/<UTC time>-<name>``, never an existing one; ``<parent>/latest`` points to it.
+    """``<parent>/<UTC time>-<name>``, never an existing one; ``<parent>/latest`` points to it once it is
+    described.
 
     Contains run.json (configuration, seed, versions), console.log, the recording (run_recorder.py),
     autopilot/ (the flight stack's working directory) and, after the flight, summary.json.
@@ -48,7 +49,6 @@ class RunDirectory:
             raise UserError(f"{parent}: cannot create run directories there: {error.strerror}") from error
         self.give_room = weakref.finalize(self, os.close, self._keep_room())
         self._console = LineLog(self.path / "console.log")
-        self._link_latest(parent)
 
     @staticmethod
     def _make(parent: Path, name: str) -> Path:
@@ -76,7 +76,8 @@ class RunDirectory:
             raise UserError(f"{self.path.parent}: no room for a run: {error.strerror}") from error
         return room
 
-    def _link_latest(self, parent: Path) -> None:
+    def _link_latest(self) -> None:
+        parent = self.path.parent
         link, temporary = parent / "latest", parent / f".latest-{os.getpid()}"
         # The flight does not depend on it: some file systems have no links.
         with contextlib.suppress(OSError):
@@ -119,6 +120,7 @@ class RunDirectory:
                 **facts,
             },
         )
+        self._link_latest()
 
     def close(self) -> None:
         """Close the console log."""

@@ -191,6 +191,7 @@ def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> C
     Raises:
         UserError: for a marker that does not fit.
     """
+    from sitl_bridge.api.vehicle_arrays import checked_seed
     from sitl_bridge.base.errors import UserError
     from sitl_bridge.testing.flights import flight_of
 
@@ -208,7 +209,7 @@ def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> C
         alone=count == 1,
         name=_run_name(item),
         runs=runs,
-        seed=_argument(item, "seed", item.config.getoption("--sitl-seed")),
+        seed=checked_seed(_argument(item, "seed", item.config.getoption("--sitl-seed"))),
         speed=float(_argument(item, "speed", float("inf"))),
     )
 

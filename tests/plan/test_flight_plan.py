@@ -352,6 +352,11 @@ def test_plans_for_other_vehicles_are_refused_by_their_kind(kind: int, words: st
     assert words in fault
 
 
+@pytest.mark.parametrize("command", [84, 85, 3000])
+def test_items_for_vtol_aircraft_are_refused(command: int) -> None:
+    assert "is for VTOL aircraft" in one_fault(document(waypoint(5.0), waypoint(9.0, command=command)))
+
+
 @pytest.mark.parametrize("kind", [0, 2, 13, 14, 15])
 def test_plans_for_multirotors_are_read(kind: int) -> None:
     data = document(waypoint(5.0))

@@ -75,12 +75,13 @@ def test_a_log_overwrites_nothing_and_tells_what_is_no_log(tmp_path: Path) -> No
         read_truth(tmp_path / "other.npy")
 
 
-def test_run_directories_are_never_shared_and_latest_points_to_the_last(tmp_path: Path) -> None:
+def test_run_directories_are_never_shared_and_latest_points_to_the_last_described(tmp_path: Path) -> None:
     first, second = RunDirectory(tmp_path, "square"), RunDirectory(tmp_path, "square")
     assert first.path != second.path
-    assert (tmp_path / "latest").resolve() == second.path
+    assert not (tmp_path / "latest").exists(), "no run that could be read, yet"
     first.say("hello")
     first.describe(seed=3)
+    assert (tmp_path / "latest").resolve() == first.path
     first.close()
     second.close()
     assert (first.path / "console.log").read_text() == "hello\n"

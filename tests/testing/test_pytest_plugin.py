@@ -157,11 +157,15 @@ def test_faults_happen_in_the_tests_own_time_and_do_not_reach_the_next_test(
         @pytest.mark.faults({"at": 1.0, "kind": "motor_los", "motor": 1})
         def test_typing_error(sitl):
             pass
+
+        @pytest.mark.seed("7")
+        def test_seed_of_another_type(sitl):
+            pass
         """
     )
     result = pytester.runpytest_inprocess(*PLUGIN)
-    result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*faults*motor_loss*"])
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["*faults*motor_loss*", "*seed: '7' is not a whole number*"])
 
 
 def test_an_overridden_world_and_the_marker_wind_go_together(pytester: pytest.Pytester) -> None:
