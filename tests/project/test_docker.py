@@ -121,7 +121,10 @@ def instances(directory: Path, entry: Path, state: str, devices: str) -> str:
 
 def test_the_instances_script_starts_each_px4_and_ends_with_the_first(tmp_path: Path) -> None:
     entry = tmp_path / "entry"
-    entry.write_text('#!/bin/sh\necho "$@" in "$PWD" >>"$HOME/started"\n[ "$3" = 1 ] || exec sleep 100\n')
+    entry.write_text(
+        '#!/bin/sh\necho "$@" in "$PWD" >>"$HOME/started"\n[ "$3" = 1 ] || exec sleep 100\n'
+        'until [ "$(wc -l <"$HOME/started")" -eq 3 ]; do sleep 0.05; done\n'
+    )
     entry.chmod(0o755)
     done = subprocess.run(
         ["sh", "-c", instances(tmp_path, entry, "0A", "eth0: 1")],

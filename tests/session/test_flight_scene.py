@@ -102,7 +102,7 @@ def flown(directory: Path, stack: tuple[str, int], *, wall: bool) -> tuple[Outco
 def lands_on_another_roof(directory: Path, stack: tuple[str, int]) -> None:
     outcome, session = flown(directory, stack, wall=False)
     assert outcome.succeeded, outcome.reason
-    assert outcome.contacts == ()
+    assert not outcome.contacts
     assert 0.0 < outcome.impact_speed < 1.5
     north, east, down = session.simulation.states[0]["position"]
     assert north == pytest.approx(AWAY, abs=2.0)
