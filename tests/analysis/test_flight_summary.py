@@ -248,7 +248,9 @@ def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path)
     )
     record = read_flight(log.write(tmp_path / "bad.ulg"))
     assert record.failsafes == ["battery unhealthy"]
+    assert record.failsafe_begin == START + 40.0
     (estimator,) = record.estimators
+    assert estimator.begin == START + 30.0
     assert estimator.rejected == {"horizontal position": pytest.approx(10.0)}
     assert estimator.failures == (
         "horizontal position rejected in 10.0 % of the flight",

@@ -10,6 +10,7 @@ import pytest
 from support.run_directories import make_run
 
 from sitl_bridge.analysis.evaluation.estimator_health import rejection_in_words
+from sitl_bridge.analysis.evaluation.flight_record import Estimator
 from sitl_bridge.analysis.evaluation.run_changes import stalls
 from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.evaluation.verdict import Verdict, conclude
@@ -117,6 +118,20 @@ def test_a_fault_after_the_end_excuses_nothing_and_is_told(tmp_path: Path, in_pr
     found = verdict(run)
     assert found.word == "failed"
     assert found.notes == ("motor loss (motor 1) at 60 s did not happen: the flight had ended",)
+
+
+@pytest.mark.parametrize("what", ["failsafe", "estimator"])
+def test_what_went_wrong_before_a_fault_is_not_excused_by_it(tmp_path: Path, what: str) -> None:
+    path = with_events(make_run(tmp_path / "run"), happened("motor_loss", 10.0, 0, motor=1))
+    for begin, word in ((9.5, "failed"), (10.5, "succeeded")):
+        run = read_run(path)
+        (vehicle,) = run.vehicles
+        assert vehicle.record is not None
+        if what == "failsafe":
+            vehicle.record.failsafes, vehicle.record.failsafe_begin = ["battery unhealthy"], begin
+        else:
+            vehicle.record.estimators = [Estimator(0, {}, {}, ("yaw rejected",), (), begin)]
+        assert conclude(run, run.summary)[0].word == word
 
 
 def test_a_collision_fails_the_flight_whatever_was_injected(tmp_path: Path) -> None:

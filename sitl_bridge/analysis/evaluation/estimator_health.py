@@ -92,14 +92,15 @@ def check_estimator(log: FlightLog, instance: int, record: FlightRecord) -> Esti
     failures: list[str] = []
     warnings: list[str] = []
     rejected: dict[str, float] = {}
-    for name, (share, longest) in _rejections(log, instance, record).items():
+    begin = math.inf
+    for name, (share, lasting) in _rejections(log, instance, record).items():
         rejected[name] = share
-        lasts = longest >= LASTING_REJECTION
-        (failures if lasts else warnings).append(rejection_in_words(name, share))
+        (failures if lasting < math.inf else warnings).append(rejection_in_words(name, share))
+        begin = min(begin, lasting)
     ratios = _test_ratios(log, instance, record, failures, warnings)
     _medians(log, instance, record, warnings)
     _check_vibration(log, instance, record, warnings)
-    return Estimator(instance, rejected, ratios, tuple(failures), tuple(warnings))
+    return Estimator(instance, rejected, ratios, tuple(failures), tuple(warnings), begin)
 
 
 def rejection_in_words(name: str, share: float) -> str:
@@ -109,7 +110,10 @@ def rejection_in_words(name: str, share: float) -> str:
 
 
 def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str, tuple[float, float]]:
-    """Percentage of the flight and longest time in s, by measurement; PX4 logs flags when one changes."""
+    """Percentage of the flight and begin of the first lasting one in s, by measurement.
+
+    PX4 logs flags when one changes.
+    """
     flags = log.topic("estimator_status_flags", instance)
     rejected: dict[str, tuple[float, float]] = {}
     if flags is None:
@@ -124,9 +128,9 @@ def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str
         bad = chosen & (np.asarray(flags[name]) > 0)
         if not bad.any():
             continue
-        longest = max(float(lasts[a:b].sum()) for a, b in true_spans(bad))
+        lasting = [float(time[a]) for a, b in true_spans(bad) if lasts[a:b].sum() >= LASTING_REJECTION]
         flown = max(float(lasts[chosen].sum()), 1e-9)
-        rejected[words] = 100.0 * float(lasts[bad].sum()) / flown, longest
+        rejected[words] = 100.0 * float(lasts[bad].sum()) / flown, min(lasting, default=math.inf)
     return rejected
 
 

@@ -105,6 +105,7 @@ class Estimator:
     # failures, warnings: texts of the checks that failed or warned
     failures: tuple[str, ...]
     warnings: tuple[str, ...]
+    begin: float  # s at which a failure was first seen; infinite for those that hold for the whole flight
 
 
 @dataclass
@@ -127,7 +128,9 @@ class FlightRecord:
     true_deviations: dict[str, Deviation] = field(default_factory=dict)  # the same by ground truth
     estimate_error: Deviation | None = None  # PX4's position against ground truth in flight
     estimators: list[Estimator] = field(default_factory=list)  # check results of all instances
-    failsafes: list[str] = field(default_factory=list)  # texts of the causes of failsafes in flight
+    # failsafes, failsafe_begin: texts of the causes of failsafes in flight, when the first began
+    failsafes: list[str] = field(default_factory=list)
+    failsafe_begin: float = math.inf
     vibration: float = math.nan  # largest accel_vibration_metric in m/s^2
     damaged: bool = False  # whether parts of the ULog cannot be read; the figures are of the others
     # (s, level, text) logged by PX4, level 0 emergency ... 7 debug.

@@ -87,7 +87,7 @@ def _figures(path: Path, log: FlightLog) -> FlightRecord:
     if status is not None:
         record.modes = _modes(status, record)
         _measure_tracking(log, record, status, position)
-    record.failsafes = _failsafes(log, record)
+    record.failsafes, record.failsafe_begin = _failsafes(log, record)
     record.estimators = [check_estimator(log, k, record) for k in log.instances("estimator_status")]
     record.vibration = vibration(log, record)
     return record
@@ -353,15 +353,18 @@ class _Legs:
 # -------------------------------------------------------------------------- failsafes
 
 
-def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
-    """Return the causes of failsafes: flags that rose during or shortly before one, else its warnings."""
+def _failsafes(log: FlightLog, record: FlightRecord) -> tuple[list[str], float]:
+    """Return the causes of failsafes, and when the first began, s.
+
+    Causes are flags that rose during or shortly before one, else its warnings.
+    """
     status, flags = log.topic("vehicle_status"), log.topic("failsafe_flags")
     if status is None:
-        return []
+        return [], math.inf
     time = seconds(status)
     active = (np.asarray(status["failsafe"]) != 0) & in_air(record, time)
     if not active.any():
-        return []
+        return [], math.inf
     causes: list[str] = []
     begun = time[active & np.concatenate([[True], ~active[:-1]])]
     if flags is not None:
@@ -376,4 +379,4 @@ def _failsafes(log: FlightLog, record: FlightRecord) -> list[str]:
     if not causes:  # the built-in stack logs no flags
         said = [m for m in record.messages if any(start - 2.0 < m[0] < start + 1.0 for start in begun)]
         causes = list(dict.fromkeys(text for _, level, text in said if level <= WARNING))
-    return causes or ["the flight log names no cause"]
+    return causes or ["the flight log names no cause"], float(begun[0])

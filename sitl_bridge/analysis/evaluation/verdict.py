@@ -199,11 +199,18 @@ def _vehicle_of(run: RunRecord, one: Measure) -> RecordedVehicle | None:
 
 def _moment(run: RunRecord, one: Measure, vehicle: RecordedVehicle) -> float:
     """When a measure went beyond its limit, s; infinite where that is not known."""
-    if one.kind.name == "object_contacts":
-        return min(float(contact["time"]) for contact in run.of_vehicle(vehicle.name)["contacts"])
-    if one.kind.name == "touchdown" and one.limit is not None:
-        return float(vehicle.time[np.argmax(vehicle.true("impact_speed") > one.limit)])
-    return math.inf
+    record = vehicle.record
+    match one.kind.name:
+        case "object_contacts":
+            return min(float(contact["time"]) for contact in run.of_vehicle(vehicle.name)["contacts"])
+        case "touchdown" if one.limit is not None:
+            return float(vehicle.time[np.argmax(vehicle.true("impact_speed") > one.limit)])
+        case "failsafes" if record is not None:
+            return record.failsafe_begin
+        case "estimator_failures" if record is not None:
+            return min(estimator.begin for estimator in record.estimators)
+        case _:
+            return math.inf
 
 
 def _broken_on_purpose(run: RunRecord, vehicle: RecordedVehicle, until: float) -> str:
