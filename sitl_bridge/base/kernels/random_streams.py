@@ -65,9 +65,11 @@ def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
         ValueError: for a name that two have: they would draw the same numbers.
     """
     found = tuple(name or str(i) for i, name in enumerate(names))
-    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
-    if twice is not None:
-        raise ValueError(f"two vehicles are called {twice!r}; their random streams would be the same")
+    seen = set[str]()
+    for name in found:
+        if name in seen:
+            raise ValueError(f"two vehicles are called {name!r}; their random streams would be the same")
+        seen.add(name)
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -261,6 +262,13 @@ def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float
     """
     points = vehicle["contact_point"][: int(vehicle["contact_count"])]
     stiffness, weight = float(vehicle["contact_stiffness"]), float(vehicle["mass"]) * gravity
+    return _equilibrium(points.tobytes(), stiffness, weight)
+
+
+@lru_cache(maxsize=32)
+def _equilibrium(contact: bytes, stiffness: float, weight: float) -> tuple[float, float, float, Floats]:
+    """``standing_pose``, once for the vehicles of a fleet that are alike."""
+    points = np.frombuffer(contact).reshape(-1, 3)
     springs = _Springs(points, stiffness, weight)
     tilt = np.zeros(2)
     down = weight / stiffness / len(points) - float(points[:, 2].max())
@@ -274,6 +282,7 @@ def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float
             if np.linalg.matrix_rank(levers) < 3:
                 break
             vertical = (tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt))
+            depth.flags.writeable = False
             return down, math.atan2(vertical[1], vertical[2]), math.asin(-vertical[0]), depth
         step = springs.newton_step(down, levers, gradient)
         share = springs.share(down, tilt, step)

@@ -263,16 +263,16 @@ def initial_state(vehicle: Records, environment: Records, position: Floats, yaw:
     if not math.isinf(float(vehicle["battery_capacity"])):
         state["battery_voltage"] = float(vehicle["battery_ocv"][-1]) * int(vehicle["battery_cells"])
     _plant(vehicle, state)
-    one = np.array([vehicle]).reshape(1), np.array([environment]).reshape(1)
-    settle_start(one[0], states, one[1], np.zeros(16), 0)
+    settle_start(np.asarray(vehicle).reshape(1), states, np.asarray(environment).reshape(1), np.zeros(16), 0)
     return state
 
 
 def _plant(vehicle: Records, state: Records) -> None:
     """Set the anchors of the points that are in the ground where they are."""
-    rotation = matrix_from_quaternion(state["attitude"])
+    rotation, position = matrix_from_quaternion(state["attitude"]), state["position"]
+    points = vehicle["contact_point"]
     for k in range(int(vehicle["contact_count"])):
-        north, east, down = state["position"] + rotation @ vehicle["contact_point"][k]
+        north, east, down = position + rotation @ points[k]
         if down > 0.0:
             state["contact_anchor"][k] = (north, east)
             state["contact_touching"][k] = 1

@@ -26,13 +26,14 @@ from sitl_bridge.core.dynamics.forces import with_surfaces
 from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments
 from sitl_bridge.core.dynamics.proximity import (
     COLLISION,
+    HULL,
     REPORTS,
     Proximity,
     ProximityArrays,
     hull,
     interact,
 )
-from sitl_bridge.core.dynamics.records import INDUCED_LAW, zero_states
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, VEHICLE, zero_states
 from sitl_bridge.core.dynamics.rotor import check_table_addresses
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.scene_start import start_state
@@ -141,7 +142,9 @@ class Simulation:
         self.start = start
         self.time = start
         self.names = distinct_names(setup.name for setup in vehicles)
-        self.vehicles = np.array([setup.vehicle.reshape(()) for setup in vehicles])
+        self.vehicles = np.zeros(n, VEHICLE)
+        for i, setup in enumerate(vehicles):
+            self.vehicles[i] = setup.vehicle.reshape(())
         self._resistances = self.vehicles["battery_resistance"].copy()
         self.states = zero_states(n)
         self.controls = np.zeros((n, CONTROLS))
@@ -151,7 +154,7 @@ class Simulation:
         self.turbulence = turbulence_field(stream(seed, "turbulence"))
         self.wind_states = np.zeros(n, WIND_STATE)
         self.proximity = (proximity or Proximity(collisions=False, downwash=False)).pack()
-        self.hulls = np.array([hull(vehicle) for vehicle in self.vehicles])
+        self.hulls = np.zeros(n, HULL)
         self.hulls["order"] = np.arange(n)
         self.touching = np.zeros((n, n), np.uint8)
         self._collisions = np.zeros(REPORTS, COLLISION)
@@ -168,13 +171,16 @@ class Simulation:
         self._histories: dict[int, Records] = {}
         self._rings = np.zeros(n, HISTORY)
         self._shapes_at_start = world.scene.shapes.copy()
+        checked = set()
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {self.names[i]}: more than {MAX_SENSORS} sensors")
-            refuse_rates_beyond(setup.sensors, step)
-            check_law_address(self.vehicles[i])
-            check_table_addresses(self.vehicles[i])
-            self._refuse_unstable(self.vehicles[i], self.names[i])
+            if (alike := (id(setup.vehicle), id(setup.sensors))) not in checked:
+                refuse_rates_beyond(setup.sensors, step)
+                check_law_address(self.vehicles[i])
+                check_table_addresses(self.vehicles[i])
+                self._refuse_unstable(self.vehicles[i], self.names[i])
+                checked.add(alike)
             self.restart_vehicle(i)
         prepare(*self._needed_on_demand())
 
