@@ -6,6 +6,7 @@ Size, depth and number of elements are limited.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +107,19 @@ class _Builder:
         raise _RefusedError("has a document type declaration (<!DOCTYPE>), which is not supported; remove it")
 
 
+def _without_comments(text: str) -> str:
+    """The text with as many lines, but without comments and declaration.
+
+    Gazebo reads comments with `--` in them, and comments before the declaration; XML has neither.
+    """
+    parts, at = [], 0
+    while (first := text.find("<!--", at)) >= 0 and (last := text.find("-->", first + 4)) >= 0:
+        parts += [text[at:first], "\n" * text.count("\n", first, last)]
+        at = last + 3
+    body = "".join([*parts, text[at:]])
+    return re.sub(r"\A(\s*)<\?xml\s[^>]*\?>", r"\1", body)
+
+
 def read_xml(path: Path) -> XmlNode:
     """Root of an XML file in UTF-8.
 
@@ -117,7 +131,7 @@ def read_xml(path: Path) -> XmlNode:
     builder = _Builder(path)
     try:
         # A text is parsed as UTF-8 whatever its declaration says.
-        builder.parser.Parse(text, True)
+        builder.parser.Parse(_without_comments(text), True)
     except _RefusedError as refused:
         line = builder.parser.CurrentLineNumber
         raise ConfigurationError(str(path), [f"line {line}: {refused}"]) from refused

@@ -220,6 +220,10 @@ def test_a_grey_picture_is_terrain_whose_upper_edge_is_the_north(
     shape = Scene(world.scene).shapes[0]
     np.testing.assert_allclose(shape["low"], [1.0, 2.0, -27.0])
     np.testing.assert_allclose(shape["high"], [3.0, 6.0, 3.0])
+    if dtype is np.uint8:
+        Image.open(path).convert("RGBA").save(tmp_path / "color.png")
+        colored, _ = load_heights(tmp_path / "color.png", 2.0, 30.0, ORIGIN)
+        np.testing.assert_array_equal(colored.heights, grid.heights)
 
 
 def test_an_array_of_heights_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -230,7 +234,7 @@ def test_an_array_of_heights_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 def test_broken_height_maps_are_refused_with_the_remedy(tmp_path: Path) -> None:
-    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "color.png")
+    Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(tmp_path / "color.png")
     Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "good.png")
     (tmp_path / "torn.png").write_bytes((tmp_path / "good.png").read_bytes()[:40])
     np.savez(tmp_path / "other.npz", z=np.zeros((3, 3)))

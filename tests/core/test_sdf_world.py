@@ -113,6 +113,44 @@ def test_poses_are_relative_to_the_frames_that_they_name(tmp_path: Path) -> None
     assert places == {"m/b": (1.0, 11.0, -5.0), "m/deep/c": (3.0, 11.0, -5.0), "m/d": (4.0, 11.0, -5.0)}
 
 
+def test_a_placement_frame_takes_the_place_of_its_model_and_a_joint_no_links_name(tmp_path: Path) -> None:
+    link = _link(BOX)
+    frame = '<frame name="f"><pose>1 0 0 0 0 0</pose></frame>'
+    turned = (
+        f'<model name="m" placement_frame="f"><pose degrees="true">10 0 0 0 0 90</pose>{link}{frame}</model>'
+    )
+    joint = f'<model name="j">{link}<joint name="l"><child>l</child><pose>5 5 5 0 0 0</pose></joint></model>'
+    world, _ = _read(tmp_path, turned + joint)
+    placed, jointed = world.scene.objects
+    np.testing.assert_allclose(placed.position, (-1.0, 10.0, 0.0), atol=1e-12)
+    assert jointed.position == (0.0, 0.0, 0.0)
+
+
+def test_a_saved_state_places_models_and_their_links_in_the_world(tmp_path: Path) -> None:
+    state = (
+        '<state world_name="w"><model name="m"><pose>1 2 0 0 0 0</pose><scale>1 1 2</scale>'
+        '<link name="l"><pose>1 2 5 0 0 0</pose></link></model>'
+        '<model name="n"><pose frame="">7 8 0 0 0 0</pose></model></state>'
+    )
+    body = _model(_link(BOX), pose="9 9 9 0 0 0") + _model(_link(BOX, "0 0 1 0 0 0"), "n", "3 3 3 0 0 1")
+    world, _ = _read(tmp_path, GROUND + body + state)
+    np.testing.assert_allclose([item.position for item in world.scene.objects], [[2, 1, -5], [8, 7, -1]])
+    notes = [note.removeprefix(f"{tmp_path}/world.sdf: ") for note in world.scene.notes]
+    assert notes == [
+        "models are where its <state> puts them, as in Gazebo classic",
+        "not read: scale in <state> of m",
+    ]
+
+
+def test_comments_that_gazebo_reads_are_read(tmp_path: Path) -> None:
+    file = _sdf(tmp_path, GROUND)
+    file.write_text("<!-- free -->\n" + file.read_text().replace("<sdf", "<!-- gz sim --verbose\n-->\n<sdf"))
+    assert load_world(file).scene.ground
+    file.write_text(file.read_text().replace("</world>", "</w>"))
+    with pytest.raises(ConfigurationError, match="line 7: is not XML: mismatched tag"):
+        load_world(file)
+
+
 def test_every_geometry_that_is_read_makes_its_shape(tmp_path: Path) -> None:
     write_obj(tmp_path / "box.obj")
     parts = (
@@ -231,6 +269,11 @@ def test_included_models_are_found_by_the_path_and_placed(
     _, scene = _read(tmp_path, body)
     lows = {name: shape["low"][1] for name, shape in scene.objects()}
     assert lows == {"one/l": 0.0, "two/l": 100.0}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", "elsewhere")
+    (tmp_path / "worlds").mkdir()
+    world = load_world(_sdf(Path("worlds"), body))
+    assert [item.position[1] for item in world.scene.objects] == [0.0, 100.0]
 
 
 def test_models_on_the_network_are_refused_with_how_to_download_them_and_found_afterwards(

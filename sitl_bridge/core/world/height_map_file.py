@@ -91,6 +91,8 @@ def _picture(path: Path, raw: bytes) -> Floats:
         raise
     except Exception as error:
         raise UserError(f"{path}: is broken or not a PNG: {shortened(str(error))}; save it again") from error
+    if mode in ("RGB", "RGBA") and (pixels[..., :1] == pixels[..., 1:3]).all():
+        mode, pixels = "L", pixels[..., 0]  # grey, saved as colour
     if mode not in ("L", "I;16", "I;16B", "I"):
         raise UserError(f"{path}: is not a grey picture (mode {mode}); save it as grey with 8 or 16 bit")
     white = 255.0 if mode == "L" else 65535.0

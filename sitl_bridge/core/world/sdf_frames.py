@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -66,16 +66,25 @@ class Frames:
     Args:
         owner: the model or world.
         expand: returns the model of an ``<include>``; None if it cannot be read.
+        moved: poses (4, 4) of members by name, in place of those that their elements give.
     """
 
-    def __init__(self, owner: XmlNode, expand: Callable[[XmlNode], XmlNode | None]) -> None:
+    def __init__(
+        self,
+        owner: XmlNode,
+        expand: Callable[[XmlNode], XmlNode | None],
+        moved: Mapping[str, Matrix] | None = None,
+    ) -> None:
         self.members: list[XmlNode] = []
         for node in owner.children:
             member = expand(node) if node.tag == "include" else node
             if member is not None and member.tag in ("link", "joint", "frame", "model"):
                 self.members.append(member)
-        self._named = {node.name: node for node in self.members if node.name}
+        # Before SDF 1.7 a joint could have the name of a link, and was no frame.
+        by_rank = sorted(self.members, key=lambda node: node.tag != "joint")
+        self._named = {node.name: node for node in by_rank if node.name}
         self._expand = expand
+        self._moved = moved or {}
 
     def pose(self, node: XmlNode, default: str = "", seen: tuple[str, ...] = ()) -> Matrix:
         """Pose (4, 4) of an element in the axes of the model or world.
@@ -88,13 +97,19 @@ class Frames:
         Raises:
             ConfigurationError: for frames that do not exist or are relative to themselves.
         """
+        if node.tag in ("link", "model") and node.name in self._moved:
+            return self._moved[node.name]
         pose = node.find("pose")
         relative = "" if pose is None else pose.attributes.get("relative_to", "")
         if not relative and node.tag == "frame":
             relative = node.attributes.get("attached_to", "")
         if not relative and node.tag == "joint":
             relative = node.value("child")
-        return self._frame(relative or default, node, seen) @ pose_matrix(pose)
+        matrix = self._frame(relative or default, node, seen) @ pose_matrix(pose)
+        placed = node.attributes.get("placement_frame", "") if node.tag == "model" else ""
+        if placed:
+            matrix = matrix @ np.linalg.inv(Frames(node, self._expand)._frame(placed, node, ()))
+        return matrix
 
     def _frame(self, name: str, asking: XmlNode, seen: tuple[str, ...]) -> Matrix:
         if name in ("", "__model__", "world"):

@@ -28,7 +28,7 @@ from sitl_bridge.core.world.scene_specification import (
     PlaneObject,
     SceneObject,
 )
-from sitl_bridge.core.world.sdf_frames import Frames, Matrix, numbers
+from sitl_bridge.core.world.sdf_frames import Frames, Matrix, numbers, pose_matrix
 from sitl_bridge.core.world.sdf_geometry import Part, is_ground, scene_object
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import Origin
@@ -40,7 +40,7 @@ MAX_NAMED = 6
 """Names of one kind that a note lists."""
 GRAVITY_DIFFERENCE = 0.05
 """m/s^2 between a world's gravity and that of its origin, beyond which a note is made."""
-_UNREAD = ("plugin", "actor", "light", "joint", "sensor", "gripper", "population", "road", "submesh")
+_UNREAD = ("plugin", "actor", "light", "joint", "sensor", "gripper", "population", "road")
 _GREY = (0.7, 0.7, 0.7)
 
 
@@ -115,7 +115,13 @@ class SdfReader:
         world, self._loader = self._world, loader
         wind, notes = _wind(world), _ignored(world, self.origin or Origin())
         self._note_unread(world)
-        self._members(world, np.eye(4), "", 0)
+        state = world.find("state")
+        if state is not None:
+            notes.append("models are where its <state> puts them, as in Gazebo classic")
+            for node in state.all("model"):
+                if set(node.value("scale").split()) - {"1"}:
+                    self._unread["scale in <state> of"][node.name] = None
+        self._members(world, np.eye(4), "", 0, state)
         if self._faults:
             raise ConfigurationError(str(self._path), tuple(self._faults))
         if next(world.all("model", "include"), None) is None:
@@ -133,12 +139,33 @@ class SdfReader:
             notes.append(f"not static in the file, but static here: {_listed(self._moving)}")
         return SdfWorld(tuple(self._objects), ground, self._ground_color, wind, tuple(notes))
 
-    def _members(self, owner: XmlNode, pose: Matrix, name: str, depth: int) -> None:
-        """Links and models of a world or model at a pose (4, 4)."""
+    def _members(
+        self, owner: XmlNode, pose: Matrix, name: str, depth: int, state: XmlNode | None = None
+    ) -> None:
+        """Links and models of a world or model at a pose (4, 4).
+
+        Args:
+            owner: the world or model.
+            pose: in the world.
+            name: by which its objects are called.
+            depth: of its nesting.
+            state: its saved state, with poses in the world; None for none.
+        """
         if depth > DEEPEST:
             self._fault(owner.fault(f"models are nested deeper than {DEEPEST}"))
             return
-        frames = Frames(owner, self._included)
+        states = {} if state is None else {node.name: node for node in state.all("model", "link")}
+        try:
+            to_owner = np.linalg.inv(pose)
+            moved = {
+                inner: to_owner @ pose_matrix(node.find("pose"))
+                for inner, node in states.items()
+                if node.value("pose")
+            }
+        except UserError as error:
+            self._fault(error)
+            return
+        frames = Frames(owner, self._included, moved)
         for member in frames.members:
             if member.tag not in ("link", "model"):
                 continue
@@ -154,7 +181,7 @@ class SdfReader:
                 continue
             if depth == 0 and member.value("static").lower() not in ("true", "1"):
                 self._moving.append(member.name or "model")
-            self._members(member, place, inner, depth + 1)
+            self._members(member, place, inner, depth + 1, states.get(member.name))
 
     def _link(self, link: XmlNode, frames: Frames, pose: Matrix, name: str) -> None:
         """Read the collisions of a link, or its visuals if no collision can be read."""
@@ -188,6 +215,8 @@ class SdfReader:
         if item is None:
             self._unread[f"geometry <{shape.tag}> of"][name] = None
             return False
+        if shape.find("submesh") is not None:
+            self._unread["<submesh> (the whole mesh is taken) of"][name] = None
         if is_ground(item):
             self._ground_color = item.color
         elif len(self._objects) < MAX_OBJECTS:
@@ -213,10 +242,12 @@ class SdfReader:
             return None
         overridden = [child for child in include.children if child.tag in ("pose", "static")]
         tags = {child.tag for child in overridden}
-        name = include.value("name") or model.name
+        attributes = {**model.attributes, "name": include.value("name") or model.name}
+        if placed := include.value("placement_frame"):
+            attributes["placement_frame"] = placed
         return replace(
             model,
-            attributes={**model.attributes, "name": name},
+            attributes=attributes,
             children=[*overridden, *(child for child in model.children if child.tag not in tags)],
         )
 
@@ -242,7 +273,7 @@ class SdfReader:
             ConfigurationError: with the line and the directories that were searched.
         """
         try:
-            return find_uri(uri.text, uri.source, self._directories)
+            return find_uri(uri.text, uri.source, self._directories).absolute()
         except UserError as error:
             raise uri.fault(str(error)) from error
 
