@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from itertools import pairwise
@@ -366,6 +367,96 @@ def test_an_own_task_is_a_small_class() -> None:
     env = learning.Environment(actions="velocity", task=Climb())
     env.reset(seed=1)
     assert sum(env.step([0.0, 0.0, -1.0, 0.0])[1] for _ in range(100)) > 50.0
+
+
+class _Given(learning.Task):
+    """Gives what it is told to."""
+
+    def __init__(self, reward: Any, ends: Any, seen: Any) -> None:
+        super().__init__(duration=0.04)
+        self.given = reward, ends, seen
+
+    def reward(self, motion: VehicleMotion) -> Any:
+        return self.given[0](motion)
+
+    def terminated(self, motion: VehicleMotion) -> Any:
+        return self.given[1](motion)
+
+    def observe(self, motion: VehicleMotion) -> Any:
+        return self.given[2](motion)
+
+
+def _speed(motion: VehicleMotion) -> Any:
+    return motion.velocity[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "message"),
+    [
+        (
+            0,
+            lambda _: 1.0,
+            r"_Given: reward gives an array \(\) of float64; it needs \(2,\), a number for each",
+        ),
+        (0, lambda m: m.velocity[:, :1], r"reward gives an array \(2, 1\) of float64"),
+        (0, lambda m: m.velocity[:, 0] / 0.0, "reward gives .* for vehicle 0, 0.020 s into its episode"),
+        (
+            1,
+            lambda _: np.array([0, 1]),
+            r"terminated gives an array \(2,\) of int64; it needs .* True or False",
+        ),
+        (2, lambda m: np.full((2, 3), m.time[0] or np.nan), "observe gives .*nan.* for vehicle 0, 0.000 s"),
+        (2, lambda _: np.zeros((2, 2)), r"observe gives an array \(2, 2\), its figures need \(2, 3\)"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_what_a_task_gives_in_another_form_is_refused(part: int, given: Any, message: str) -> None:
+    sound: list[Any] = [_speed, lambda m: m.time > 9.0, lambda _: np.zeros((2, 3))]
+    sound[part] = given
+    for env in (
+        learning.VectorEnvironment(2, task=_Given(*sound), actions="velocity"),
+        learning.FleetEnvironment(2, task=_Given(*sound)),
+    ):
+        with pytest.raises(sb.UserError, match=message):
+            _begun(env)
+
+
+def _begun(env: Any) -> None:
+    """Take a first step."""
+    env.reset(seed=1)
+    action = np.zeros((2, 4), np.float32)
+    env.step(action if hasattr(env, "num_envs") else dict.fromkeys(env.agents, action[0]))
+
+
+def test_a_reward_that_is_a_part_of_the_motion_stays_what_it_was() -> None:
+    task = _Given(_speed, lambda m: m.time > 9.0, lambda _: np.zeros((2, 3)))
+    env = learning.VectorEnvironment(2, task=task, actions="velocity", autoreset_mode=AutoresetMode.SAME_STEP)
+    env.reset(seed=1)
+    rewards = [env.step([[5.0, 0.0, 0.0, 0.0]] * 2)[1] for _ in range(4)]
+    np.testing.assert_array_equal(rewards[:2], rewards[2:])  # the second step of an episode resets
+    assert rewards[1][0] > rewards[0][0] > 0.0
+
+
+def test_a_point_on_the_figure_that_is_too_far_costs_once_and_ends_the_episode() -> None:
+    env = learning.Environment(task=learning.TrackFigure(reach=0.5), actions="velocity")
+    env.reset(seed=1)
+    rewards, ends = [], False
+    while not ends:
+        _, reward, ends, *_ = env.step([0.0, 0.0, 0.0, 0.0])
+        rewards.append(reward)
+    assert rewards[-1] < -5.0 < min(rewards[:-1])
+
+
+def test_a_task_belongs_to_one_environment_and_vehicles_are_not_copied() -> None:
+    task = learning.ReachWaypoint()
+    first = learning.VectorEnvironment(2, task=task)
+    second = learning.VectorEnvironment(3, task=task)
+    second.reset(seed=1)
+    with pytest.raises(sb.UserError, match="ReachWaypoint: another environment has taken this task since"):
+        first.reset(seed=1)
+    for held in (second, sb.Simulation(["iris"])):
+        with pytest.raises(sb.UserError, match="cannot be copied or pickled"):
+            copy.deepcopy(held)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ passing it costs as much as passing one array.  Whoever makes the record keeps t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from sitl_bridge.base.arrays import Ints
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import numba_type
 
@@ -42,6 +43,21 @@ def array_at(address: int, count: int, dtype: Any) -> Any:
     The array must be contiguous and outlive the call.
     """
     return carray(_pointer(address), (count,), dtype)
+
+
+class Uncopied:
+    """Base class of what holds addresses of its own arrays, which a copy would share."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse to be copied or pickled.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(
+            f"vehicles that are simulated cannot be copied or pickled ({type(self).__name__}); make others"
+            " with the same arguments: with the same seed they do the same"
+        )
 
 
 def handles_of(arrays: Iterable[Any]) -> Ints:

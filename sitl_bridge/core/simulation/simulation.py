@@ -15,7 +15,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.array_at import handles_of
+from sitl_bridge.base.kernels.array_at import Uncopied, handles_of
 from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
@@ -97,7 +97,7 @@ class VehicleSetup:
         return cls(airframe.vehicle(), airframe.sensor_records(), position, yaw, name, airframe.loaded())
 
 
-class Simulation:
+class Simulation(Uncopied):
     """World and vehicles, advanced step by step.
 
     Args:

@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.records import ESTIMATE, SETPOINT, WRENCH
 from sitl_bridge.base.arrays import Floats, Mask, Singles
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.base.kernels.array_at import handles_of
+from sitl_bridge.base.kernels.array_at import Uncopied, handles_of
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.kernels.thread_blocks import BLOCKS_PER_THREAD, cut, run_blocks, thread_count
 from sitl_bridge.core.dynamics.performance import hover
@@ -46,7 +46,7 @@ from sitl_bridge.lab.environments.records import (
     SLOT,
     TRUTH_SIZE,
 )
-from sitl_bridge.lab.environments.tasks import Task, VehicleMotion
+from sitl_bridge.lab.environments.tasks import Task, VehicleMotion, prepared
 
 LEAST_BLOCK = 64
 """Vehicles of a block; starting a thread costs about as much as flying so many for a step."""
@@ -70,7 +70,7 @@ NOTHING_SEEN = np.zeros((0, 0), np.float32)
 """In place of observations."""
 
 
-class VehicleBatch:
+class VehicleBatch(Uncopied):
     """The vehicles of a vector environment.
 
     Args:
@@ -92,6 +92,7 @@ class VehicleBatch:
         truth: (n, 13).
         seen: (n, k) of the sensors.
         draws: (n, k) random numbers of the present episode for a task.
+        owner: the mark of the task, for ``judged``.
 
     Raises:
         UserError: for what does not fit together.
@@ -143,7 +144,7 @@ class VehicleBatch:
                 fly_block(self._handles, 0, 0, 0, self._skipped, NOTHING_SEEN, 0)
             reset_batch(self._handles, self._skipped[:0])
             observe_batch(self._handles, self._skipped[:0], NOTHING_SEEN)
-        task.prepare(places + self._home)
+        self.owner = prepared(task, places + self._home)
 
     def _make(
         self,

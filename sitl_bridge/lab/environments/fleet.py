@@ -12,6 +12,7 @@ from pettingzoo import ParallelEnv
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice
+from sitl_bridge.base.arrays import Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.proximity import Proximity
@@ -25,7 +26,14 @@ from sitl_bridge.lab.environments.spaces import (
     observation_figures,
     observation_space,
 )
-from sitl_bridge.lab.environments.tasks import ReachWaypoint, Task, VehicleMotion
+from sitl_bridge.lab.environments.tasks import (
+    ReachWaypoint,
+    Task,
+    VehicleMotion,
+    judged,
+    observed,
+    refuse_taken,
+)
 
 Results: TypeAlias = tuple[
     dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, JsonObject]
@@ -133,10 +141,11 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         if seed is not None:
             self._batch.seed(range(seed, seed + n), everyone)
         self._begun = True
+        refuse_taken(self.task, self._batch.owner)
         self._batch.reset(everyone)
         self.agents = list(self.possible_agents)
         self.task.begin(everyone, self._batch.draws, self.motion)
-        rows = self._rows()
+        rows = self._rows(everyone)
         return {a: rows[i] for i, a in enumerate(self.agents)}, {a: {} for a in self.agents}
 
     def step(self, actions: Mapping[str, ArrayLike]) -> Results:
@@ -159,9 +168,9 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
             skipped[index[agent]] = False
         batch.fly(skipped)
         motion = self.motion
-        terminated = self.task.terminated(motion)
+        reward, terminated = judged(self.task, batch.owner, motion, ~skipped)
         truncated = (motion.time > self._limit) & ~terminated
-        reward, rows = self.task.reward(motion), self._rows()
+        rows = self._rows(~skipped)
         flown = [(agent, index[agent]) for agent in self.agents]
         self.agents = [agent for agent, i in flown if not (terminated[i] or truncated[i])]
         return (
@@ -177,10 +186,10 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         """The true state of all vehicles; its arrays change with the next step."""
         return self._batch.motion
 
-    def _rows(self) -> Observation:
-        """(n, k) observations of all vehicles."""
+    def _rows(self, counted: Mask) -> Observation:
+        """(n, k) observations of all vehicles, of which those of the counted ones (n,) are used."""
         motion = self.motion
-        parts = [motion.truth, self.task.observe(motion)]
+        parts = [motion.truth, observed(self.task, motion, counted)]
         if self._seen:
             away = motion.position[None, :, :] - motion.position[:, None, :]
             square = np.einsum("ijk,ijk->ij", away, away)

@@ -27,7 +27,15 @@ from sitl_bridge.lab.environments.spaces import (
     observation_figures,
     observation_space,
 )
-from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
+from sitl_bridge.lab.environments.tasks import (
+    HoldPosition,
+    Task,
+    VehicleMotion,
+    judged,
+    observed,
+    prepared,
+    refuse_taken,
+)
 
 ARRIVAL, STILL = 0.3, 0.2
 """m and m/s within which a vehicle is at the start of an episode."""
@@ -105,6 +113,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         self._truth = np.zeros((1, TRUTH_SIZE))
         self._action = np.zeros((1, self.level.size))
         self._contacts, self._began, self._failed = 0, 0, False
+        self._owner: object = None
 
     # ------------------------------------------------------------------ the flight
 
@@ -133,7 +142,8 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         else:
             self._sitl.reset()
         ground = self._vehicle.position
-        self.task.prepare(np.array([[ground[0], ground[1], ground[2] - self.task.height]]))
+        home = np.array([[ground[0], ground[1], ground[2] - self.task.height]])
+        self._owner = prepared(self.task, home)
         self._vehicle.arm()
 
     def _return(self) -> None:
@@ -174,6 +184,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         stacks = self._flying().stacks
         self._began, self._failed = stacks.now, False
         self._contacts = int(stacks.simulation.proximity[0]["contact_count"])
+        refuse_taken(self.task, self._owner)
         draws = self._random.random((1, self.task.draws))
         motion = self.motion
         self.task.begin(np.ones(1, np.bool_), draws, motion)
@@ -213,11 +224,11 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         self._command(*self._action[0].tolist())
         self._flying().step(self._steps)
         motion = self.motion
-        terminated = bool(self.task.terminated(motion)[0]) or not self._vehicle.armed
+        reward, ends = judged(self.task, self._owner, motion, np.ones(1, np.bool_))
+        terminated = bool(ends[0]) or not self._vehicle.armed
         truncated = not terminated and bool(motion.time[0] > self.task.duration - 0.5e-6)
-        reward = float(self.task.reward(motion)[0])
         self._failed = terminated and bool(motion.on_ground[0] or motion.collided[0])
-        return self._observation(motion), reward, terminated, truncated, {}
+        return self._observation(motion), float(reward[0]), terminated, truncated, {}
 
     def _command(self, *figures: float) -> None:
         vehicle = self._vehicle
@@ -229,7 +240,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
             vehicle.set_velocity(figures[:3], yaw=figures[3])
 
     def _observation(self, motion: VehicleMotion) -> Observation:
-        parts = [motion.truth, self.task.observe(motion)]
+        parts = [motion.truth, observed(self.task, motion, np.ones(1, np.bool_))]
         seen: Observation = np.concatenate(parts, axis=1, dtype=np.float32)[0]
         return np.clip(seen, -LIMIT, LIMIT, out=seen)
 

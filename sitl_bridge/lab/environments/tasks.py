@@ -73,6 +73,7 @@ class Task:
         goals: (n, 3) m NED of the present goals.
     """
 
+    _owner: object = None  # set by the environment that has it
     draws: ClassVar[int] = 0
     """Random numbers of an episode that ``begin`` takes."""
     figures: ClassVar[tuple[str, ...]] = ("goal north, m", "goal east, m", "goal down, m")
@@ -129,6 +130,78 @@ class Task:
         distance = np.empty(len(self.goals))
         _distances(self.goals, motion.truth, distance)
         return distance
+
+
+def prepared(task: Task, homes: Floats) -> object:
+    """Prepare a task for an environment; returns the mark by which ``judged`` knows it as its own."""
+    task.prepare(homes)
+    task._owner = object()
+    return task._owner
+
+
+def refuse_taken(task: Task, owner: object) -> None:
+    """Refuse to go on with a task that another environment prepared since ``prepared`` returned its mark.
+
+    Raises:
+        UserError: then.
+    """
+    if task._owner is not owner:
+        raise UserError(
+            f"{type(task).__name__}: another environment has taken this task since; give each its own"
+        )
+
+
+def judged(task: Task, owner: object, motion: VehicleMotion, counted: Mask) -> tuple[Floats, Mask]:
+    """Rewards (n,) and ends (n,) by a task, in arrays of their own.
+
+    Args:
+        task: of the environment.
+        owner: from ``prepared``.
+        motion: at the end of a step.
+        counted: (n,) vehicles whose rewards are used.
+
+    Raises:
+        UserError: for other shapes or types, for a reward that is not finite, and for a task that another
+            environment has taken since.
+    """
+    name, needed = type(task).__name__, counted.shape
+    refuse_taken(task, owner)
+    ends, reward = np.array(task.terminated(motion)), np.array(task.reward(motion))
+    for what, given, kinds, content in (
+        ("terminated", ends, "b", "True or False"),
+        ("reward", reward, "iuf", "a number"),
+    ):
+        if given.shape != needed or given.dtype.kind not in kinds:
+            raise UserError(
+                f"{name}: {what} gives an array {given.shape} of {given.dtype}; it needs {needed}, {content}"
+                " for each vehicle"
+            )
+    _refuse_infinite(f"{name}: reward", reward, motion, counted)
+    return reward.astype(np.float64, copy=False), ends
+
+
+def observed(task: Task, motion: VehicleMotion, counted: Mask) -> Floats:
+    """What a policy sees of a task (n, k), with the arguments of ``judged``.
+
+    Raises:
+        UserError: for another shape, and for what is not finite.
+    """
+    name, needed = type(task).__name__, (len(counted), len(task.figures))
+    own = np.ascontiguousarray(task.observe(motion), dtype=np.float64)
+    if own.shape != needed:
+        raise UserError(f"{name}: observe gives an array {own.shape}, its figures need {needed}")
+    _refuse_infinite(f"{name}: observe", own, motion, counted)
+    return own
+
+
+def _refuse_infinite(what: str, given: Floats, motion: VehicleMotion, counted: Mask) -> None:
+    good = np.isfinite(given.reshape(len(counted), -1)).all(axis=1) | ~counted
+    if not good.all():
+        i = int(np.argmin(good))
+        raise UserError(
+            f"{what} gives {given[i]} for vehicle {i}, {motion.time[i]:.3f} s into its episode; all that it"
+            " gives must be finite"
+        )
 
 
 class HoldPosition(Task):
@@ -240,13 +313,17 @@ class TrackFigure(Task):
         del chosen, draws
         self._move(motion)
 
+    def distance(self, motion: VehicleMotion) -> Floats:
+        """(n,) m to the goals of now."""
+        self._move(motion)
+        return super().distance(motion)
+
     def observe(self, motion: VehicleMotion) -> Floats:
         """(n, 6)."""
         return np.concatenate([self.goals - motion.position, self._velocities], axis=1)
 
     def reward(self, motion: VehicleMotion) -> Floats:
         """(n,)."""
-        self._move(motion)
         reward: Floats = np.exp(-self.distance(motion))
         reward[self.terminated(motion)] -= 10.0
         return reward

@@ -27,7 +27,14 @@ from sitl_bridge.lab.environments.spaces import (
     write_figures,
     write_ways,
 )
-from sitl_bridge.lab.environments.tasks import HoldPosition, Task, VehicleMotion
+from sitl_bridge.lab.environments.tasks import (
+    HoldPosition,
+    Task,
+    VehicleMotion,
+    judged,
+    observed,
+    refuse_taken,
+)
 
 Stepped: TypeAlias = tuple[Observation, Floats, Mask, Mask, JsonObject]
 
@@ -162,6 +169,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
         return found
 
     def _begin(self, chosen: Mask) -> None:
+        refuse_taken(self.task, self._batch.owner)
         self._batch.reset(chosen)
         self.task.begin(chosen, self._batch.draws, self.motion)
 
@@ -195,9 +203,8 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
         observation = self._empty()
         batch.fly(skipped, given, observation)
         motion = self.motion
-        terminated = self.task.terminated(motion)
+        reward, terminated = judged(self.task, batch.owner, motion, ~skipped)
         truncated = (motion.time > self._limit) & ~terminated
-        reward = self.task.reward(motion)
         info: JsonObject = {}
         if skipped is not self._none:
             reward[skipped] = 0.0
@@ -233,13 +240,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
         if type(self.task).observe is Task.observe:
             write_ways(self.task.goals, motion.truth, first, observation)  # the same, without arrays between
             return observation
-        own = np.ascontiguousarray(self.task.observe(motion), dtype=np.float64)
-        if own.shape != (self.num_envs, len(self.figures) - first):
-            raise UserError(
-                f"{type(self.task).__name__}: observe gives an array {own.shape}, its figures need"
-                f" {(self.num_envs, len(self.figures) - first)}"
-            )
-        write_figures(own, first, observation)
+        write_figures(observed(self.task, motion, np.ones(self.num_envs, np.bool_)), first, observation)
         return observation
 
     # ------------------------------------------------------------------ inside
