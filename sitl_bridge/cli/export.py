@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import typer
 
+from sitl_bridge.analysis.export.recorded_tables import write_csv_table
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import make_directory, whole_file
+from sitl_bridge.base.output_file import make_directory
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.record.truth_log import map_truth
 
@@ -69,11 +69,8 @@ def _truth(run: Path, output: Path | None, every: int) -> list[str]:
     table, note = map_truth(source)
     table = table[::every]
     target = output or source.with_suffix(".csv")
-    names = table.dtype.names or ()
-    formats = ["%d" if np.issubdtype(table.dtype[name], np.integer) else "%.9g" for name in names]
-    with whole_file(target) as place:
-        np.savetxt(place, table, fmt=formats, delimiter=",", header=",".join(names), comments="")
-    written = f"{target}: {len(table)} rows of {len(names)} columns"
+    write_csv_table(target, table)
+    written = f"{target}: {len(table)} rows of {len(table.dtype.names or ())} columns"
     return [f"note: {note}", written] if note else [written]
 
 
@@ -92,11 +89,7 @@ def _mcap(
 
 
 def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> list[str]:
-    from sitl_bridge.analysis.export.recorded_tables import (
-        recorded_tables,
-        write_csv_table,
-        write_parquet_table,
-    )
+    from sitl_bridge.analysis.export.recorded_tables import recorded_tables, write_parquet_table
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sitl_bridge.analysis.evaluation.pose_error import Alignment, DeltaUnit
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import FIGURES, missing
 from sitl_bridge.cli.terminal import Terminal
@@ -32,10 +33,12 @@ def odometry(
         ),
     ] = None,
     sensor: Annotated[str | None, typer.Option(help="which one, where there are several of a kind")] = None,
-    voxel: Annotated[float, typer.Option(help="m, of the maps of lidar estimators")] = 0.5,
-    align: Annotated[str, typer.Option(help="none, origin, se3 or sim3")] = "se3",
+    voxel: Annotated[
+        float, typer.Option(min=0.01, max=100.0, help="m, of the maps of lidar estimators")
+    ] = 0.5,
+    align: Annotated[Alignment, typer.Option(help="none, origin, se3 or sim3")] = "se3",
     delta: Annotated[float, typer.Option(help="length of the pairs of the relative error")] = 1.0,
-    delta_unit: Annotated[str, typer.Option(help="of --delta: frames, m or s")] = "m",
+    delta_unit: Annotated[DeltaUnit, typer.Option(help="of --delta: frames, m or s")] = "m",
     output: Annotated[
         Path | None, typer.Option(help="directory of the results; RUN/odometry without")
     ] = None,
@@ -46,7 +49,6 @@ def odometry(
     Each estimator is run in a process of its own.  The results hold its trajectory as a TUM file, a picture
     of the trajectories and one of the errors.
     """
-    from sitl_bridge.analysis.evaluation.pose_error import ALIGNMENTS, DELTA_UNITS
     from sitl_bridge.lab.odometry.evaluation import (
         Yardstick,
         built_in_estimator,
@@ -54,14 +56,6 @@ def odometry(
     )
     from sitl_bridge.lab.odometry.sensor_run import recorded_sensors
 
-    how = next((name for name in ALIGNMENTS if name == align), None)
-    unit = next((name for name in DELTA_UNITS if name == delta_unit), None)
-    if how is None:
-        raise UserError(f"--align {align}: choose one of {', '.join(ALIGNMENTS)}")
-    if unit is None:
-        raise UserError(f"--delta-unit {delta_unit}: choose one of {', '.join(DELTA_UNITS)}")
-    if not 0.01 <= voxel <= 100.0:
-        raise UserError(f"--voxel {voxel:g}: choose a size from 0.01 to 100 m")
     chosen = [name for entry in names or () for name in entry.split(",") if name]
     if not chosen and not external:
         raise UserError("choose at least one estimator: --with kiss-icp, or --external NAME=PROGRAM ...")
@@ -69,7 +63,7 @@ def odometry(
     estimators = [built_in_estimator(name, sensors, sensor, voxel) for name in chosen]
     estimators += [external_estimator(text, sensors, sensor) for text in external or ()]
     place = output if output is not None else run / "odometry"
-    _compare(estimators, place, Yardstick(how, delta, unit), as_json)
+    _compare(estimators, place, Yardstick(align, delta, delta_unit), as_json)
 
 
 def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sitl_bridge.base.errors import UserError
+from sitl_bridge.analysis.evaluation.pose_error import Alignment, Comparison, DeltaUnit, PoseErrors, compare
 from sitl_bridge.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from sitl_bridge.analysis.evaluation.pose_error import Comparison, PoseErrors
 
 UNITS = {"translation": "m", "angle": "deg", "full": ""}
 """Unit of each part of an error."""
@@ -23,35 +20,28 @@ def pose_error(
     estimate: Annotated[Path, typer.Argument(help="trajectory of the estimator, a TUM file")],
     truth: Annotated[Path, typer.Argument(help="true trajectory, a TUM file")],
     align: Annotated[
-        str, typer.Option(help="none, origin (first poses), se3 or sim3 (least squares of positions)")
+        Alignment, typer.Option(help="none, origin (first poses), se3 or sim3 (least squares of positions)")
     ] = "none",
     delta: Annotated[float, typer.Option(help="length of the pairs of the relative error")] = 1.0,
-    delta_unit: Annotated[str, typer.Option(help="unit of --delta: frames, m or s")] = "frames",
+    delta_unit: Annotated[DeltaUnit, typer.Option(help="unit of --delta: frames, m or s")] = "frames",
     all_pairs: Annotated[bool, typer.Option("--all-pairs", help="let pairs overlap")] = False,
-    tolerance: Annotated[float, typer.Option(help="greatest time in s between matched poses")] = 0.01,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, help="greatest time in s between matched poses")
+    ] = 0.01,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """Print absolute (APE) and relative (RPE) pose error of a trajectory, by evo's definitions.
 
     A TUM file contains one line per pose: time x y z qx qy qz qw.
     """
-    from sitl_bridge.analysis.evaluation.pose_error import ALIGNMENTS, DELTA_UNITS, compare
     from sitl_bridge.lab.odometry.tum_file import read_tum
 
-    how = next((name for name in ALIGNMENTS if name == align), None)
-    if how is None:
-        raise UserError(f"--align {align}: choose one of {', '.join(ALIGNMENTS)}")
-    unit = next((name for name in DELTA_UNITS if name == delta_unit), None)
-    if unit is None:
-        raise UserError(f"--delta-unit {delta_unit}: choose one of {', '.join(DELTA_UNITS)}")
-    if not 0.0 <= tolerance < float("inf"):
-        raise UserError(f"--tolerance {tolerance:g}: give a time of 0 s or more")
     found = compare(
         read_tum(estimate),
         read_tum(truth),
-        how=how,
+        how=align,
         delta=delta,
-        unit=unit,
+        unit=delta_unit,
         all_pairs=all_pairs,
         tolerance=tolerance,
     )

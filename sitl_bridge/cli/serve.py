@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.live import Live
@@ -16,7 +16,6 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.options import RunOptions, takes_options
 from sitl_bridge.cli.terminal import Terminal
-from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.link_status import ServerStatus
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import ExternalStacks, FlightSettings
@@ -59,7 +58,8 @@ def serve(
         ),
     ] = 1,
     on_stall: Annotated[
-        str, typer.Option(help="reaction if the flight stack stops answering: continue, wait or abort")
+        Literal["continue", "wait", "abort"],
+        typer.Option(help="reaction if the flight stack stops answering: continue, wait or abort"),
     ] = "continue",
     battery: Annotated[
         bool, typer.Option("--battery", help="send the simulated battery to a PX4 on this host")
@@ -76,7 +76,7 @@ def serve(
     if vehicles > 1 and run.instance + vehicles > 255:
         raise UserError(f"--vehicles {vehicles}: instances end at 254; use a smaller --instance")
     external = ExternalStacks(host, battery, px4_files)
-    settings = FlightSettings.for_external(external, run.flight_options(), vehicles, _policy(on_stall))
+    settings = FlightSettings.for_external(external, run.flight_options(), vehicles, on_stall)
     terminal = Terminal(quiet=run.quiet, verbose=run.verbose)
     raise typer.Exit(signals.run(lambda: _serve(settings, terminal)))
 
@@ -120,10 +120,3 @@ def _now_and_then(show: Callable[[ServerStatus], None]) -> Callable[[ServerStatu
             show(status)
 
     return call
-
-
-def _policy(text: str) -> OnStall:
-    for policy in ("continue", "wait", "abort"):
-        if text == policy:
-            return policy
-    raise UserError(f"--on-stall {text!r}: write continue, wait or abort")

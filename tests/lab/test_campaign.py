@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from support.campaigns import PLAN, Inline, analytic, campaign, scenario
 from support.paths import MISSIONS
@@ -363,3 +364,7 @@ def test_flights_in_this_process_repeat_to_the_bit_and_keep_only_failures(tmp_pa
         table = list(csv.DictReader(file))
     assert [cells["number"] for cells in table] == ["0", "1", "2"]
     assert float(table[1]["mission_legs_max"]) == row.measures["mission_legs_max"]
+    columns = pyarrow.parquet.read_table(files[1]).to_pydict()
+    assert columns["succeeded"] == [row.succeeded for row in rows]
+    assert columns["mission_legs_max"] == [row.measures["mission_legs_max"] for row in rows]
+    assert [float(cells["margin"]) for cells in table] == columns["margin"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import socket
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 from mcap.records import Schema
-from mcap_protobuf.decoder import DecoderFactory as ProtobufDecoder
 from mcap_ros2.decoder import DecoderFactory
 from support.recorded_climb import Climb
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -179,31 +177,21 @@ def test_nothing_is_sent_or_requested_without_a_subscription(streamed: Streamed)
     client.connection.close()
 
 
-def test_the_scene_is_sent_to_every_new_subscriber(streamed: Streamed) -> None:
+def test_the_markers_are_sent_to_every_new_subscriber(streamed: Streamed) -> None:
     for _ in range(2):
         client = Client(streamed.port)
-        assert client.channels["/scene"]["schemaName"] == "foxglove.SceneUpdate"
-        client.subscribe("/scene")
+        client.subscribe("/markers")
         _, time, data = client.data()
         assert time == streamed.climb.simulation.start * 1000
-        scene = client.channels["/scene"]
-        schema = Schema(
-            id=1, name=scene["schemaName"], encoding="protobuf", data=base64.b64decode(scene["schema"])
-        )
-        decode = ProtobufDecoder().decoder_for("protobuf", schema)
-        assert decode is not None
-        assert [entity.id for entity in decode(data).entities] == [
-            "object hut",
-            "vehicle_0 plan",
-            "vehicle_0 fence",
-        ]
+        markers = client.decoded("/markers", data).markers
+        assert [marker.ns for marker in markers] == ["object hut", "vehicle_0 plan", "vehicle_0 fence"]
         client.connection.close()
 
 
 def test_the_schemas_are_those_of_an_exported_file(streamed: Streamed) -> None:
     client = Client(streamed.port)
     assert set(client.channels) == {
-        "/scene",
+        "/markers",
         "/tf",
         *(
             f"/vehicle_{k}/{leaf}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from sitl_bridge.base.errors import UserError
 
 Alignment = Literal["none", "origin", "se3", "sim3"]
 DeltaUnit = Literal["frames", "m", "s"]
-ALIGNMENTS: tuple[Alignment, ...] = get_args(Alignment)
-DELTA_UNITS: tuple[DeltaUnit, ...] = get_args(DeltaUnit)
 
 MATCH_TOLERANCE = 0.01
 """Largest difference of the times of matched poses, s."""

@@ -31,6 +31,12 @@ LINK_WAIT_NOTE = (
 
 WAITING = "Preflight Fail"
 """Text that PX4 repeats while its sensors start; the mission reports if that lasts."""
+OF_OUTCOME = (
+    *("mission", "airframe", "flight_stack", "reason", "partial", "seed", "simulated_seconds"),
+    *("wall_seconds", "impact_speed", "vortex_ring_seconds", "battery_used", "link_faults"),
+)
+OF_FLIGHT = ("take_off", "landing", "air_time", "distance", "max_speed", "max_height")
+"""Fields of ``Outcome`` and of ``FlightRecord`` that the summary has as they are."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +89,7 @@ def summarise(
 ) -> JsonObject:
     """A vehicle's values for ``summary.json``, without the verdict."""
     summary: JsonObject = {
-        "mission": outcome.mission,
-        "airframe": outcome.airframe,
-        "flight_stack": outcome.flight_stack,
-        "reason": outcome.reason,
-        "partial": outcome.partial,
-        "seed": outcome.seed,
-        "simulated_seconds": outcome.simulated_seconds,
-        "wall_seconds": outcome.wall_seconds,
-        "impact_speed": outcome.impact_speed,
-        "vortex_ring_seconds": outcome.vortex_ring_seconds,
-        "battery_used": outcome.battery_used,
-        "link_faults": outcome.link_faults,
+        **{name: getattr(outcome, name) for name in OF_OUTCOME},
         "contacts": [
             {
                 "time": one.time,
@@ -113,12 +108,7 @@ def summarise(
     }
     if record is not None:
         summary["flight"] = {
-            "take_off": record.take_off,
-            "landing": record.landing,
-            "air_time": record.air_time,
-            "distance": record.distance,
-            "max_speed": record.max_speed,
-            "max_height": record.max_height,
+            **{name: getattr(record, name) for name in OF_FLIGHT},
             "modes": [{"mode": mode, "seconds": seconds} for mode, seconds in record.modes],
             "deviations": {name: asdict(d) for name, d in record.deviations.items()},
             "true_deviations": {name: asdict(d) for name, d in record.true_deviations.items()},

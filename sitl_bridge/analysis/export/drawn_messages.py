@@ -1,12 +1,14 @@
-"""What ROS's tools draw beside the vehicles: plans, fences and slots as markers, occupancy maps as grids."""
+"""What is drawn beside the vehicles: objects, plans, fences and slots as markers, occupancy maps as grids."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from sitl_bridge.analysis.export.plans import SLOT, SLOT_SIZE, PlannedLine, planned_lines, slot_places
+from sitl_bridge.analysis.export.plans import SLOT, SLOT_SIZE, planned_lines, slot_places
 from sitl_bridge.analysis.export.ros_topics import (
     WORLD,
     RosMessages,
@@ -15,12 +17,15 @@ from sitl_bridge.analysis.export.ros_topics import (
     set_axes,
     stamp,
     to_enu,
+    to_enu_flu,
 )
+from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.record.run_reader import RecordedRun
 
 MARKERS, GRID = "/markers", "nav_msgs/OccupancyGrid"
-LINE_STRIP, SPHERE_LIST = 4, 7
+CUBE, SPHERE, CYLINDER, LINE_STRIP, SPHERE_LIST = 1, 2, 3, 4, 7
 """visualization_msgs/Marker."""
 LINE_WIDTH = 0.05
 """m."""
@@ -30,36 +35,71 @@ OCCUPIED, FREE, UNKNOWN = 100, 0, -1
 """Of nav_msgs/OccupancyGrid, as map_server has them."""
 
 
+@dataclass(frozen=True)
+class _Marker:
+    """A marker, in NED."""
+
+    name: str
+    kind: int
+    size: tuple[float, float, float]  # m
+    color: tuple[float, ...]  # red, green, blue and opacity, 0 to 1
+    # of a line, or of a list of spheres; none of a solid
+    points: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    # of a solid: m, and w, x, y, z of its axes
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    rotation: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
+
+
 def marker_messages(run: RecordedRun) -> Iterator[RosMessages]:
-    """Markers of plans and fences at the start of a run, if it has any, then of a formation's slots."""
-    lines = list(planned_lines(run))
-    if lines:
-        yield _markers(run.start, lines, LINE_STRIP, LINE_WIDTH)
+    """Markers of objects, plans and fences at the start of a run, if any, then of a formation's slots."""
+    width = (LINE_WIDTH,) * 3
+    lines = (_Marker(one.name, LINE_STRIP, width, one.color, one.path) for one in planned_lines(run))
+    if markers := [*_objects(run), *lines]:
+        yield _message(run.start, markers)
     for time, places in slot_places(run):
-        yield _markers(time, [PlannedLine("slots", places, SLOT)], SPHERE_LIST, SLOT_SIZE)
+        yield _message(time, [_Marker("slots", SPHERE_LIST, (SLOT_SIZE,) * 3, SLOT, places)])
 
 
-def _markers(time: int, lines: Sequence[PlannedLine], kind: int, size: float) -> RosMessages:
-    """One message with a marker of each line, at ``time`` in us."""
-    drawn = []
-    for line in lines:
-        points = to_enu(line.path)
-        picked = np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS))
-        drawn.append(points[np.round(picked).astype(np.int64)])
+def _objects(run: RecordedRun) -> Iterator[_Marker]:
+    """Objects that are boxes, spheres or cylinders; others are not drawn."""
+    for number, thing in enumerate(run.description["world"]["scene"]["objects"]):
+        match thing["kind"]:
+            case "box":
+                kind, size = CUBE, tuple(thing["size"])
+            case "sphere":
+                kind, size = SPHERE, (2.0 * thing["radius"],) * 3
+            case "cylinder":
+                kind, size = CYLINDER, (2.0 * thing["radius"], 2.0 * thing["radius"], thing["length"])
+            case _:
+                continue
+        rotation = quaternion_from_euler(*map(math.radians, thing["rotation"]))
+        name, color = f"object {thing['name'] or number}", (*thing["color"], 1.0)
+        yield _Marker(name, kind, size, color, position=tuple(thing["position"]), rotation=rotation)
+
+
+def _message(time: int, markers: Sequence[_Marker]) -> RosMessages:
+    """One message with some markers, at ``time`` in us."""
     strings: dict[str, str] = {}
-    lengths = {"markers": len(lines)}
-    for k, (line, points) in enumerate(zip(lines, drawn, strict=True)):
-        strings |= {f"markers.{k}.header.frame_id": WORLD, f"markers.{k}.ns": line.name}
-        lengths[f"markers.{k}.points"] = len(points)
+    lengths = {"markers": len(markers)}
+    drawn = []
+    for k, one in enumerate(markers):
+        picked = np.linspace(0, max(len(one.points) - 1, 0), min(len(one.points), MOST_POINTS))
+        drawn.append(to_enu(one.points[np.round(picked).astype(np.int64)]))
+        strings |= {f"markers.{k}.header.frame_id": WORLD, f"markers.{k}.ns": one.name}
+        lengths[f"markers.{k}.points"] = len(picked)
     times = np.array([time * 1000])
     made, table = begin_messages(MARKERS, "visualization_msgs/MarkerArray", times, strings, lengths)
-    for k, (line, points) in enumerate(zip(lines, drawn, strict=True)):
+    for k, (one, points) in enumerate(zip(markers, drawn, strict=True)):
         marker = f"markers.{k}"
         stamp(table, times, f"{marker}.header.stamp")
-        table[f"{marker}.id"], table[f"{marker}.type"] = k, kind
-        table[f"{marker}.pose.orientation.w"] = 1.0
-        set_axes(table, f"{marker}.scale", np.full((1, 3), size))
-        for name, value in zip("rgba", line.color, strict=True):
+        table[f"{marker}.id"], table[f"{marker}.type"] = k, one.kind
+        if not len(points):
+            set_axes(table, f"{marker}.pose.position", to_enu(np.array([one.position], np.float64)))
+            set_axes(table, f"{marker}.pose.orientation", to_enu_flu(np.array([one.rotation])))
+        else:
+            table[f"{marker}.pose.orientation.w"] = 1.0
+        set_axes(table, f"{marker}.scale", np.array([one.size], np.float64))
+        for name, value in zip("rgba", one.color, strict=True):
             table[f"{marker}.color.{name}"] = value
         for j, point in enumerate(points):
             set_axes(table, f"{marker}.points.{j}", point[None])

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -29,8 +29,6 @@ PART = 10.0
 """s of simulated time that are converted at once."""
 LAST = 2**63 - 1
 """ns, after all messages."""
-LoggedMessage: TypeAlias = tuple[int, Callable[..., None], Any]
-"""ns, the function that logs it, and the message."""
 
 
 def write_mcap(
@@ -47,7 +45,7 @@ def write_mcap(
         target: file, overwritten, or directory of the bag, made if it does not exist.
         rate: Hz of ground truth, rotor speeds and transforms.
         notify: takes why a flight stack's log was left out.
-        bag: whether it is a bag, which has the messages of ROS 2 without Foxglove's scene.
+        bag: whether it is a bag.
 
     Returns:
         number of messages.
@@ -56,10 +54,10 @@ def write_mcap(
         UserError: if it cannot be written, or the package foxglove-sdk is missing.
     """
     if not bag:
-        return _write(run, target, rate, notify, drawn=True).count
+        return _write(run, target, rate, notify).count
     make_directory(target)
     file = target / f"{target.resolve().name}_0.mcap"
-    channels = _write(run, file, rate, notify, drawn=False)
+    channels = _write(run, file, rate, notify)
     write_whole(target / "metadata.yaml", yaml.safe_dump(_bag_metadata(channels, file.name), sort_keys=False))
     return channels.count
 
@@ -99,32 +97,20 @@ def _bag_metadata(channels: RosChannels, file: str) -> dict[str, object]:
     return {"rosbag2_bagfile_information": information}
 
 
-def _write(
-    run: RecordedRun, target: Path, rate: float, notify: Callable[[str], None], *, drawn: bool
-) -> RosChannels:
-    """Write a run's messages, with Foxglove's scene where that is to be drawn."""
+def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], None]) -> RosChannels:
+    """Write a run's messages."""
     try:
         import foxglove
-        from foxglove.channels import SceneUpdateChannel
         from foxglove.mcap import MCAPWriteOptions
-
-        from sitl_bridge.analysis.export.scene_messages import SCENE_TOPIC, scene_messages
     except ImportError as error:
         raise missing("foxglove-sdk", "MCAP files", EXPORT) from error
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _logged(run, notify)
-    drawings, markers, seen = run.described(
-        lambda _description: (
-            scene_messages(run) if drawn else [],
-            [] if drawn else list(marker_messages(run)),
-            seen_messages(run),
-        )
-    )
+    markers, seen = run.described(lambda _description: (list(marker_messages(run)), seen_messages(run)))
     options = MCAPWriteOptions(profile="ros2", compression_threads=0)
     context = foxglove.Context()
     channels = RosChannels(context)
-    scene = SceneUpdateChannel(SCENE_TOPIC, context=context) if drawn else None
     with whole_file(target) as place, _File(place, "w") as file:
         try:
             writer = foxglove.open_mcap(file, context=context, writer_options=options)
@@ -132,13 +118,8 @@ def _write(
             def write(recorded: Iterable[RosMessages], since: int, until: int) -> None:
                 """Write what was recorded after ``since`` up to ``until``, ns."""
                 logs = (part for one in logged.values() for part in one.between(since, until))
-                scenes = (
-                    (time, scene.log, drawing)
-                    for time, drawing in drawings
-                    if scene is not None and since < time <= until
-                )
                 shown = [marker for marker in markers if since < marker.time[0] <= until]
-                channels.log([*recorded, *logs, *shown, *seen.until(until)], scenes)
+                channels.log([*recorded, *logs, *shown, *seen.until(until)])
                 if file.error is not None:
                     raise file.error
 
@@ -201,14 +182,14 @@ class RosChannels:
             )
         return self._channels[topic]
 
-    def log(self, topics: Iterable[RosMessages], others: Iterable[LoggedMessage] = ()) -> None:
+    def log(self, topics: Iterable[RosMessages]) -> None:
         """Log messages in the order of their times.
 
         Raises:
             UserError: for a message before simulated time began, or too late to be written.
         """
         series = [self._series(topic) for topic in topics if len(topic.time)]
-        for time, log, data in heapq.merge(*series, others, key=lambda message: message[0]):
+        for time, log, data in heapq.merge(*series, key=lambda message: message[0]):
             if not 0 <= time <= LAST:
                 raise UserError(f"a message was recorded at {time * 1e-9:g} s: the recording is damaged")
             log(data, log_time=time)
@@ -216,7 +197,8 @@ class RosChannels:
             self.last = max(self.last, time)
             self.count += 1
 
-    def _series(self, topic: RosMessages) -> Iterator[LoggedMessage]:
+    def _series(self, topic: RosMessages) -> Iterator[tuple[int, Callable[..., None], bytes]]:
+        """ns of each message, the function that logs it, and its content."""
         log, size, data = self.channel(topic.topic, topic.name).log, topic.data.shape[1], topic.data.tobytes()
         _, before = self.topics.get(topic.topic, ("", 0))
         self.topics[topic.topic] = (topic.name, before + len(topic.time))

@@ -108,26 +108,14 @@ def _refuse_inside(scene: Packed, places: Floats, names: Sequence[str]) -> None:
 
 
 def _name(scene: Packed, shape: int, names: Sequence[str]) -> str:
-    return "the ground" if shape == GROUND else names[_object_of(scene, shape)]
+    return "the ground" if shape == GROUND else names[_shape_facts(scene, shape)[0]]
 
 
 @compiled
-def _object_of(scene: SceneRecord, shape: int) -> int:
-    """Number of the object that a shape belongs to."""
-    return int(array_at(scene.shapes, scene.shape_count, SHAPE)[shape].object)
-
-
-@compiled
-def _friction_of(scene: SceneRecord, shape: int) -> float:
-    """Friction factor of a shape."""
-    return float(array_at(scene.shapes, scene.shape_count, SHAPE)[shape].friction)
-
-
-@compiled
-def _velocity_of(scene: SceneRecord, shape: int, velocity: Floats) -> None:
-    """Copy a shape's velocity into (3,) m/s NED."""
-    for i in range(3):
-        velocity[i] = array_at(scene.shapes, scene.shape_count, SHAPE)[shape].velocity[i]
+def _shape_facts(scene: SceneRecord, index: int) -> tuple[int, float, float, float, float]:
+    """Number of the object that a shape belongs to, its friction factor, and its velocity in m/s NED."""
+    shape = array_at(scene.shapes, scene.shape_count, SHAPE)[index]
+    return int(shape.object), shape.friction, shape.velocity[0], shape.velocity[1], shape.velocity[2]
 
 
 def start_state(
@@ -204,8 +192,7 @@ def _settle(
     """
     state, scene = arrays[1][0], arrays[2][0]["scene"]
     before = state.copy()
-    velocity = np.zeros(3)
-    _velocity_of(scene, shape, velocity)
+    velocity = np.array(_shape_facts(scene, shape)[2:])
     if velocity.any():
         state["velocity"] = velocity
         return
@@ -233,7 +220,7 @@ def _no_footing(
     """The message for a vehicle that does not stay where it is to start."""
     scene = arrays[2][0]["scene"]
     slope = math.degrees(math.acos(min(-float(normal[2]), 1.0)))
-    friction = float(arrays[0][0]["contact_friction"]) * _friction_of(scene, shape)
+    friction = float(arrays[0][0]["contact_friction"]) * _shape_facts(scene, shape)[1]
     held = math.degrees(math.atan(friction))
     north, east, _ = arrays[1][0]["position"]
     what = "slide" if slope > held else "tip over"

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeAlias
 
-from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import apply_event, event_of_command
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.live.bus.messages import (
     BusCommand,
-    EventCommand,
     Pause,
     Resume,
     SetPace,
@@ -44,8 +42,6 @@ def execute_for_run(command: BusCommand, source: RunSource) -> None:
             source.resume()
         case Step():
             source.step(command.count)
-        case _:
-            raise UserError(f"{type(command).__name__} is not for the whole run")
 
 
 def execute_for_vehicle(command: BusCommand, kind: str, simulation: Simulation, vehicle: int) -> None:
@@ -59,7 +55,5 @@ def execute_for_vehicle(command: BusCommand, kind: str, simulation: Simulation, 
     Raises:
         UserError: if it is impossible.
     """
-    if not isinstance(command, EventCommand):
-        raise UserError(f"{kind} is not for one vehicle")
     event, begins = event_of_command(kind, command.model_dump(exclude_unset=True))
     apply_event(event, begins, simulation, [vehicle])

@@ -19,6 +19,10 @@ from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.live.bus.client_link import SimulationSnapshot
 from sitl_bridge.live.bus.run_source import RunSource
 
+OF_LINK = ("connected", "armed", "lockstep", "stalled", "held", "answers", "bad_frames")
+OF_BATTERY = ("battery_voltage", "battery_current", "battery_left")
+"""Fields of ``VehicleHealth`` from ``LinkStatus``, and from the columns of ``ServerStatus.battery``."""
+
 
 def take_snapshot(source: RunSource) -> SimulationSnapshot:
     """Take a snapshot of a simulation, from any thread."""
@@ -34,16 +38,8 @@ def take_snapshot(source: RunSource) -> SimulationSnapshot:
     }
     health = [
         {
-            "connected": link.connected,
-            "armed": link.armed,
-            "lockstep": link.lockstep,
-            "stalled": link.stalled,
-            "held": link.held,
-            "answers": link.answers,
-            "bad_frames": link.bad_frames,
-            "battery_voltage": float(status.battery[i, 0]),
-            "battery_current": float(status.battery[i, 1]),
-            "battery_left": float(status.battery[i, 2]),
+            **{name: getattr(link, name) for name in OF_LINK},
+            **dict(zip(OF_BATTERY, status.battery[i].tolist(), strict=True)),
             "rotor_health": states[i]["rotor_health"][: rotors[i]].tolist(),
             "faults": list(_faults(simulation.sensors[i], simulation.sensor_states[i])),
             "on_ground": bool(states[i]["in_contact"]),
@@ -105,22 +101,17 @@ def _world(source: RunSource) -> JsonObject:
 
 
 def _faults(sensors: Any, memories: Any) -> Iterator[JsonObject]:
-    for sensor, instance, fault in _found_faults(sensors, memories):
-        yield {"sensor": sensor, "instance": instance, "fault": fault}
-
-
-def _found_faults(sensors: Any, memories: Any) -> Iterator[tuple[str, int, str]]:
     for sensor, memory in zip(sensors, memories, strict=True):
         if sensor["kind"] == NONE:
             continue
-        name, instance = KIND_NAMES[int(sensor["kind"])], int(sensor["instance"])
+        faulty = {"sensor": KIND_NAMES[int(sensor["kind"])], "instance": int(sensor["instance"])}
         if memory["fault"] != FAULT_NONE:
-            yield name, instance, "off" if memory["fault"] == FAULT_OFF else "stuck"
+            yield {**faulty, "fault": "off" if memory["fault"] == FAULT_OFF else "stuck"}
         if sensor["kind"] != GPS:
             continue
         if memory["memory"][JAMMING] > 0.0:
-            yield name, instance, "jammed"
+            yield {**faulty, "fault": "jammed"}
         drift = memory["memory"][SPOOF_DRIFT : SPOOF_DRIFT + 3]
         offset = memory["memory"][SPOOF_OFFSET : SPOOF_OFFSET + 3]
         if drift.any() or offset.any():
-            yield name, instance, "spoofed"
+            yield {**faulty, "fault": "spoofed"}

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import foxglove
-from foxglove.channels import SceneUpdateChannel
-from foxglove.messages import SceneUpdate
+from foxglove import Channel
 from foxglove.websocket import Capability, ServerListener, WebSocketServer
 
+from sitl_bridge.analysis.export.drawn_messages import MARKERS, marker_messages
 from sitl_bridge.analysis.export.mcap_file import RosChannels
 from sitl_bridge.analysis.export.ros_topics import (
+    RosMessages,
     base_link,
     ros_messages,
     ros_name,
     topic_types,
 )
-from sitl_bridge.analysis.export.scene_messages import SCENE_TOPIC, scene_messages
 from sitl_bridge.analysis.export.seen_samples import image_message
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.broker import lower_priority
@@ -54,17 +54,17 @@ def camera_topic(camera: Camera) -> str:
 
 
 class _Subscribers(ServerListener):
-    """Sends the scene when somebody subscribes to it."""
+    """Sends the markers when somebody subscribes to them."""
 
-    def __init__(self, scene: SceneUpdateChannel, drawings: list[tuple[int, SceneUpdate]]) -> None:
-        self._scene, self._drawings = scene, drawings
+    def __init__(self, channel: Channel, markers: list[RosMessages]) -> None:
+        self._channel, self._markers = channel, markers
 
     def on_subscribe(self, client: Any, channel: Any) -> None:
         """Called by the server's thread."""
         del client
-        if channel.topic == SCENE_TOPIC:
-            for time, drawing in self._drawings:
-                self._scene.log(drawing, log_time=time)
+        if channel.topic == MARKERS:
+            for one in self._markers:
+                self._channel.log(one.data[0].tobytes(), log_time=int(one.time[0]))
 
 
 class FoxgloveStream:
@@ -96,7 +96,6 @@ class FoxgloveStream:
         types = topic_types(run.names, [airframe.sensor_records() for airframe in run.airframes])
         types |= dict.fromkeys(self._cameras, "sensor_msgs/Image")
         self._channels = {topic: self._ros.channel(topic, kind) for topic, kind in types.items()}
-        self._scene = SceneUpdateChannel(SCENE_TOPIC, context=self._context)
         self._session = directory.name
         self._picture_due = 0.0
         self._shown: dict[str, float] = {}
@@ -116,7 +115,9 @@ class FoxgloveStream:
             host=self._host,
             port=self._port,
             capabilities=[Capability.Time],
-            server_listener=_Subscribers(self._scene, self._drawings()),
+            server_listener=_Subscribers(
+                self._ros.channel(MARKERS, "visualization_msgs/MarkerArray"), self._markers()
+            ),
             context=self._context,
             session_id=self._session,
             message_backlog_size=BACKLOG,
@@ -136,15 +137,14 @@ class FoxgloveStream:
         server.stop()
         self._steps.close()
 
-    def _drawings(self) -> list[tuple[int, SceneUpdate]]:
-        """Objects, plans, fences and formation slots: (ns, message)."""
+    def _markers(self) -> list[RosMessages]:
+        """Objects, plans, fences and formation slots."""
+        run = self._run.recorded
         try:
-            return scene_messages(self._run.recorded)
-        except KeyError as error:
-            self._link.notify(f"plan and formation are not shown: run.json has no {error}")
-        except (UserError, ValueError) as error:
+            return run.described(lambda _description: list(marker_messages(run)))
+        except UserError as error:
             self._link.notify(f"plan and formation are not shown: {error}")
-        return []
+            return []
 
     def _request_pictures(self, topics: set[str]) -> None:
         now = time.monotonic()

@@ -128,13 +128,12 @@ class ViewedRun:
 
     def planned(self) -> tuple[list[PlannedLine], list[tuple[int, Floats]]]:
         """Lines of plans, fences and a formation, and the places of its slots: us, (n, 3) m NED."""
+        run = self.recorded
         try:
-            return list(planned_lines(self.recorded)), list(slot_places(self.recorded))
-        except KeyError as error:
-            self.notes.append(f"plan and formation are not shown: run.json has no {error}")
-        except (UserError, ValueError) as error:
+            return run.described(lambda _description: (list(planned_lines(run)), list(slot_places(run))))
+        except UserError as error:
             self.notes.append(f"plan and formation are not shown: {error}")
-        return [], []
+            return [], []
 
     def cameras(self) -> list[Camera]:
         """The vehicles' sensors that take pictures."""
