@@ -18,15 +18,19 @@ from scipy.spatial.transform import Rotation
 from support.peer import Peer
 from support.run_directories import make_run
 
+from sitl_bridge.base.arrays import Columns
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus.client_link import Picture
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.outlets import PageSettings
+from sitl_bridge.live.view import stream
 from sitl_bridge.live.view.live_view import LiveView
 from sitl_bridge.live.view.page_server import page_url
+from sitl_bridge.live.view.pictures import packed
 from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.run_description import describe_simulation
@@ -208,6 +212,7 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
     make_simulation: Callable[..., Simulation],
     free_port: Callable[[], int],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The left half of each picture is red and the right half green; later, the left half is blue."""
     page, faults = opened
@@ -220,9 +225,11 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
     image[:, :80], image[:, 80:] = (200, 20, 20), (20, 180, 20)
     asked: list[tuple[str, str]] = []
 
-    def last(vehicle: str, name: str) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
+    def picture(vehicle: str, name: str, _time: float, _arrays: Columns) -> Picture:
         asked.append((vehicle, name))
-        return float(len(asked)), {"image": image.copy()}
+        return packed(vehicle, name, float(len(asked)), {"image": image})
+
+    monkeypatch.setattr(stream, "packed", picture)
 
     def shown(colour: tuple[int, int, int]) -> int:
         """Pixels of the page about in a colour."""
@@ -238,7 +245,6 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
         with server:
             peer = Peer(port)
             with LiveView(RunContext(server, tmp_path, notify=notes.append), free_port()) as view:
-                view.last_sample = last
                 eventually(page, lambda: f"live view at {view.url}" in notes, "the page is served")
                 page.set_viewport_size({"width": 1000, "height": 1400})
                 page.goto(view.url)

@@ -31,10 +31,10 @@ def write_tables(directory: Path) -> list[Path]:
     measures = [name for name in KINDS if name in measured]
     columns = dict.fromkeys([*FIRST, *asked["vary"], *measures, *LAST])
     with whole_file(directory / CSV) as place, place.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(columns))
+        writer = csv.DictWriter(file, list(columns), extrasaction="ignore")
         writer.writeheader()
         for row in rows:
-            cells = {name: getattr(row, name) for name in (*FIRST, *LAST)} | row.measures | row.values
+            cells = {name: getattr(row, name) for name in (*FIRST, *LAST)} | {**row.measures, **row.values}
             unknown = (name for name, cell in cells.items() if isinstance(cell, float) and math.isnan(cell))
             writer.writerow(cells | dict.fromkeys(unknown, ""))
     return [directory / CSV, *([_as_parquet(directory)] if find_spec("pyarrow") is not None else [])]
