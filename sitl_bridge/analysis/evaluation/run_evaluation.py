@@ -126,7 +126,7 @@ def motion(vehicle: RecordedVehicle) -> tuple[Floats, Floats, Floats]:
 
 
 def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
-    """Constant position setpoints in the world frame that a script set in offboard mode, or that hold has."""
+    """Constant position setpoints in the world frame that a script set in offboard mode."""
     log, record = vehicle.log, vehicle.record
     flight = vehicle.flight()
     if log is None or record is None or flight is None:

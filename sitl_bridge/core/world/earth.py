@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pymap3d
 from numpy.typing import ArrayLike
 from pygeomag import GeoMag
+from pygeomag.wmm.wmm_2025 import WMM_2025
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
@@ -173,8 +175,9 @@ def geodetic(environment: Environment, north: float, east: float, down: float) -
 FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
 
 
+@lru_cache(maxsize=256)
 def magnetic_field(latitude: float, longitude: float, height: float, year: float) -> Floats:
-    """Magnetic flux density (3,) NED in tesla by WMM2025.
+    """Magnetic flux density (3,) NED in tesla by WMM2025; not to be written to.
 
     Args:
         latitude: rad, geodetic.
@@ -187,8 +190,9 @@ def magnetic_field(latitude: float, longitude: float, height: float, year: float
     """
     if not FIRST_YEAR <= year <= LAST_YEAR:
         raise ValueError(f"WMM2025 holds from {FIRST_YEAR:.0f} to {LAST_YEAR:.0f}, not in {year:g}")
-    model = GeoMag(coefficients_file="wmm/WMM_2025.COF")
-    field = model.calculate(
+    field = GeoMag(coefficients_data=WMM_2025).calculate(
         glat=math.degrees(latitude), glon=math.degrees(longitude), alt=height * 1e-3, time=year
     )
-    return np.array([field.x, field.y, field.z]) * 1e-9
+    found = np.array([field.x, field.y, field.z]) * 1e-9
+    found.flags.writeable = False
+    return found

@@ -17,6 +17,7 @@ moves with the mean flow; here with the whole wave number k for its part along t
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -78,8 +79,7 @@ def turbulence_field(random: Words) -> Records:
     Directions and polarisations of the waves fill the sphere evenly, phases are independent.
     """
     draw = np.random.default_rng(random)
-    edges = np.geomspace(_LONGEST, _SHORTEST, WAVES + 1)
-    number = np.sqrt(edges[1:] * edges[:-1])
+    number, amplitude = _numbers_and_amplitudes()
     steps = np.outer(_PLASTIC ** -np.arange(1.0, 4.0), np.arange(WAVES))
     even = (draw.random(3)[:, None] + steps) % 1.0
     cosine, azimuth, turn = 2.0 * even[0] - 1.0, 2.0 * math.pi * even[1], 2.0 * math.pi * even[2]
@@ -93,16 +93,26 @@ def turbulence_field(random: Words) -> Records:
     record["wave"][3] = draw.random(WAVES)
     record["wave"][7] = number**2
     record["wave"][4:7] = np.cos(turn) * level + np.sin(turn) * steep
+    record["amplitude"] = amplitude
+    return field
+
+
+@cache
+def _numbers_and_amplitudes() -> tuple[Floats, Floats]:
+    """(WAVES,) wave numbers in rad/m and (HEIGHTS, 2, WAVES) amplitudes, which no random number changes."""
+    edges = np.geomspace(_LONGEST, _SHORTEST, WAVES + 1)
+    number = np.sqrt(edges[1:] * edges[:-1])
+    amplitude = np.zeros((HEIGHTS, 2, WAVES))
     for k in range(HEIGHTS):
         height = LOWEST * math.exp(k * _HEIGHT_STEP)
         length_u, length_w, sigma_u, sigma_w = dryden_scales(height, 1.0)
         for row, length, sigma in ((0, length_u, sigma_u), (1, length_w, sigma_w)):
             x = length * number
             energy = 8.0 * length / math.pi * x**4 / (1.0 + x * x) ** 3
-            record["amplitude"][k, row] = sigma * np.sqrt(4.0 * energy * np.diff(edges))
+            amplitude[k, row] = sigma * np.sqrt(4.0 * energy * np.diff(edges))
         if k < _BLOCKED_HEIGHTS:
-            record["amplitude"][k, 1] *= np.expm1(-number * height) / np.expm1(-number * LOWEST_MODELLED)
-    return field
+            amplitude[k, 1] *= np.expm1(-number * height) / np.expm1(-number * LOWEST_MODELLED)
+    return number, amplitude
 
 
 def episode_shift(episode: int, random: Words) -> Floats:
