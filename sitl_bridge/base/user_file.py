@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +25,18 @@ Options = dict[str, float | int | str | bool | list[float]]
 
 _running: dict[str, Path] = {}
 """Users' files that are being executed, by their modules' names."""
+
+
+def failure_text(error: BaseException) -> str:
+    """An error by a user's code, with the last line of the file that was called; none for a wrong result."""
+    package = str(Path(__file__).parents[1])
+    places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    own = [(file, line) for file, line in places if not file.startswith(package)]
+    if not own:
+        return repr(error)
+    called = own[0][0]
+    line = [line for file, line in own if file == called][-1]
+    return f"{error!r} ({Path(called).name}, line {line})"
 
 
 def refuse_while_loading(what: str) -> None:

@@ -63,6 +63,9 @@ SHORT_FLIGHT = 300.0
 """Endurance in s of hover that is too short for an ordinary mission."""
 FIGURES_OF_MERIT = 0.25, 0.8
 """Of real propellers: the 158 static tests of the UIUC data base in propellers.csv have 0.29 to 0.71."""
+LARGEST_GYRATION = 2.0
+"""Radius of gyration by the distance of the blades' tips.  Airframes here have 0.9 at most; g m^2 makes it 32
+times as large."""
 MOST_NAMES = 12
 """Names of objects of a scene that are listed."""
 
@@ -171,6 +174,15 @@ def airframe_warnings(airframe: Airframe, result: Performance, density: float) -
         )
     if not airframe.inertia.of_a_body():
         found.append("inertia: one principal moment exceeds the sum of the other two, which no body allows")
+    reach = (
+        max(float(np.linalg.norm(rotor.position)) for rotor in airframe.rotors) + airframe.rotor_model.radius
+    )
+    gyration = math.sqrt(np.linalg.eigvalsh(airframe.inertia.matrix())[2] / airframe.mass) / reach
+    if gyration > LARGEST_GYRATION:
+        found.append(
+            f"inertia: the radius of gyration is {gyration:.3g} times the distance of the blades' tips; is it"
+            " in another unit than kg m²?"
+        )
     if result.thrust_to_weight < LITTLE_THRUST:
         found.append(
             f"thrust to weight is only {result.thrust_to_weight:.2f}; little thrust is left for control"

@@ -26,6 +26,7 @@ from sitl_bridge.base.kernels.kernel_cache import file_of
 from sitl_bridge.base.kernels.numba_internals import Kernel
 from sitl_bridge.base.system.signals import SIGNALS
 from sitl_bridge.cli import demo, doctor
+from sitl_bridge.cli.check import facts_of
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
 from sitl_bridge.cli.main import COMMANDS, main
 from sitl_bridge.cli.warm import PARTS
@@ -391,6 +392,18 @@ def test_check_warns_of_a_figure_of_merit_that_no_propeller_has(name: str, merit
     facts = json.loads(run("check", name, "--json").stdout)
     assert facts["figure_of_merit"] == pytest.approx(merit, rel=0.04)
     assert any("the figure of merit is" in text for text in facts["warnings"])
+
+
+@pytest.mark.parametrize(("factor", "warnings"), [(1.0, 0), (1e3, 1), (1e7, 1)])
+def test_check_warns_of_moments_of_inertia_in_another_unit(
+    factor: float, warnings: int, tmp_path: Path
+) -> None:
+    xx, yy, zz = (factor * moment for moment in (0.029, 0.03, 0.055))
+    moments = f"{{xx: {xx}, yy: {yy}, zz: {zz}, xy: 0, xz: 0, yz: 0}}"
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"base: iris\nname: mine\ndescription: an iris\ninertia: {moments}\n", encoding="utf-8")
+    found = facts_of(str(file))["warnings"]
+    assert sum("is it in another unit than kg m²?" in text for text in found) == warnings
 
 
 def test_a_terminal_without_the_characters_of_a_unit_shows_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

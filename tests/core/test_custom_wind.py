@@ -78,18 +78,47 @@ def test_it_adds_to_what_else_blows_and_is_the_same_as_a_steady_wind() -> None:
     assert both.states["wind"][0] == pytest.approx([5.0, 0.0, 0.0])
 
 
-def test_a_wind_that_fails_in_flight_ends_the_run_with_its_own_error() -> None:
+@pytest.mark.parametrize("down", [-10.0, 0.0])
+def test_a_wind_that_fails_ends_the_run_with_its_own_error_at_rest_too(down: float) -> None:
     def gale(t: float, _place: Place) -> Sequence[float]:
         if t > 0.01:
             raise RuntimeError("no more air")
         return 1.0, 0.0, 0.0
 
-    simulation = simulation_in(gale, (0.0, 0.0, -10.0))
-    with pytest.raises(UserError, match="wind gale failed: RuntimeError\\('no more air'\\)"):
+    simulation = simulation_in(gale, (0.0, 0.0, down))
+    told = rf"wind {__file__}: gale failed at 0.012 s: RuntimeError\('no more air'\) \(.*_wind.py, line \d+\)"
+    with pytest.raises(UserError, match=told):
         simulation.advance(10)
 
 
-@pytest.mark.parametrize("wind", [lambda _t, _place: (1.0, 2.0), lambda _t, _place: (float("nan"), 0.0, 0.0)])
+class Growing(WindField):
+    """Grows with each call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def velocity(self, t: float, place: Place) -> Sequence[float]:
+        del t, place
+        self.calls += 1
+        return float(self.calls), 0.0, 0.0
+
+
+def test_each_run_makes_its_own_wind_of_a_class() -> None:
+    specification = WorldSpecification(wind=Growing)
+    first, second = (simulation_in(specification, (0.0, 0.0, -10.0)) for _ in range(2))
+    first.advance(5)
+    second.advance(5)
+    assert first.states["wind"].tobytes() == second.states["wind"].tobytes()
+
+
+@pytest.mark.parametrize(
+    "wind",
+    [
+        lambda _t, _place: (1.0, 2.0),
+        lambda _t, _place: (float("nan"), 0.0, 0.0),
+        lambda _t, _place: (0.0, 0.0, 151.0),
+    ],
+)
 def test_a_wind_that_gives_no_velocity_is_refused_before_anything_starts(wind: Any) -> None:
     with pytest.raises(UserError, match="failed"):
         World(WorldSpecification(wind=wind))

@@ -189,6 +189,13 @@ def test_a_law_that_raises_an_error_in_flight_ends_the_run(
     ("law", "told"),
     [
         (LAW.replace("0.06 * thrust", "-0.06 * thrust"), "rotor 1 would be driven by the air"),
+        *(
+            (
+                LAW.replace("return thrust", f"thrust *= {factor}; return thrust"),
+                "slower than at the lowest command",
+            )
+            for factor in ("1e2", "1e30")
+        ),
         (
             LAW.replace("return thrust", "return thrust + 0.0 / max(abs(speed - 450) - 9, 0)"),
             "not a number",

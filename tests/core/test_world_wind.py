@@ -315,10 +315,12 @@ def test_another_wind_set_in_flight_blows_from_the_next_step_on(
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("t,north,east,down\n0,1,2\n1,2,3\n", "columns"),
+        ("t,north,east,down\n0,1,2\n1,2,3\n", "row 1 .* not four"),
         ("0,0,0,0\n0,1,1,1\n", "rise"),
-        ("0,0,0,0\n1,nan,1,1\n", "row 2 .* is not finite"),
-        ("nonsense\n", "table|columns"),
+        ("0,0,0,0\n1,nan,1,1\n", "row 2 .* is '1,nan,1,1', not four finite numbers"),
+        ("# gusts\n0,0,0,0\n1,,1,1\n", "row 2 .* is '1,,1,1', not four"),
+        ("0,0,0,0\n1,0,151,0\n", "row 2 .*, '1,0,151,0', is above 150 m/s"),
+        ("nonsense\n", "columns"),
     ],
 )
 def test_a_faulty_recorded_wind_is_refused_with_its_reason(tmp_path: Path, content: str, told: str) -> None:

@@ -465,6 +465,8 @@ def test_a_task_belongs_to_one_environment_and_vehicles_are_not_copied() -> None
         ({"num_envs": 0}, "num_envs: 0 is below 1"),
         ({"actions": "thrusts"}, "there is no level 'thrusts'"),
         ({"observations": "smell"}, "observations: 'smell' is not one of truth, sensors"),
+        ({"task": learning.ReachWaypoint}, "is no object of a task; give ReachWaypoint"),
+        ({"autoreset_mode": "SameStep"}, "autoreset_mode: 'SameStep' is not one of"),
         ({"integrator": "leapfrog"}, "integrator: 'leapfrog' is not one of runge_kutta, euler"),
         ({"period": 0.005}, "period: 0.005 s is no multiple of the step"),
         ({"world": sb.World(wind=lambda _t, _place: (1.0, 0.0, 0.0))}, "takes no wind of your own"),
@@ -487,6 +489,8 @@ def test_a_faulty_randomisation_is_refused_with_its_field(faulty: dict[str, Any]
 def test_actions_that_do_not_fit_are_refused() -> None:
     env = learning.VectorEnvironment(2)
     env.reset(seed=1)
+    with pytest.raises(sb.UserError, match="options: mask: there is reset_mask alone"):
+        env.reset(options={"mask": np.array([True, False])})
     for faulty in ([[0.5, 0, 0, 0]], [[0.5, 0, 0, math.nan]] * 2):
         with pytest.raises(sb.UserError, match=r"\(2, 4\) finite numbers"):
             env.step(faulty)

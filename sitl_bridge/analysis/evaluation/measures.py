@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
-from sitl_bridge.base.user_file import UserClass, class_at
+from sitl_bridge.base.user_file import UserClass, class_at, failure_text
 from sitl_bridge.base.yaml_file import load
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def own_values(vehicle: RecordedVehicle, limits: Limits) -> dict[str, float]:
         try:
             found[name] = float(own.value(vehicle))
         except Exception as error:
-            raise UserError(f"measure {name} failed: {error!r}") from error
+            raise UserError(f"measure {name} failed: {failure_text(error)}") from error
     return found
 
 

@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.control.gains import ControllerChoice, controller_rec
 from sitl_bridge.autopilot.records import TRAJECTORY
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.user_file import class_at, load_class
+from sitl_bridge.base.user_file import class_at, failure_text, load_class
 
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
@@ -119,7 +119,7 @@ class ControllerHost:
             command = self.controller.control(estimate, setpoint, dt)
             thrust, moment = float(command.thrust), np.asarray(command.moment, float)
         except Exception as error:
-            raise UserError(f"{self._where} failed: {error!r}") from error
+            raise UserError(f"{self._where} failed: {failure_text(error)}") from error
         if moment.shape != (3,) or not (math.isfinite(thrust) and np.isfinite(moment).all()):
             raise UserError(
                 f"{self._where} returned thrust {thrust} and moment {moment}; expected one number and three"

@@ -24,7 +24,7 @@ from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
 from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
-from sitl_bridge.base.user_file import Options, load_class
+from sitl_bridge.base.user_file import Options, failure_text, load_class
 from sitl_bridge.core.dynamics.records import LAW_PARAMETERS, Vehicle
 from sitl_bridge.core.dynamics.rotor import LoadFunction, Loads, RotorModel
 
@@ -151,7 +151,7 @@ def function_of(law: RotorLaw) -> tuple[int, Floats]:
         values = _values(law, layout)
         _try(law)
     except Exception as error:
-        raise UserError(f"{what} failed: {error!r}") from error
+        raise UserError(f"{what} failed: {failure_text(error)}") from error
     if len(values) > LAW_PARAMETERS:
         raise UserError(f"{what} has {len(values)} parameter values, more than {LAW_PARAMETERS}")
     key = (type(law), str(layout))

@@ -270,7 +270,11 @@ def _trim(vehicle: Packed, density: float, gravity: float) -> tuple[Floats, Floa
 def _supplied(
     vehicle: Packed, charge: float, thrusts: Floats, speeds: Floats, torques: Floats
 ) -> Hover | None:
-    """Return the hover of rotors with a charge in A s; None if motors or battery are too weak."""
+    """Return the hover of rotors with a charge in A s; None if motors or battery are too weak.
+
+    Raises:
+        UserError: for a rotor whose least speed already gives more thrust.
+    """
     n, idle = _rotors(vehicle), float(vehicle["battery_idle_current"])
     if vehicle["motor_kind"] == MOTOR_DC:
         currents = torques / float(vehicle["dc_flux"])
@@ -291,6 +295,12 @@ def _supplied(
         currents = torques * speeds / float(vehicle["motor_efficiency"]) / voltage
     if commands.max() > 1.0:
         return None
+    if commands.min() < 0.0:
+        k = int(commands.argmin())
+        raise UserError(
+            f"the vehicle cannot hover: rotor {k + 1} would have to turn at {speeds[k]:.3g} rad/s, slower"
+            " than at the lowest command; check mass, rotor_model and motor for figures in another unit"
+        )
     return Hover(
         speeds, thrusts, torques, commands, supplies, currents, power, voltage, idle + power / voltage
     )

@@ -285,6 +285,7 @@ def has_diverged(state: State) -> bool:
     total, turning = 0.0, 0.0
     for i in range(3):
         total += abs(state.position[i]) + (abs(state.velocity[i]) + abs(state.angular_velocity[i]))
+        total += abs(state.wind[i])  # of a vehicle at rest, nothing else shows a wind that failed
     for i in range(4):
         turning += abs(state.attitude[i])
     speeds = 0.0

@@ -20,7 +20,7 @@ from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.output_file import LineLog
-from sitl_bridge.base.user_file import NO_FILE, UserClass
+from sitl_bridge.base.user_file import NO_FILE, UserClass, failure_text
 from sitl_bridge.core.sensors.error_model import SLOWEST
 from sitl_bridge.core.world.records import START
 
@@ -131,7 +131,13 @@ def _figures(sample: object) -> Sample:
     """
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample returned {sample!r} instead of a dictionary of figures")
-    return {str(name): float(value) for name, value in sample.items()}
+    figures = {}
+    for name, value in sample.items():
+        try:
+            figures[str(name)] = float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name!r} is {value!r}, not a number") from error
+    return figures
 
 
 def _several(messages: object) -> Sequence[Any]:
@@ -227,7 +233,8 @@ class CustomSensorHost:
             sample = _figures(self.sensor.sample(truth, self._random))
             messages = _several(self.sensor.messages(sample, time))
         except Exception as error:
-            raise UserError(f"{self.label} failed: {error!r}") from error
+            what = f"{self.label} failed at {truth.time:.3f} s: {failure_text(error)}"
+            raise UserError(what) from error
         if self._columns and tuple(sample) != self._columns:
             raise UserError(f"{self.label} changed its figures' names")
         self.latest = sample

@@ -22,7 +22,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.base.quantities import STRICT, Degrees, Seconds, Vector
-from sitl_bridge.base.user_file import UserClass
+from sitl_bridge.base.user_file import UserClass, failure_text
 from sitl_bridge.core.dynamics.scene_contact import MEMORY
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.vibration import damage_propeller
@@ -328,7 +328,8 @@ class CustomEvent(PassingEvent, UserClass):
         except UserError:
             raise
         except Exception as error:
-            raise UserError(f"{self.file}: {self.class_name} failed: {error!r}") from error
+            what = f"{self.file}: {self.class_name} failed: {failure_text(error)}"
+            raise UserError(what) from error
 
 
 class StackEvent(VehicleEvent):

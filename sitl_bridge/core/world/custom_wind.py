@@ -14,7 +14,11 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.user_file import NO_FILE, UserClass
+from sitl_bridge.base.user_file import NO_FILE, UserClass, failure_text
+
+MOST_WIND = 150.0
+"""m/s of any part of the wind.  The strongest gust measured near the ground was 113 m/s (Barrow Island, 1996;
+WMO)."""
 
 Place = tuple[float, float, float]
 Velocity = Callable[[float, Place], Sequence[float]]
@@ -38,23 +42,28 @@ class CustomWind(UserClass):
     """A wind of the user's own; it adds to whatever else blows."""
 
     _function: Velocity | None = PrivateAttr(None)
+    _class: type[WindField] | None = PrivateAttr(None)
 
     @classmethod
     def of(cls, wind: Velocity | WindField | type[WindField]) -> CustomWind:
-        """The wind of a function, an object or a class that is there already."""
-        made_wind: Velocity | WindField = wind() if isinstance(wind, type) else wind
-        function = made_wind.velocity if isinstance(made_wind, WindField) else made_wind
+        """The wind of a function, an object or a class, of which each run makes its own, that is there."""
         name = str(getattr(wind, "__name__", type(wind).__name__))
         made = cls.model_validate(
             {"file": NO_FILE, "class": name if name.isidentifier() else type(wind).__name__}
         )
-        made._function = function
+        if isinstance(wind, type):
+            made._class = wind
+        else:
+            made._function = wind.velocity if isinstance(wind, WindField) else wind
         return made
 
     @property
     def name(self) -> str:
         """What messages call it."""
-        return self.class_name if self.file == NO_FILE else f"{self.file}: {self.class_name}"
+        if self.file != NO_FILE:
+            return f"{self.file}: {self.class_name}"
+        code = getattr(self._function or getattr(self._class, "velocity", None), "__code__", None)
+        return self.class_name if code is None else f"{code.co_filename}: {self.class_name}"
 
     def load(self) -> Velocity:
         """The function; runs the user's file.
@@ -62,7 +71,7 @@ class CustomWind(UserClass):
         Raises:
             UserError: when file or class is missing, or the class does not take the options.
         """
-        return self._function or self.make(WindField, "wind").velocity
+        return self._function or self.make(WindField, "wind", self._class).velocity
 
 
 _Numbers = ctypes.POINTER(ctypes.c_double)
@@ -76,7 +85,7 @@ class WindFunction:
 
     Attributes:
         address: of the function, of base/kernels/function_pointer.py's signature.
-        failure: what it raised first; from then on it is no number, so that the step ends the run.
+        failure: what it raised first; from then on it is no number.
 
     Args:
         wind: what is called.
@@ -89,24 +98,28 @@ class WindFunction:
         self._name = wind.name
         self._velocity = wind.load()
         self.failure: BaseException | None = None
+        self._failed = 0.0
         self._callback = _Prototype(self._call)
         self.address = int(ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
         try:
             self._at(0.0, (0.0, 0.0, 0.0))
         except Exception as error:
-            raise UserError(f"wind {self._name} failed: {error!r}") from error
+            raise UserError(f"wind {self._name} failed: {failure_text(error)}") from error
 
     def _at(self, t: float, place: Place) -> Place:
         north, east, down = (float(value) for value in self._velocity(t, place))
-        if not (math.isfinite(north) and math.isfinite(east) and math.isfinite(down)):
-            raise ValueError(f"at {t} s and {place} it is ({north}, {east}, {down})")
+        if not (abs(north) <= MOST_WIND and abs(east) <= MOST_WIND and abs(down) <= MOST_WIND):
+            raise ValueError(
+                f"at {place} it is ({north}, {east}, {down}); no wind is above {MOST_WIND:g} m/s"
+            )
         return north, east, down
 
     def _call(self, _parameters: Any, t: float, north: float, east: float, down: float, out: Any) -> None:
         try:
             out[0], out[1], out[2] = self._at(t, (north, east, down))
         except BaseException as error:  # noqa: BLE001 - an interrupt, too, is raised once the step has ended
-            self.failure = self.failure or error
+            if self.failure is None:
+                self.failure, self._failed = error, t
             out[0] = out[1] = out[2] = math.nan
 
     def refuse_failure(self) -> None:
@@ -116,6 +129,7 @@ class WindFunction:
             UserError: for a failure of the function's own.
         """
         if isinstance(self.failure, Exception):
-            raise UserError(f"wind {self._name} failed: {self.failure!r}") from self.failure
+            what = f"wind {self._name} failed at {self._failed:.3f} s: {failure_text(self.failure)}"
+            raise UserError(what) from self.failure
         if self.failure is not None:
             raise self.failure

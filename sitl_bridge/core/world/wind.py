@@ -20,7 +20,7 @@ from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.function_pointer import call_at
 from sitl_bridge.base.quantities import STRICT, Degrees
-from sitl_bridge.core.world.custom_wind import CustomWind, WindField
+from sitl_bridge.core.world.custom_wind import MOST_WIND, CustomWind, WindField
 from sitl_bridge.core.world.records import MAX_GUSTS, WIND, TurbulenceRecord, WindRecord, WindState
 from sitl_bridge.core.world.turbulence import CARRYING_HEIGHT, FEET, carry, turbulence
 
@@ -30,9 +30,6 @@ TURBULENCE_SPEED = {"light": 15 * 0.514444, "moderate": 30 * 0.514444, "severe":
 SERIES_COLUMNS = ("t", "north", "east", "down")
 """Of a recorded wind: s, m/s NED."""
 
-MOST_WIND = 150.0
-"""m/s of any part of the wind.  The strongest gust measured near the ground was 113 m/s (Barrow Island, 1996;
-WMO)."""
 LONGEST = 86_400.0
 """s of a gust's start and hold."""
 Speed = Annotated[float, Field(ge=0.0, le=MOST_WIND)]
@@ -155,21 +152,34 @@ class WindSpecification(BaseModel):
             return np.zeros((0, 4))
         path = self.series.file
         lines = read_text(path, MAX_TABLE_BYTES).splitlines()
-        try:
-            rows = np.array([[float(cell) for cell in line.split(",")] for line in _data_lines(path, lines)])
-        except ValueError as error:
-            raise UserError(f"{path}: a recorded wind is a table of t,north,east,down: {error}") from error
-        if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) < 2:
+        data = [_row(path, k, line) for k, line in enumerate(_data_lines(path, lines), 1)]
+        if len(data) < 2:
             raise UserError(f"{path}: a recorded wind has the columns t,north,east,down and two rows or more")
-        gaps = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-        if len(gaps):
-            raise UserError(
-                f"{path}: row {gaps[0] + 1} of a recorded wind is not finite; leave such rows out: in between"
-                " it is linear"
-            )
+        rows = np.array(data)
         if not np.all(np.diff(rows[:, 0]) > 0.0):
             raise UserError(f"{path}: the times of a recorded wind must rise")
         return np.ascontiguousarray(rows)
+
+
+def _row(path: Path, number: int, line: str) -> list[float]:
+    """The figures of a row of a recorded wind.
+
+    Raises:
+        UserError: for another count, for what is not finite, and for a wind that is too strong.
+    """
+    try:
+        found = [float(cell) for cell in line.split(",")]
+    except ValueError:
+        found = []
+    where = f"{path}: row {number} of a recorded wind"
+    if len(found) != 4 or not all(math.isfinite(figure) for figure in found):
+        raise UserError(
+            f"{where} is {line.strip()[:60]!r}, not four finite numbers {','.join(SERIES_COLUMNS)}; leave out"
+            " rows with gaps: in between it is linear"
+        )
+    if max(abs(speed) for speed in found[1:]) > MOST_WIND:
+        raise UserError(f"{where}, {line.strip()[:60]!r}, is above {MOST_WIND:g} m/s, which is its unit")
+    return found
 
 
 def _custom_of_python(data: Any) -> Any:

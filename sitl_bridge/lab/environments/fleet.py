@@ -157,6 +157,8 @@ class FleetEnvironment(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no 
         Raises:
             UserError: for an agent without an action, or one that does not fit.
         """
+        if not self._begun:
+            raise UserError("step: reset the environment first")
         batch = self._batch
         index = {agent: i for i, agent in enumerate(self.possible_agents)}
         skipped = np.ones(len(index), np.bool_)

@@ -72,6 +72,8 @@ def observation_figures(source: str, task: Task) -> tuple[str, ...]:
     """
     if source not in SOURCES:
         raise UserError(f"observations: {source!r} is not one of {', '.join(SOURCES)}")
+    if not isinstance(task, Task):
+        raise UserError(f"task: {task!r} is no object of a task; give ReachWaypoint()")
     return (*SOURCES[source], *task.figures)
 
 

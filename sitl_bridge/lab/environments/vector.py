@@ -86,6 +86,10 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
     ) -> None:
         if num_envs < 1:
             raise UserError(f"num_envs: {num_envs} is below 1")
+        if not isinstance(autoreset_mode, AutoresetMode):
+            raise UserError(
+                f"autoreset_mode: {autoreset_mode!r} is not one of gymnasium.vector.AutoresetMode"
+            )
         found = airframe_of(airframe)
         self.task = task or HoldPosition()
         self.level = action_level(actions, len(found.rotors))
@@ -137,7 +141,10 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
         Raises:
             UserError: for seeds or a mask that do not fit.
         """
-        chosen = self._mask((options or {}).get("reset_mask"))
+        options = options or {}
+        if unknown := options.keys() - {"reset_mask"}:
+            raise UserError(f"reset: options: {', '.join(map(str, unknown))}: there is reset_mask alone")
+        chosen = self._mask(options.get("reset_mask"))
         if seed is None and not self._begun:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         if seed is not None:
