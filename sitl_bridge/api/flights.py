@@ -140,11 +140,7 @@ def fly(
 
 
 def _law(controller: str | type[Controller] | None) -> str | None:
-    """A controller as the flight stack's process takes it.
-
-    Raises:
-        UserError: for one that it could not load.
-    """
+    """A controller as the flight stack's process takes it."""
     if inspect.isclass(controller):
         return place_of(controller, "controller")
     if controller is not None and not isinstance(controller, str):

@@ -212,11 +212,7 @@ class Simulation(VehicleArrays):
         self._core.states["external_moment"] = self._rows("push: moment", moment, 3)
 
     def _rows(self, name: str, value: ArrayLike, columns: int) -> Floats:
-        """A finite value of each vehicle.
-
-        Raises:
-            UserError: if it does not fit.
-        """
+        """A finite value of each vehicle."""
         given = np.asarray(value, dtype=np.float64)
         try:
             rows = np.broadcast_to(given, (len(self), columns))

@@ -213,11 +213,7 @@ class FlightPool:
         return LinkedStacks(self.waiting.take(_key(settings)) or self._settled(settings))
 
     def _begin(self, settings: FlightSettings) -> ReadySession:
-        """A session that settles from now on.
-
-        Raises:
-            UserError: when it cannot be started.
-        """
+        """A session that settles from now on."""
         instances: list[Instance] = []
         try:
             while len(instances) < len(settings.vehicles):
@@ -237,11 +233,7 @@ class FlightPool:
         return session
 
     def _settled(self, settings: FlightSettings) -> ReadySession:
-        """A session that is ready.
-
-        Raises:
-            UserError: when it does not become so, with the place of its logs.
-        """
+        """A session that is ready."""
         session = self._begin(settings)
         try:
             session.settle()

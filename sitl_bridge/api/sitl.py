@@ -427,11 +427,7 @@ def events_of(
 
 
 def _controllers(given: ControllerChoice | Sequence[ControllerChoice], count: int) -> list[ControllerChoice]:
-    """One choice a vehicle.
-
-    Raises:
-        UserError: for a list of another length.
-    """
+    """One choice a vehicle."""
     if given is None or isinstance(given, str) or callable(given):
         return [given] * count
     listed = list(given)

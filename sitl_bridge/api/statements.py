@@ -196,11 +196,7 @@ class Statements:
     # ------------------------------------------------------------------ helpers
 
     def _motion(self) -> tuple[Floats, Floats]:
-        """Times (k,) and true positions (k, n, 3).
-
-        Raises:
-            UserError: before any time has passed.
-        """
+        """Times (k,) and true positions (k, n, 3)."""
         track = self._track
         if not len(track):
             raise UserError("no simulated time has passed in this flight yet; call run() or fly first")
@@ -210,11 +206,7 @@ class Statements:
         return f"vehicle {self.names[i]}: " if len(self.names) > 1 else ""
 
     def _places(self, given: ArrayLike, least: int = 3) -> Floats:
-        """(n, 3) m, one a vehicle.
-
-        Raises:
-            UserError: for another shape.
-        """
+        """(n, 3) m, one a vehicle."""
         rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
         n = len(self.names)
         if rows.ndim != 2 or rows.shape[0] not in (1, n) or not least <= rows.shape[1] <= 3:

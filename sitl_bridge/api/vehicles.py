@@ -229,11 +229,7 @@ class Vehicles(VehicleArrays, Statements):
             self._stacks.advance(self._stacks.steps_to_look)
 
     def _wait(self, done: Callable[[int], bool], limit: float, what: str) -> None:
-        """Let time pass until all are done.
-
-        Raises:
-            UserError: with those that are not within ``limit`` s, and their state.
-        """
+        """Let time pass until all are done."""
         waiting = self._stacks.wait(self._numbers, done, limit)
         if waiting:
             told = "; ".join(self._state_of(i) for i in waiting)
@@ -517,11 +513,7 @@ class Vehicles(VehicleArrays, Statements):
         self._switch(mode, "fly by the sticks")
 
     def _lead(self, what: str, targets: Sequence[Target]) -> None:
-        """Follow these targets from now on.
-
-        Raises:
-            UserError: for a vehicle that is not armed or refuses.
-        """
+        """Follow these targets from now on."""
         self._require_armed(what)
         for i, target in zip(self._numbers, targets, strict=True):
             self._stacks.targets[i] = target
@@ -710,11 +702,7 @@ class Vehicles(VehicleArrays, Statements):
                 )
 
     def _rows(self, given: ArrayLike, width: int, what: str, same_for_all: bool = True) -> Floats:
-        """(k, width) finite figures, one row a vehicle.
-
-        Raises:
-            UserError: for anything else.
-        """
+        """(k, width) finite figures, one row a vehicle."""
         rows = np.atleast_2d(np.asarray(given, dtype=np.float64))
         count = len(self)
         if rows.shape != (count, width) and not (same_for_all and rows.shape == (1, width)):

@@ -98,11 +98,7 @@ class World:
 
 
 def _scene(scene: SceneSpecification | Sequence[SceneObject]) -> SceneSpecification:
-    """The scene that a user gives.
-
-    Raises:
-        UserError: for a value that is not an object of a scene.
-    """
+    """The scene that a user gives."""
     if isinstance(scene, SceneSpecification):
         return scene
     for thing in scene:

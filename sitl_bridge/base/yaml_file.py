@@ -171,11 +171,7 @@ class _Reader:
 
 
 def _value(tag: str, text: str) -> Any:
-    """Value of a scalar.
-
-    Raises:
-        ValueError, KeyError: for a text that does not fit its tag.
-    """
+    """Value of a scalar."""
     if tag == _NULL:
         return None
     if tag == _BOOL:

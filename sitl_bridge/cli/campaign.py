@@ -70,11 +70,7 @@ def run(
 
 
 def _engine(name: str, jobs: int, space: CampaignSpace) -> Engine:
-    """The engine of ``--engine``.
-
-    Raises:
-        UserError: for one that there is not.
-    """
+    """The engine of ``--engine``."""
     if name == "processes":
         return WorkerPool(jobs or os.cpu_count() or 1, space.campaign.specification.run_limit)
     if name.startswith(SCHEME):

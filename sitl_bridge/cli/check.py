@@ -389,11 +389,7 @@ def facts_of(file: str, flight: Path | None = None) -> Facts:
 
 
 def _find(file: str) -> Path:
-    """The file of a path, or of the name of a shipped airframe, world or scenario.
-
-    Raises:
-        UserError: when there is none.
-    """
+    """The file of a path, or of the name of a shipped airframe, world or scenario."""
     try:
         return find_airframe(file)
     except UserError:
@@ -410,11 +406,7 @@ def _find(file: str) -> Path:
 
 
 def _run_own_code(airframe: Airframe) -> None:
-    """Create the custom rotor law, sensors and controller of an airframe, as a flight would.
-
-    Raises:
-        FieldError: for one that cannot be created.
-    """
+    """Create the custom rotor law, sensors and controller of an airframe, as a flight would."""
     with about("rotor_model"):
         airframe.vehicle()
     for i, sensor in enumerate(airframe.sensors):

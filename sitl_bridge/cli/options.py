@@ -159,11 +159,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _waiting(outlets: tuple[OutletSettings, ...], nodes: tuple[str, ...]) -> tuple[OutletSettings, ...]:
-    """The same, with nodes of ROS 2 for which simulated time waits.
-
-    Raises:
-        UserError: for nodes to wait for without ROS 2.
-    """
+    """The same, with nodes of ROS 2 for which simulated time waits."""
     if nodes and not any(isinstance(one, Ros2Settings) for one in outlets):
         raise UserError(f"--ros2-wait {nodes[0]}: give --ros2, too")
     return tuple(replace(one, wait=nodes) if isinstance(one, Ros2Settings) else one for one in outlets)

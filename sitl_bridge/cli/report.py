@@ -97,11 +97,7 @@ def report(
 
 
 def _read(runs: list[Path]) -> list[RunRecord]:
-    """Runs that can be read; of each other one the reason is printed.
-
-    Raises:
-        UserError: if none can be read.
-    """
+    """Runs that can be read; of each other one the reason is printed."""
     from sitl_bridge.analysis.evaluation.run_record import read_run
 
     records, faults = [], []

@@ -82,11 +82,7 @@ def serve(
 
 
 def _serve(settings: FlightSettings, terminal: Terminal) -> int:
-    """Serve until a signal, or until the server ends by itself; returns the exit code.
-
-    Raises:
-        UserError: with the cause and the remedy.
-    """
+    """Serve until a signal, or until the server ends by itself; returns the exit code."""
 
     def notify(line: str) -> None:
         terminal.say(line, "yellow" if line.startswith(("note: ", "warning: ")) else "")

@@ -110,11 +110,7 @@ def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
 
 
 def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | None) -> None:
-    """Refuse scenarios that cannot be simulated here, and events without effect.
-
-    Raises:
-        UserError: for the first of them.
-    """
+    """Refuse scenarios that cannot be simulated here, and events without effect."""
     from sitl_bridge.session.event_support import flight_kind, refuse_events, refuse_events_of
 
     for scenario in loaded:

@@ -326,11 +326,7 @@ def _within_section(name: str) -> Iterator[None]:
 
 
 def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, ...]:
-    """Vehicles of the file, or the default ones of a formation or avoidance.
-
-    Raises:
-        ConfigurationError: for a number of vehicles that differs from the formation's or avoidance's.
-    """
+    """Vehicles of the file, or the default ones of a formation or avoidance."""
     if made.formation is not None:
         path: FieldPath = ("formation", "count")
         needed = made.formation.count
@@ -373,11 +369,7 @@ def _avoidance(
 
 
 def _obstacles(settings: AvoidanceSettings, world: WorldSpecification, document: Document) -> tuple[Any, ...]:
-    """The obstacles of the file, of the world's scene and of the map.
-
-    Raises:
-        ConfigurationError: for what the controller cannot avoid, too many obstacles, and a bad map.
-    """
+    """The obstacles of the file, of the world's scene and of the map."""
     # Routes without points are refused by flight_faults.
     routes = [route for route in all_routes(settings) if route.points or route.table]
     found = [*settings.obstacles]

@@ -91,11 +91,7 @@ def separation_limit(scenario: LoadedScenario) -> dict[str, float | None]:
 
 
 def _check_avoidance(scenario: LoadedScenario) -> None:
-    """Refuse an avoidance scenario that cannot begin or end safely, or whose vehicles differ.
-
-    Raises:
-        ConfigurationError: with every fault.
-    """
+    """Refuse an avoidance scenario that cannot begin or end safely, or whose vehicles differ."""
     assert scenario.avoidance is not None
     first = scenario.vehicles[0]
     for other in scenario.vehicles:
@@ -163,11 +159,7 @@ def _python_of(group: VehicleSpecification, file: Path, options: FlightOptions) 
 
 
 def _python(name: str | None, file: Path, options: FlightOptions) -> Path | None:
-    """Interpreter of a script: the command line's, else the file's; its path is relative to the file.
-
-    Raises:
-        ConfigurationError: if there is none.
-    """
+    """Interpreter of a script: the command line's, else the file's; its path is relative to the file."""
     if options.python is not None or name is None:
         return options.python
     try:

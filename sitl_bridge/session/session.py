@@ -260,11 +260,7 @@ class Session:
             outlet.start()
 
     def _order_formation(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
-        """Hand an order of page or bus to the formation.
-
-        Raises:
-            UserError: before its start and after its end, and while time stands still.
-        """
+        """Hand an order of page or bus to the formation."""
         assert self.missions is not None
         if self.server.status().paused:
             raise UserError(f"{kind}: simulated time stands still, and the formation with it; resume it")
@@ -350,11 +346,7 @@ class Session:
         return FleetMissions(*run, self.say, self.errors, self.note_event)
 
     def _wait_for_builtin(self) -> None:
-        """Wait until the built-in stacks have connected; they may have to be compiled first.
-
-        Raises:
-            UserError: if one ends, or does not connect in time.
-        """
+        """Wait until the built-in stacks have connected; they may have to be compiled first."""
         waiting = [vehicle for vehicle in self.vehicles if vehicle.autopilot.kind == "builtin"]
         while waiting:
             links = self.server.status().links

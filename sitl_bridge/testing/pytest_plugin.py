@@ -186,11 +186,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> ChosenFlight:
-    """What a test flies, by its markers.
-
-    Raises:
-        UserError: for a marker that does not fit.
-    """
+    """What a test flies, by its markers."""
     from sitl_bridge.api.vehicle_arrays import checked_seed
     from sitl_bridge.base.errors import UserError
     from sitl_bridge.testing.flights import flight_of
@@ -238,11 +234,7 @@ def _arguments(item: pytest.Item, name: str) -> list[Any]:
 
 
 def _argument(item: pytest.Item, name: str, default: Any) -> Any:
-    """The only argument of a marker.
-
-    Raises:
-        UserError: for a marker with another number of them.
-    """
+    """The only argument of a marker."""
     from sitl_bridge.base.errors import UserError
 
     marker = item.get_closest_marker(name)

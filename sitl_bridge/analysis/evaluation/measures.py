@@ -82,11 +82,7 @@ OWN = ".py:"
 
 
 def _add_own(name: str, directory: Path) -> str:
-    """Add the measure of a user's class, ``FILE.py:CLASS``; returns its name, with the whole path.
-
-    Raises:
-        UserError: if the class cannot be loaded.
-    """
+    """Add the measure of a user's class, ``FILE.py:CLASS``; returns its name, with the whole path."""
     place = class_at(name)
     if place is None:
         raise UserError(f"measure {name}: write FILE.py:CLASS")

@@ -240,11 +240,7 @@ def _origin(table: Columns) -> tuple[float, float, float]:
 
 
 def _commands(path: Path, log: FlightLog, tables: Tables, motors: int) -> tuple[str, Series]:
-    """The motors' signals from the topic with the higher rate.
-
-    Raises:
-        UserError: if there are none, or of fewer motors.
-    """
+    """The motors' signals from the topic with the higher rate."""
     found: list[tuple[float, str, Series]] = []
     table = tables.get(("actuator_motors", 0))
     if table is not None and np.isfinite(table.get(f"control[{motors - 1}]", np.full(1, math.nan))).any():

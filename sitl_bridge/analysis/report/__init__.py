@@ -6,23 +6,6 @@ first used.
 
 from typing import Any
 
-__all__ = [
-    "KINDS",
-    "CustomMeasure",
-    "constant_setpoints",
-    "disturbance_results",
-    "evaluate",
-    "hovering",
-    "read_run",
-    "report",
-    "settling_time",
-    "spectrum",
-    "step_responses",
-    "waypoint_results",
-    "write_figures",
-    "write_report",
-]
-
 _HOMES = {
     "CustomMeasure": "evaluation.measures",
     "KINDS": "evaluation.measures",
@@ -40,6 +23,8 @@ _HOMES = {
     "write_report": "report.report_page",
 }
 """Module of each name."""
+
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

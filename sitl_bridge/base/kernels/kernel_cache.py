@@ -47,11 +47,7 @@ def _is_known_by_name(module: str | None) -> bool:
 
 
 class _Parts:
-    """What one function is made of, as a digest, and the functions that it may call.
-
-    Raises:
-        TypeError: for a value that is not known to be the same in another process.
-    """
+    """What one function is made of, as a digest, and the functions that it may call."""
 
     def __init__(self, function: FunctionType) -> None:
         self.name = f"{function.__module__}.{function.__qualname__}"

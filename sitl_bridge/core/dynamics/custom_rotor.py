@@ -77,11 +77,7 @@ _classes: dict[tuple[Path, str, str], type[RotorLaw]] = {}
 
 
 def _layout(law: RotorLaw) -> np.dtype[np.void]:
-    """Return the memory layout of a law's fields.
-
-    Raises:
-        TypeError: for a field of another type.
-    """
+    """Return the memory layout of a law's fields."""
     hints = typing.get_type_hints(type(law))
     parts: list[Any] = []
     for field in dataclasses.fields(law):  # type: ignore[arg-type]
@@ -104,11 +100,7 @@ def _values(law: RotorLaw, layout: np.dtype[np.void]) -> Floats:
 
 
 def _try(law: RotorLaw) -> None:
-    """Call a law in Python to check it.
-
-    Raises:
-        ValueError: if it does not return four finite numbers.
-    """
+    """Call a law in Python to check it."""
     for speed, climb, in_plane in _TRIAL:
         loads = law.loads(speed, climb, in_plane, 1.225)
         if len(loads) != 4 or not all(math.isfinite(value) for value in loads):

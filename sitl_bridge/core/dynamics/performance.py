@@ -67,8 +67,8 @@ def figure_of_merit(vehicle: Packed, trim: Hover, density: float) -> float:
     return float(ideal / np.sum(trim.rotor_torque * trim.rotor_speed))
 
 
-def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -> float:
-    """Return the s in which the rotors gain 63 % of the speed that a higher command gives them in a hover.
+def motor_lag(vehicle: Packed, trim: Hover, density: float) -> float:
+    """Return the s in which the rotors gain 63 % of the speed that a 10 % higher command gives in a hover.
 
     Current limits and the sag of a full battery are part of it; the thrust and torque are those of still air.
     Time constants below the step of 0.5 ms count as 0.5 ms, with which a step reaches the speed commanded;
@@ -77,10 +77,9 @@ def motor_lag(vehicle: Packed, trim: Hover, density: float, rise: float = 0.1) -
     Args:
         vehicle: () VEHICLE record.
         density: kg/m^3 of the air.
-        rise: of the commands, over those of the hover.
     """
     n, direct = _rotors(vehicle), vehicle["motor_kind"] == MOTOR_DC
-    command = np.minimum(trim.command * (1.0 + rise), 1.0)
+    command = np.minimum(trim.command * 1.1, 1.0)
     limit = float(vehicle["esc_current_limit"]) or math.inf
     charge = float(vehicle["battery_capacity"])
     speeds, torques = trim.rotor_speed, trim.rotor_torque
@@ -233,23 +232,21 @@ def _balanced_voltage(vehicle: Packed, charge: float, draws: Callable[[float], f
     return root(excess, 0.5 * source, source, 1e-12)
 
 
-def hover(vehicle: Packed, density: float, gravity: float, charge: float | None = None) -> Hover | None:
-    """Return the trim of a vehicle in hover.
+def hover(vehicle: Packed, density: float, gravity: float) -> Hover | None:
+    """Return the trim of a vehicle in hover with a full battery.
 
     Args:
         vehicle: () VEHICLE record.
         density: kg/m^3 of the air.
         gravity: m/s^2.
-        charge: remaining A s in the battery; full by default.
 
     Returns:
-        None if motors or battery are too weak to hover at that charge.
+        None if motors or battery are too weak to hover.
 
     Raises:
         UserError: if the rotors cannot balance the vehicle at any speed.
     """
-    left = float(vehicle["battery_capacity"]) if charge is None else charge
-    return _supplied(vehicle, left, *_trim(vehicle, density, gravity))
+    return _supplied(vehicle, float(vehicle["battery_capacity"]), *_trim(vehicle, density, gravity))
 
 
 def _trim(vehicle: Packed, density: float, gravity: float) -> tuple[Floats, Floats, Floats]:
@@ -324,11 +321,7 @@ def _steady_speed(vehicle: Packed, k: int, voltage: float, density: float, comma
 
 
 def _check_authority(vehicle: Packed, trim: Hover) -> None:
-    """Reject rotors without independent control of lift, roll, pitch and yaw.
-
-    Raises:
-        UserError: with the axis without a moment, or what is missing.
-    """
+    """Reject rotors without independent control of lift, roll, pitch and yaw."""
     n = _rotors(vehicle)
     axis = np.array(vehicle["rotor_axis"][:n])
     idle = np.flatnonzero(trim.rotor_thrust < _MIN_SHARE * trim.rotor_thrust.mean())

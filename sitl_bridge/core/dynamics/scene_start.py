@@ -185,11 +185,7 @@ def _settle(
     normal: Floats,
     names: Sequence[str],
 ) -> None:
-    """Let a vehicle come to rest on a surface; one that moves takes the surface's velocity.
-
-    Raises:
-        UserError: where it slides or tips over.
-    """
+    """Let a vehicle come to rest on a surface; one that moves takes the surface's velocity."""
     state, scene = arrays[1][0], arrays[2][0]["scene"]
     before = state.copy()
     velocity = np.array(_shape_facts(scene, shape)[2:])

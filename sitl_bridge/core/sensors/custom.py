@@ -123,12 +123,7 @@ class CustomSpecification(UserClass):
 
 
 def _figures(sample: object) -> Sample:
-    """What a user's ``sample`` returned, as named floats.
-
-    Raises:
-        TypeError: for anything but a dictionary.
-        ValueError: for a value that is no number.
-    """
+    """What a user's ``sample`` returned, as named floats."""
     if not isinstance(sample, Mapping):
         raise TypeError(f"sample returned {sample!r} instead of a dictionary of figures")
     figures = {}
@@ -141,11 +136,7 @@ def _figures(sample: object) -> Sample:
 
 
 def _several(messages: object) -> Sequence[Any]:
-    """What a user's ``messages`` returned, whose items are checked where they are packed.
-
-    Raises:
-        TypeError: for anything but a list or another sequence.
-    """
+    """What a user's ``messages`` returned, whose items are checked where they are packed."""
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise TypeError(f"messages returned {messages!r} instead of a list of pymavlink messages")
     return messages

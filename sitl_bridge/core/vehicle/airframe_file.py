@@ -74,11 +74,7 @@ def _document(path: Path) -> Document:
 
 
 def _with_suite(document: Document, path: Path) -> Document:
-    """A document whose ``sensors`` names a suite, beside the file or shipped, with that suite's sensors.
-
-    Raises:
-        ConfigurationError: for a suite that is missing or has faults.
-    """
+    """A document whose ``sensors`` names a suite, beside the file or shipped, with that suite's sensors."""
     name = document.data.get("sensors")
     if not isinstance(name, str):
         return document
@@ -174,11 +170,7 @@ def _kept(base: JsonObject, own: JsonObject, prefix: str = "") -> list[str]:
 
 
 def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Document:
-    """A document merged into the airframe named as its ``base``, field by field.
-
-    Raises:
-        ConfigurationError: for a base that is missing, has faults, or is based on the document.
-    """
+    """A document merged into the airframe named as its ``base``, field by field."""
     replaced = isinstance(document.data.get("sensors"), str)
     document = _with_suite(document, path)
     if "base" not in document.data:
@@ -211,11 +203,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
 
 
 def _base_file(document: Document, path: Path, chain: tuple[Path, ...]) -> Path:
-    """File of the airframe that a document is based on: in the same directory, or found by its bare name.
-
-    Raises:
-        ConfigurationError: if there is none, or if it is based on the document.
-    """
+    """File of the airframe that a document is based on: in the same directory, or found by its bare name."""
     line = document.line(("base",))
     name = document.data["base"]
     if not isinstance(name, str):

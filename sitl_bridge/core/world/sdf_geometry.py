@@ -157,11 +157,7 @@ def _plane(part: Part, node: XmlNode) -> SceneObject:
 
 
 def _picture(part: Part, width: float) -> TextureSpecification | None:
-    """The texture of a visual, over its width (m); None if it has none.
-
-    Raises:
-        ConfigurationError: for a picture that is missing or broken.
-    """
+    """The texture of a visual, over its width (m); None if it has none."""
     for metal in ("metal", "specular"):
         uri = part.node.find("material", "pbr", metal, "albedo_map")
         if uri is not None and uri.text:

@@ -267,11 +267,7 @@ class SdfReader:
         return model
 
     def _file(self, uri: XmlNode) -> Path:
-        """The file of a <uri>.
-
-        Raises:
-            ConfigurationError: with the line and the directories that were searched.
-        """
+        """The file of a <uri>."""
         try:
             return find_uri(uri.text, uri.source, self._directories).absolute()
         except UserError as error:

@@ -204,11 +204,7 @@ Wind = Annotated[WindSpecification, _OfPython()]
 
 
 def _data_lines(path: Path, lines: list[str]) -> list[str]:
-    """Lines of figures: without comments, empty lines and a first line of column names.
-
-    Raises:
-        UserError: when the columns are named otherwise, or in another order, than they are read.
-    """
+    """Lines of figures: without comments, empty lines and a first line of column names."""
     filled = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not filled or filled[0].lstrip()[:1].strip("+-.0123456789") == "":
         return filled

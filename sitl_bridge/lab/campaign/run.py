@@ -216,11 +216,7 @@ class CampaignRun:
         self._tell(self.progress)
 
     def _take(self, job: Job, answer: RunRow | str) -> Job | None:
-        """Keep the row of a run; returns the job again if its worker was lost for the first time.
-
-        Raises:
-            UserError: for a defect, which every run would have.
-        """
+        """Keep the row of a run; returns the job again if its worker was lost for the first time."""
         if isinstance(answer, RunRow):
             self.ledger.add(job, answer)
             return None

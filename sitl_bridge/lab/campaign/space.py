@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,10 +15,12 @@ import numpy as np
 from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits, near_measure
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.lab.campaign.design import runs_of
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import CampaignFile, Stage, load_campaign
-from sitl_bridge.lab.campaign.varied_scenario import AirframeShelf, varied_scenario, words_of
+from sitl_bridge.lab.campaign.varied_scenario import varied_scenario, words_of
 from sitl_bridge.session.scenario import LoadedScenario, load_scenario
 from sitl_bridge.session.scenario_settings import limits_of, settings_of
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
@@ -39,7 +41,7 @@ class CampaignSpace:
     base: LoadedScenario  # the scenario as it stands
     limits: dict[str, float | None]  # of measures, with which a flight succeeds
     digest: str  # of everything that all runs have in common: the program, the scenario and its files
-    _shelf: AirframeShelf = field(default_factory=AirframeShelf)
+    airframe_of: Callable[[str], Airframe] = field(default_factory=lambda: cache(load_airframe))  # read once
 
     @classmethod
     def load(cls, file: Path) -> CampaignSpace:
@@ -93,7 +95,7 @@ class CampaignSpace:
             UserError: for values that make no scenario.
         """
         by_path = dict(zip(self.paths, values, strict=True))
-        scenario = varied_scenario(self.base, self.campaign.base, by_path, seed, self._shelf)
+        scenario = varied_scenario(self.base, self.campaign.base, by_path, seed, self.airframe_of)
         return scenario, settings_of(scenario, self.campaign.base, options)
 
     def run_id(self, values: Sequence[Value], seed: int, stage: Stage, px4: Path | None) -> str:
@@ -148,7 +150,7 @@ class CampaignSpace:
         for one in self.campaign.varied:
             for end in one.distribution.ends():
                 try:
-                    varied_scenario(self.base, self.campaign.base, {one.path: end}, 0, self._shelf)
+                    varied_scenario(self.base, self.campaign.base, {one.path: end}, 0, self.airframe_of)
                 except FieldError as error:
                     yield self.campaign.document.fault(("vary", one.name), f"{_dotted(error.path)}: {error}")
                     break

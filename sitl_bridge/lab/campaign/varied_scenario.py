@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath, suggestion
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.session.scenario import LoadedScenario, assemble, scenario_world
@@ -85,26 +84,12 @@ def in_airframe(path: FieldPath) -> bool:
     return head not in VehicleSpecification.model_fields or (len(path) > 3 and head not in OPEN)
 
 
-class AirframeShelf:
-    """Loads airframes, each file once."""
-
-    def __init__(self, load: Callable[[str], Airframe] = load_airframe) -> None:
-        self._load = load
-        self._kept: dict[str, Airframe] = {}
-
-    def get(self, source: str) -> Airframe:
-        """The airframe of a name or file.
-
-        Raises:
-            UserError: for one that cannot be loaded.
-        """
-        if source not in self._kept:
-            self._kept[source] = self._load(source)
-        return self._kept[source]
-
-
 def varied_scenario(
-    base: LoadedScenario, file: Path, values: Mapping[FieldPath, Value], seed: int, shelf: AirframeShelf
+    base: LoadedScenario,
+    file: Path,
+    values: Mapping[FieldPath, Value],
+    seed: int,
+    airframe_of: Callable[[str], Airframe],
 ) -> LoadedScenario:
     """The scenario with other values.
 
@@ -113,7 +98,7 @@ def varied_scenario(
         file: its file, to which files are relative.
         values: by path.
         seed: of the run; a value of ``seed`` replaces it.
-        shelf: of airframes.
+        airframe_of: loads the airframe of a name or file.
 
     Raises:
         FieldError: for a path that does not exist, or a value that its field does not take.
@@ -138,7 +123,7 @@ def varied_scenario(
         world = _placed(path[:1], path[1:], world, value)
 
     def load(group: int, source: str) -> Airframe:
-        airframe = shelf.get(source)
+        airframe = airframe_of(source)
         for path, value in airframes.get(group, ()):
             empty = airframe.unloaded()
             sources = {str(path[2]): SOURCE} | empty.sources

@@ -416,11 +416,7 @@ def _memories(count: int, level: ActionLevel, words: LastingWords) -> JsonObject
 
 
 def _steps(period: float, step: float) -> int:
-    """Integration steps between actions.
-
-    Raises:
-        UserError: where that is no whole number.
-    """
+    """Integration steps between actions."""
     whole, part = divmod(round(period * 1e6), round(step * 1e6) or 1)
     if step <= 0.0 or whole < 1 or part:
         raise UserError(f"period: {period:g} s is no multiple of the step, {step:g} s")

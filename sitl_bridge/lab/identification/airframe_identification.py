@@ -165,11 +165,7 @@ def _knots(windows: FlightWindows) -> Floats:
 def _chosen(
     airframe: Airframe, fit: Sequence[str], fix: Mapping[str, float], windows: FlightWindows
 ) -> list[Parameter]:
-    """The parameters to be fitted.
-
-    Raises:
-        UserError: if nothing is left, or the flight is too short for them.
-    """
+    """The parameters to be fitted."""
     chosen = [
         parameter
         for parameter in PARAMETERS

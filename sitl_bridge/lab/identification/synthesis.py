@@ -240,11 +240,7 @@ class Synthesis:
         return CommonMotion(moment, wind, unknowns.start, self.delay(unknowns))
 
     def _quality(self, unknowns: Unknowns) -> Quality:
-        """Deviations of the residuals, and the negative logarithm of the likelihood with them.
-
-        Raises:
-            UserError: if the simulation diverges.
-        """
+        """Deviations of the residuals, and the negative logarithm of the likelihood with them."""
         fleet = WindowFleet(self.windows, [Member.of(self.fitted(unknowns))])
         residuals: list[list[Floats]] = [[] for _ in self._quantities]
         for w, made in fleet.motions(self._common(unknowns)):

@@ -181,9 +181,6 @@ def _bind(task: int, descriptor: int, port: int) -> None:
         task: id of the calling thread.
         descriptor: of the socket in that process.
         port: 0 for any.
-
-    Raises:
-        OSError: as ``bind``.
     """
     with open(f"/proc/{task}/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
         process = next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))

@@ -145,11 +145,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _read_password(file: Path) -> str:
-    """Read the first line of a file that only its owner may read.
-
-    Raises:
-        UserError: if it cannot be read, is empty, or is readable by others.
-    """
+    """Read the first line of a file that only its owner may read."""
     try:
         with file.open("rb") as opened:
             status = os.fstat(opened.fileno())

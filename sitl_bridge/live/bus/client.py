@@ -222,11 +222,7 @@ class Client:
             return
 
     async def _run_connection(self, client: aiomqtt.Client) -> None:
-        """Run the tasks of one connection.
-
-        Raises:
-            MqttError: when the connection ends, except after ``close``.
-        """
+        """Run the tasks of one connection."""
         await client.subscribe([(topic, 1) for topic in self.topics.commands])
         await self._publish_status(client, online=True)
         self._send_connected(True)

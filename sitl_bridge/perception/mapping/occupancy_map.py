@@ -164,11 +164,7 @@ class OccupancyMap:
         self.insert(origin, starts + way * length[:, None], maximum)
 
     def _cover(self, points: Floats) -> None:
-        """Grow the grid until it holds all points (n, 3).
-
-        Raises:
-            UserError: when it would have too many cells.
-        """
+        """Grow the grid until it holds all points (n, 3)."""
         with np.errstate(invalid="ignore", over="ignore"):
             low, high = np.floor(points.min(axis=0) / self.cell), np.floor(points.max(axis=0) / self.cell) + 1
         if self.log_odds.size:

@@ -13,20 +13,17 @@ from sitl_bridge.session.missions.environment import MAP_VARIABLE
 class LiveMap:
     """Reads the map of a mission's vehicle.
 
-    Args:
-        file: of the map; None for the one that the simulation names.
-
     Raises:
         UserError: where the vehicle builds no map.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(self) -> None:
         named = os.environ.get(MAP_VARIABLE)
-        if file is None and not named:
+        if not named:
             raise UserError(
                 "the vehicle builds no map: fly an airframe with a ranging sensor that has a map_cell"
             )
-        self.file = file or Path(str(named))
+        self.file = Path(named)
         self._read = -1
 
     def newer(self) -> OccupancyMap | None:

@@ -14,7 +14,7 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import wrap_angle
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
-from sitl_bridge.swarm.avoidance.disturbance_observer import Observer, ObserverNoise
+from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
 from sitl_bridge.swarm.avoidance.plan_shift import follow_yaw
 from sitl_bridge.swarm.avoidance.records import STATES
@@ -70,7 +70,6 @@ class Agent:
         avoids: names of the vehicles it avoids.
         obstacles: it avoids.
         start: us at which the reference starts.
-        noise: of the disturbance observer.
 
     Attributes:
         solver: with the plan, the counters of every status and the use of slack.
@@ -89,7 +88,6 @@ class Agent:
         avoids: Iterable[str] = (),
         obstacles: Sequence[Obstacle] = (),
         start: int = 0,
-        noise: ObserverNoise | None = None,
     ) -> None:
         Agent._rehearse()
         self.name = name
@@ -97,7 +95,7 @@ class Agent:
         self.settings = settings or ControllerSettings()
         self.neighbourhood = Neighbourhood(avoids, obstacles, self.settings)
         record = self.settings.record()
-        self.observer = Observer(record, noise)
+        self.observer = Observer(record)
         self.solver = Solver(
             record,
             self.settings.horizon,

@@ -9,8 +9,6 @@ none remains
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
@@ -20,18 +18,12 @@ from sitl_bridge.swarm.avoidance.records import DISTURBANCES, STATES
 
 SIZE = STATES + DISTURBANCES
 
-
-@dataclass(frozen=True)
-class ObserverNoise:
-    """What the observer takes for the model's unrest, as densities; our choice, not the paper's."""
-
-    acceleration: float = 0.2  # m/s^2/sqrt(Hz), of gusts and vibration
-    attitude: float = 0.02  # rad/sqrt(s), of roll and pitch against the first-order model
-    # m/s^2/sqrt(s), walk of the disturbance: with it a step of wind is known within about 1 s
-    force: float = 0.3
-    attitude_offset: float = 0.01  # rad/sqrt(s), walk of the attitude's rest
-    largest_force: float = 5.0  # m/s^2, bound of the estimate
-    largest_offset: float = 0.2  # rad, bound of the estimate
+# What the observer takes for the model's unrest, as densities; our choice, not the paper's.
+ACCELERATION = 0.2  # m/s^2/sqrt(Hz), of gusts and vibration
+ATTITUDE = 0.02  # rad/sqrt(s), of roll and pitch against the first-order model
+FORCE = 0.3  # m/s^2/sqrt(s), walk of the disturbance: with it a step of wind is known within about 1 s
+ATTITUDE_OFFSET = 0.01  # rad/sqrt(s), walk of the attitude's rest
+LARGEST_FORCE, LARGEST_OFFSET = 5.0, 0.2  # m/s^2 and rad, bounds of the estimate
 
 
 @compiled
@@ -137,20 +129,18 @@ class Observer:
 
     Args:
         settings: (1,) SETTINGS.
-        noise: how restless the model is taken to be.
 
     Attributes:
         estimate: (13,) state (8), acceleration of external forces NED, m/s^2 (3), rest of roll and pitch (2).
         covariance: (13, 13) of it.
     """
 
-    def __init__(self, settings: Records, noise: ObserverNoise | None = None) -> None:
-        n = noise or ObserverNoise()
+    def __init__(self, settings: Records) -> None:
         self._settings = settings
         self._density = np.square(
-            [0.0] * 3 + [n.acceleration] * 3 + [n.attitude] * 2 + [n.force] * 3 + [n.attitude_offset] * 2
+            [0.0] * 3 + [ACCELERATION] * 3 + [ATTITUDE] * 2 + [FORCE] * 3 + [ATTITUDE_OFFSET] * 2
         )
-        self._bound = np.array([n.largest_force] * 3 + [n.largest_offset] * 2)
+        self._bound = np.array([LARGEST_FORCE] * 3 + [LARGEST_OFFSET] * 2)
         self.estimate = np.zeros(SIZE)
         self.covariance = np.zeros((SIZE, SIZE))
         self._started = False

@@ -340,9 +340,6 @@ def _leader_timeout(radio: RadioSpecification, choreography: Choreography) -> fl
 
     Each link adds the delay, the wait for the next beacon and the mean number of repetitions by losses; in
     addition, as many successive losses are allowed as have a probability of SILENT_BY_CHANCE.
-
-    Raises:
-        UserError: for a graph that leaves a vehicle out.
     """
     topology = radio.topology(GRAPH)
     everybody = np.ones(choreography.count, dtype=np.bool_)
