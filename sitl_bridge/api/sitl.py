@@ -264,7 +264,7 @@ class Sitl(Vehicles):
         Raises:
             UserError: for an event that cannot happen.
         """
-        found = events_of([event], self._settings)[0] if isinstance(event, Mapping) else event
+        found = events_of([{"at": 0.0, **event}], self._settings)[0] if isinstance(event, Mapping) else event
         return RunningFault(self._stacks, found)
 
     def set_wind(self, wind: Any) -> None:

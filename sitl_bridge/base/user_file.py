@@ -30,7 +30,10 @@ _running: dict[str, Path] = {}
 def failure_text(error: BaseException) -> str:
     """An error by a user's code, with the last line of the file that was called; none for a wrong result."""
     package = str(Path(__file__).parents[1])
-    places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    frames = list(walk_tb(error.__traceback__))
+    if type(error) is NotImplementedError and frames:
+        return f"its class defines no {frames[-1][0].f_code.co_name}"
+    places = [(frame.f_code.co_filename, line) for frame, line in frames]
     own = [(file, line) for file, line in places if not file.startswith(package)]
     if not own:
         return repr(error)

@@ -190,7 +190,9 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
     header = campaign_header(directory)
     counts: dict[tuple[str, str], int] = {}
     reasons: dict[str, int] = {}
+    missed = 0
     for row in read_rows(directory):
+        missed += bool(row.missed_events)
         result = "succeeded" if row.succeeded else "failed" if row.status == "flown" else row.status
         counts[row.stage, result] = counts.get((row.stage, result), 0) + 1
         if not row.succeeded:
@@ -206,6 +208,8 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
     terminal.table(head, rows, title=header["name"])
     for reason, count in sorted(reasons.items(), key=lambda pair: -pair[1])[:10]:
         terminal.say(f"{count} x {reason}")
+    if missed:
+        terminal.say(f"{missed} flights had ended before an event; missed_events in the table names it")
 
 
 @campaign.command()

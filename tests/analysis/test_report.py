@@ -42,6 +42,7 @@ from sitl_bridge.analysis.evaluation.run_changes import run_changes
 from sitl_bridge.analysis.evaluation.run_evaluation import evaluate, event_times
 from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
+from sitl_bridge.analysis.evaluation.verdict import judge
 from sitl_bridge.analysis.report.report_page import LARGEST, page
 from sitl_bridge.analysis.report.reported_run import report
 from sitl_bridge.analysis.report.run_events import timeline
@@ -536,5 +537,9 @@ def test_a_measure_of_the_users_own_is_judged_and_reported(tmp_path: Path) -> No
         with pytest.raises(ConfigurationError, match=message):
             checked_limits({name: 1.0}, "limits", directory=tmp_path)
     (tmp_path / "reach.py").write_text((tmp_path / "reach.py").read_text().replace("flight()", "landing()"))
-    with pytest.raises(UserError, match=r"reach\.py:Reach failed"):
-        evaluate(run, limits_of_file(limits))
+    failed = evaluate(run, limits_of_file(limits))
+    assert "touchdown" in [one.kind.name for one in failed.measures]
+    verdict = judge(run, failed)
+    assert not verdict.succeeded
+    assert sum("reach.py:Reach failed: AttributeError" in reason for reason in verdict.reasons) == 1
+    assert not any("has no value" in reason for reason in verdict.reasons)

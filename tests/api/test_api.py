@@ -364,7 +364,7 @@ def test_what_a_fleet_cannot_do_is_refused_with_vehicle_and_reason(fleet: sb.Sit
         fleet.go_to([[0.0, 0.0, -2.0]] * 2)
     with pytest.raises(sb.UserError, match="there is no vehicle 'c'; there are a, b"):
         fleet["c"].arm()
-    with fleet.fault({"at": 0, "kind": "sensor_fault", "sensor": "imu", "vehicles": ["b"]}):
+    with fleet.fault({"kind": "sensor_fault", "sensor": "imu", "vehicles": ["b"]}):
         fleet.run(3.0)
         with pytest.raises(sb.UserError, match=r"not ready to arm within 0\.1 s .* vehicle b \(iris\): \w"):
             fleet["b"].arm(limit=0.1)

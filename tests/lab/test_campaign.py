@@ -338,11 +338,12 @@ def test_failed_runs_are_kept_up_to_a_size(tmp_path: Path, monkeypatch: pytest.M
 
 def test_flights_in_this_process_repeat_to_the_bit_and_keep_only_failures(tmp_path: Path) -> None:
     text = WIND + "runs: 3\nlimits: {mission_legs_max: 0.9}\nkeep_at_most: 1\n"
-    space = space_of(tmp_path, text, "time_limit: 200\n")
+    space = space_of(tmp_path, text, "time_limit: 200\nevents: [{at: 190, kind: gps_jamming, level: 0.1}]\n")
     with Ledger(tmp_path / "out", space) as ledger:
         CampaignRun(space, ledger, Inline(fly_job)).fly()
     rows = sorted(read_rows(tmp_path / "out"), key=lambda row: row.number)
     assert [row.status for row in rows] == ["flown"] * 3
+    assert {row.missed_events for row in rows} == {"gps jamming (level 0.1) at 190 s"}
     assert all(row.measures["mission_legs_max"] > 0.1 for row in rows)
     kept = list((tmp_path / "out" / "runs").iterdir())
     assert len(kept) == min(1, sum(not row.succeeded for row in rows))

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from support.campaigns import analytic, campaign, scenario
 
+from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
 from sitl_bridge.lab.campaign.page import agreement, axis_ticks, cluster_of, write_campaign_report
+from sitl_bridge.lab.campaign.result_table import write_tables
 from sitl_bridge.lab.campaign.run import CampaignRun
 from sitl_bridge.lab.campaign.space import CampaignSpace
 
@@ -44,6 +46,24 @@ def test_the_report_states_rate_failures_and_the_command_that_flies_one_again(tm
     assert any(f"sitl-bridge campaign reproduce {place} {row.id}" in page for row in failed)
     assert page.count("<circle") == 2 * 40
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_a_measure_of_ones_own_stays_in_the_tables_of_another_process(tmp_path: Path) -> None:
+    file = tmp_path / "far.py"
+    file.write_text("import sitl_bridge as sb\nclass Far(sb.report.CustomMeasure):\n    unit = 'm'\n")
+    scenario(tmp_path)
+    text = TEXT.replace("mission_legs_max", "far.py:Far") + "runs: 3\n"
+    space = CampaignSpace.load(campaign(tmp_path, text))
+    (name,) = space.limits
+    with Ledger(tmp_path / "out", space, anew=True) as ledger:
+        CampaignRun(space, ledger, analytic(space, lambda speed, up: speed + up, name)).fly()
+    for gone in (False, True):
+        del KINDS[name]
+        if gone:
+            file.unlink()
+        assert name in write_tables(tmp_path / "out")[0].read_text("utf-8").partition("\n")[0]
+        assert "<h2>" in write_campaign_report(tmp_path / "out").read_text("utf-8")
+        assert KINDS[name].unit == ("" if gone else "m")
 
 
 def test_two_stages_are_compared_run_by_run(tmp_path: Path) -> None:

@@ -280,6 +280,7 @@ def test_a_fault_of_the_users_own_begins_and_ends(tmp_path: Path, iris: Airframe
         ("file: none.py, class: ChargeLoss", "no such Python file for a fault"),
         ("file: charge_loss.py, class: Nothing", "has no class Nothing derived from CustomFault"),
         ("file: charge_loss.py, class: ChargeLoss, options: {part: 1}", "does not take its options"),
+        ("file: charge_loss.py, class: ChargeLoss, lasts: 2", "ChargeLoss defines no end"),
     ],
 )
 def test_a_fault_that_cannot_be_loaded_is_refused_before_the_flight(

@@ -97,25 +97,31 @@ def _add_own(name: str, directory: Path) -> str:
     return name
 
 
+def recall(names: Iterable[str]) -> None:
+    """Let the user's own measures among names be known; where a file is gone, by the name alone."""
+    for name in names:
+        if OWN in name and name not in KINDS:
+            try:
+                _add_own(name, Path())
+            except UserError:
+                KINDS[name] = MeasureKind(name, name.rpartition(":")[2])
+
+
 def is_known(name: str) -> bool:
     """Whether a measure is of this version, or of a user."""
     return name in KINDS or OWN in name
 
 
-def own_values(vehicle: RecordedVehicle, limits: Limits) -> dict[str, float]:
-    """Values of the user's own measures among those with a limit.
-
-    Raises:
-        UserError: for one that fails.
-    """
+def own_values(vehicle: RecordedVehicle, limits: Limits, failures: dict[str, str]) -> dict[str, float]:
+    """Values of the user's own measures among those with a limit; writes the texts of those that fail."""
     found = {}
     for name in limits:
         if (own := KINDS[name].own) is None:
             continue
         try:
             found[name] = float(own.value(vehicle))
-        except Exception as error:
-            raise UserError(f"measure {name} failed: {failure_text(error)}") from error
+        except Exception as error:  # noqa: BLE001 - the run has failed, and its other measures count
+            failures[name] = f"measure {name} failed: {failure_text(error)}"
     return found
 
 
@@ -188,9 +194,9 @@ def measured(values: Mapping[str, float], limits: Limits, vehicle: str = "") -> 
     ]
 
 
-def unmeasured(limits: Limits, found: Iterable[Measure]) -> list[str]:
-    """Names with a limit that the user set and that the run has no value for."""
-    known = {one.kind.name for one in found}
+def unmeasured(limits: Limits, found: Iterable[Measure], failures: Iterable[str]) -> list[str]:
+    """Names with a limit that the user set and that the run has no value for, beside those that failed."""
+    known = {one.kind.name for one in found} | set(failures)
     return [name for name, limit in limits.items() if limit is not None and name not in known]
 
 

@@ -62,6 +62,7 @@ class Evaluation:
     vehicles: list[VehicleEvaluation]  # one each
     measures: list[Measure]  # all measures, those of the run last
     unmeasured: list[str]  # names of limits that the user set and that the run has no value for
+    failures: dict[str, str]  # texts of the user's own measures that failed, by their names
     # the closest pair in the air, by the truth; None if no two were in the air together
     closest: ClosestPair | None = None
 
@@ -79,15 +80,18 @@ def evaluate(run: RunRecord, limits: Limits | None = None) -> Evaluation:
         limits: in place of the defaults.
     """
     limits = limits or {}
-    vehicles = [_evaluate_vehicle(run, vehicle, limits) for vehicle in run.vehicles]
+    failures: dict[str, str] = {}
+    vehicles = [_evaluate_vehicle(run, vehicle, limits, failures) for vehicle in run.vehicles]
     measures = [one for vehicle in vehicles for one in vehicle.measures]
     fleet = fleet_positions(run, RATE)
     closest = None if fleet is None else closest_pair(*fleet)
     measures += _run_measures(run, closest, limits)
-    return Evaluation(vehicles, measures, unmeasured(limits, measures), closest)
+    return Evaluation(vehicles, measures, unmeasured(limits, measures, failures), failures, closest)
 
 
-def _evaluate_vehicle(run: RunRecord, vehicle: RecordedVehicle, limits: Limits) -> VehicleEvaluation:
+def _evaluate_vehicle(
+    run: RunRecord, vehicle: RecordedVehicle, limits: Limits, failures: dict[str, str]
+) -> VehicleEvaluation:
     label = vehicle.name if len(run.vehicles) > 1 else ""
     found = VehicleEvaluation(vehicle.name)
     time, position, rates = motion(vehicle)
@@ -101,7 +105,7 @@ def _evaluate_vehicle(run: RunRecord, vehicle: RecordedVehicle, limits: Limits) 
     _rotors_values(found, values)
     _dynamics_values(vehicle, found, values)
     _truth_values(run, vehicle, values)
-    values |= own_values(vehicle, limits)
+    values |= own_values(vehicle, limits, failures)
     found.measures = measured(values, limits, label)
     return found
 

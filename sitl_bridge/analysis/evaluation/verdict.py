@@ -150,6 +150,7 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
         else:
             reasons += lines
     reasons += [f"{name} has a limit, but the run has no value for it" for name in evaluation.unmeasured]
+    reasons += evaluation.failures.values()
     notes += _notes(run)
     if told and run.summary.get("interrupted"):
         word = INTERRUPTED

@@ -306,10 +306,12 @@ class CustomEvent(PassingEvent, UserClass):
     def problem(self, _airframe: Airframe) -> str:
         """Why the class cannot be loaded."""
         try:
-            self.make(CustomFault, "fault")
+            made = type(self.make(CustomFault, "fault"))
         except UserError as error:
             return str(error)
-        return ""
+        needed = ("begin",) if self.lasts is None else ("begin", "end")
+        missing = [name for name in needed if getattr(made, name) is getattr(CustomFault, name)]
+        return f"{self.file}: {self.class_name} defines no {missing[0]}" if missing else ""
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Begin the user's fault."""

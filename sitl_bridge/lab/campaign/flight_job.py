@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
+from sitl_bridge.analysis.evaluation.run_changes import missed_events
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.in_process import FleetPool, InProcessStacks
@@ -73,6 +74,7 @@ class RunRow:
     point: tuple[float, ...] = ()
     attempt: int = 1
     directory: str = ""  # of the run, in its work directory or kept; empty where it was removed
+    missed_events: str = ""  # scheduled events before which the run had ended
 
     def as_data(self) -> JsonObject:
         """For JSON: figures that are not finite as texts."""
@@ -249,6 +251,7 @@ def _row(
         simulated_seconds=float(summary.get("simulated_seconds") or math.nan),
         wall_seconds=time.monotonic() - begun,
         directory="" if directory is None else str(directory),
+        missed_events="; ".join(f"{one.text} at {one.begin:g} s" for one in missed_events(run)),
     )
 
 

@@ -87,6 +87,8 @@ def _verdict(header: JsonObject, stage: str, rows: Sequence[RunRow]) -> str:
         for what, status in (("made no valid scenario", "invalid"), ("were lost with their workers", "lost"))
         if (count := sum(row.status == status for row in rows))
     ]
+    if missed := sum(bool(row.missed_events) for row in flown):
+        notes.append(f"<li>{missed} flights had ended before an event (missed_events in the table)</li>")
     return (
         f'<article class="verdict {kind}"><div class="mark">{mark}</div>'
         f"<div><h1>{escape(header['name'])}</h1><p class='what'>{words}; {interval}</p>"

@@ -13,9 +13,9 @@ from sitl_bridge.lab.campaign.ledger import campaign_header, read_rows
 
 CSV, PARQUET = "results.csv", "results.parquet"
 FIRST = ("id", "number", "stage", "status", "succeeded", "seed", "weight", "margin", "attempt")
-LAST = ("simulated_seconds", "wall_seconds", "reason", "directory")
+LAST = ("simulated_seconds", "wall_seconds", "reason", "missed_events", "directory")
 """Columns before and after those of values, which are called by their paths, and of measures."""
-TEXTS = ("id", "stage", "status", "reason", "directory")
+TEXTS = ("id", "stage", "status", "reason", "missed_events", "directory")
 """Columns that are text whatever is in them."""
 
 
