@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.world.geometry import TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import MeshObject, OctreeObject, SceneSpecification
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 WORLDS = Path(__file__).resolve().parent.parent / "missions" / "worlds"
 PLACE = np.array([[0.05, 0.03, -3.0]])

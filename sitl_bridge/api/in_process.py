@@ -42,7 +42,6 @@ from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import euler_arrays
-from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
     PassingEvent,
@@ -52,7 +51,6 @@ from sitl_bridge.core.simulation.events import (
     apply_event,
     with_gusts,
 )
-from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.vehicle_status import RESULTS, mode_name
 from sitl_bridge.live.bus.run_source import FleetRun
@@ -118,7 +116,12 @@ class InProcessStacks(Stacks):
 
     Raises:
         UserError: for vehicles that cannot be built.
+
+    Attributes:
+        fleet: the simulation and the flight stacks, for programs that extend them.
     """
+
+    source: FleetRun
 
     def __init__(
         self,
@@ -159,12 +162,13 @@ class InProcessStacks(Stacks):
             "limits": dict(settings.limits),
         }
         try:
-            self._key, self._fleet = self._pool.take(settings, members)
-            self._run = FleetRun(self._fleet)
+            self._key, self.fleet = self._pool.take(settings, members)
+            self.simulation, self.hosts = self.fleet.simulation, self.fleet.hosts
+            self.source = FleetRun(self.fleet)
             self._recording = self._record() if record else None
             due = actions(settings.events, self.simulation, self._say, names=self.names)
-            self._fleet.timeline = Timeline(self._fleet.time, due)
-            self.ready_at = self._fleet.time
+            self.fleet.timeline = Timeline(self.fleet.time, due)
+            self.ready_at = self.fleet.time
         except BaseException:
             if self._place is not None:
                 self._place.close()
@@ -192,8 +196,8 @@ class InProcessStacks(Stacks):
             self._place.describe(**self._facts)
         file = None if self._place is None else self._place.truth
         start = self.simulation.start
-        recording = Recording(self.names, start, 0, file, lambda: self._fleet.record(None))
-        self._fleet.record(recording)
+        recording = Recording(self.names, start, 0, file, lambda: self.fleet.record(None))
+        self.fleet.record(recording)
         return recording
 
     def settle(self) -> None:
@@ -202,7 +206,7 @@ class InProcessStacks(Stacks):
         Raises:
             UserError: when a vehicle does not become ready, with the reasons.
         """
-        fleet, start = self._fleet, self.simulation.start
+        fleet, start = self.fleet, self.simulation.start
         while any(self.problems(i) for i in range(len(self.names))) or (fleet.time - start) % ROUND:
             if (fleet.time - start) * 1e-6 > READY_LIMIT:
                 raise self.not_ready(range(len(self.names)), READY_LIMIT)
@@ -229,29 +233,9 @@ class InProcessStacks(Stacks):
         return self._place.path
 
     @property
-    def simulation(self) -> Simulation:
-        """Of the vehicles."""
-        return self._fleet.simulation
-
-    @property
-    def fleet(self) -> StackFleet:
-        """The simulation and the flight stacks, for programs that extend them."""
-        return self._fleet
-
-    @property
-    def hosts(self) -> tuple[SensorHost, ...]:
-        """What runs the sensors that are sampled between steps."""
-        return self._fleet.hosts
-
-    @property
-    def source(self) -> FleetRun:
-        """The run as outlets see it."""
-        return self._run
-
-    @property
     def now(self) -> int:
         """us of simulated time."""
-        return self._fleet.time
+        return self.fleet.time
 
     @property
     def track(self) -> TruthTable:
@@ -263,7 +247,7 @@ class InProcessStacks(Stacks):
     @property
     def steps_to_look(self) -> int:
         """Steps to the next update of the commanders."""
-        return self._fleet.steps_to_update
+        return self.fleet.steps_to_update
 
     def advance(self, steps: int) -> None:
         """Let time pass, with the targets in force."""
@@ -273,8 +257,8 @@ class InProcessStacks(Stacks):
                 self.steering()
             for i in range(len(self.names)):
                 self._steer(i)
-            count = min(steps, self._fleet.steps_to_update)
-            self._run.advance_steps(count)
+            count = min(steps, self.fleet.steps_to_update)
+            self.source.advance_steps(count)
             steps -= count
             self._collect()
 
@@ -309,7 +293,7 @@ class InProcessStacks(Stacks):
 
     def _collect(self) -> None:
         """Take over the vehicles' status texts."""
-        for i, pilot in enumerate(self._fleet.pilots):
+        for i, pilot in enumerate(self.fleet.pilots):
             texts = pilot.commander.texts
             while texts:
                 self._texts.append((self.now, i, *texts.popleft()))
@@ -317,7 +301,7 @@ class InProcessStacks(Stacks):
     # ------------------------------------------------------------------ the flight stacks
 
     def _commander(self, vehicle: int) -> Commander:
-        return self._fleet.pilots[vehicle].commander
+        return self.fleet.pilots[vehicle].commander
 
     @property
     def messages(self) -> list[Message]:
@@ -339,24 +323,24 @@ class InProcessStacks(Stacks):
     @property
     def estimates(self) -> Floats:
         """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
-        found: Floats = self._fleet.stacks.estimates["position"] + self.origins
+        found: Floats = self.fleet.stacks.estimates["position"] + self.origins
         return found
 
     @property
     def velocities(self) -> Floats:
         """(n, 3) m/s NED."""
-        found: Floats = self._fleet.stacks.estimates["velocity"].copy()
+        found: Floats = self.fleet.stacks.estimates["velocity"].copy()
         return found
 
     @property
     def attitudes(self) -> Floats:
         """(n, 3) rad roll, pitch, yaw."""
-        return euler_arrays(self._fleet.stacks.estimates["attitude"])
+        return euler_arrays(self.fleet.stacks.estimates["attitude"])
 
     @property
     def batteries(self) -> Floats:
         """(n,) share of the charge."""
-        return np.array([pilot.commander.battery_state.remaining for pilot in self._fleet.pilots])
+        return np.array([pilot.commander.battery_state.remaining for pilot in self.fleet.pilots])
 
     def problems(self, vehicle: int) -> Sequence[str]:
         """Why a vehicle cannot arm; empty if it can."""
@@ -381,7 +365,7 @@ class InProcessStacks(Stacks):
 
     def parameter(self, vehicle: int, name: str) -> float:
         """A parameter."""
-        parameters = self._fleet.pilots[vehicle].parameters
+        parameters = self.fleet.pilots[vehicle].parameters
         if name not in parameters:
             raise UserError(f"{self.title(vehicle)} has no parameter {name}")
         return float(parameters.get(name))
@@ -389,7 +373,7 @@ class InProcessStacks(Stacks):
     def set_parameter(self, vehicles: Sequence[int], name: str, value: float) -> None:
         """Set a parameter of vehicles."""
         for vehicle in vehicles:
-            self._fleet.pilots[vehicle].parameters.set(name, value)
+            self.fleet.pilots[vehicle].parameters.set(name, value)
 
     def upload(self, vehicle: int, plan: Plan) -> None:
         """Give a vehicle a plan's fence, rally points and mission."""
@@ -415,7 +399,7 @@ class InProcessStacks(Stacks):
         for event in events:
             self._note(event, event.at)
         due = actions(events, self.simulation, self._say, names=self.names)
-        self._fleet.timeline.add(self.now, due)
+        self.fleet.timeline.add(self.now, due)
 
     def happen(self, event: ScheduledEvent, *, begins: bool) -> None:
         """Let an event begin or end now."""
@@ -489,7 +473,7 @@ class InProcessStacks(Stacks):
             place.give_room()
             write_summary(summary, place.path / SUMMARY)
             self._flown.files += [("run directory", place.path), ("summary", place.path / SUMMARY)]
-        self._pool.give_back(self._key, self._fleet)
+        self._pool.give_back(self._key, self.fleet)
         return self._flown
 
     def _run_in_memory(self) -> RunRecord:
@@ -514,8 +498,8 @@ class InProcessStacks(Stacks):
         if self._recording is not None:
             with suppress(UserError):
                 self._recording.close()
-        self._fleet.close()
+        self.fleet.close()
         if self._place is not None:
             self._place.close()
         if give_back:
-            self._pool.give_back(self._key, self._fleet)
+            self._pool.give_back(self._key, self.fleet)

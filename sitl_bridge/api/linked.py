@@ -10,15 +10,12 @@ import numpy as np
 from sitl_bridge.api.stacks import Flown, Stacks
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
     ScheduledEvent,
     StackEvent,
     apply_event,
 )
-from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.ready_session import ReadySession
@@ -34,7 +31,8 @@ class LinkedStacks(Stacks, LinkedVehicles):
     def __init__(self, session: ReadySession) -> None:
         super().__init__(session.settings)
         self.use_links(session.vehicles)
-        self.session = session
+        self.session, self.simulation = session, session.simulation
+        self.source, self.hosts = session.server, session.server.hosts
         assert session.ready_at is not None
         self.ready_at = session.ready_at
         self._flown: Flown | None = None
@@ -54,21 +52,6 @@ class LinkedStacks(Stacks, LinkedVehicles):
     def directory(self) -> Path:
         """Run directory."""
         return self.session.directory.path
-
-    @property
-    def simulation(self) -> Simulation:
-        """Of the vehicles."""
-        return self.session.simulation
-
-    @property
-    def hosts(self) -> tuple[SensorHost, ...]:
-        """What runs the sensors that are sampled between steps."""
-        return tuple(self.session.server.hosts)
-
-    @property
-    def source(self) -> LockstepServer:
-        """The run as outlets see it."""
-        return self.session.server
 
     @property
     def now(self) -> int:

@@ -39,6 +39,9 @@ class Stacks(FlightStacks):
 
     settings: FlightSettings  # of the flight
     ready_at: int  # us of simulated time at which the vehicles were ready
+    simulation: Simulation  # of the vehicles; to be changed between two steps only
+    hosts: tuple[SensorHost, ...]  # what runs the sensors that are sampled between steps
+    source: RunSource  # the run as outlets see it
     ended = False
 
     def __init__(self, settings: FlightSettings) -> None:
@@ -65,21 +68,6 @@ class Stacks(FlightStacks):
         Raises:
             UserError: when nothing is written.
         """
-
-    @property
-    @abstractmethod
-    def simulation(self) -> Simulation:
-        """Of the vehicles; to be changed between two steps only."""
-
-    @property
-    @abstractmethod
-    def hosts(self) -> tuple[SensorHost, ...]:
-        """What runs the sensors that are sampled between steps."""
-
-    @property
-    @abstractmethod
-    def source(self) -> RunSource:
-        """The run as outlets see it."""
 
     @property
     @abstractmethod

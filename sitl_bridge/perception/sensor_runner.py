@@ -18,6 +18,7 @@ from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.proximity import spheres_beside
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -25,7 +26,6 @@ from sitl_bridge.core.world.records import START
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 from sitl_bridge.perception.recording import SampleRecording
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 
 @dataclass(frozen=True)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Ints, Records
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.record.row_follower import RowFollower
-from sitl_bridge.record.run_reader import bytes_before
+from sitl_bridge.record.run_reader import RecordedRun, bytes_before
 from sitl_bridge.record.run_recorder import FRAMES
 
 
 @dataclass(frozen=True)
 class StepsPart:
-    """Some steps of a run; attributes as of ``RecordedSteps``."""
+    """Some steps of a run."""
 
-    rows: Records
-    frames: Bytes
-    offsets: Ints
-    start: int
-    step: int
+    rows: Records  # (k,) ROW, one a step and vehicle in that order; whole steps
+    frames: Bytes  # the bytes that ``rows`` count; empty if there are none
+    offsets: Ints  # (k,) where the bytes of each row begin in ``frames``: its messages, then its frames
+    start: int  # us of simulated time at which the run began
+    step: int  # us of simulated time between two steps
+
+
+RecordedSteps: TypeAlias = RecordedRun | StepsPart
+"""Steps of a run with what was sent in them: a whole recording, or a part of one that goes on."""
 
 
 class StepFollower(Closing):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,35 +22,6 @@ from sitl_bridge.record.truth_log import map_table
 R = TypeVar("R")
 LAST_TIME = 1 << 53
 """us, 285 years: no flight lasts so long, and ns of it are numbers of 64 bits."""
-
-
-class RecordedSteps(Protocol):
-    """Steps of a run with what was sent in them: a whole recording, or a part of one that goes on."""
-
-    @property
-    def rows(self) -> Records:
-        """(k,) ROW, one a step and vehicle in that order; whole steps."""
-        ...
-
-    @property
-    def frames(self) -> Bytes:
-        """The bytes that ``rows`` count; empty if there are none."""
-        ...
-
-    @property
-    def offsets(self) -> Ints:
-        """(k,) where the bytes of each row begin in ``frames``: its messages, then its frames."""
-        ...
-
-    @property
-    def start(self) -> int:
-        """us of simulated time at which the run began."""
-        ...
-
-    @property
-    def step(self) -> int:
-        """us of simulated time between two steps."""
-        ...
 
 
 def bytes_before(rows: Records) -> Ints:

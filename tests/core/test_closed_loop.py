@@ -15,6 +15,7 @@ from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecific
 from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.core.sensors.perception.obstacle_map import UNKNOWN, ObstacleMap, RangingSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -24,7 +25,6 @@ from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.link.px4.perception_parameters import collision_prevention_mode, reach
 from sitl_bridge.link.px4.startup import write_startup_files
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 WALL = BoxObject(kind="box", size=(2.0, 40.0, 20.0), position=(6.0, 0.0, 0.0))
 SCENE = Scene(SceneSpecification(objects=(WALL,)))

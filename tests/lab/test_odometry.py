@@ -25,6 +25,7 @@ from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMA
 from sitl_bridge.core.odometry.lidar import deskewed
 from sitl_bridge.core.odometry.samples import LidarTurn, StereoImages
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
 from sitl_bridge.core.sensors.perception.turn_gyroscope import TURN_ON, TurnGyroscope
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
@@ -43,7 +44,6 @@ from sitl_bridge.lab.odometry.sensor_run import (
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.perception.flight_stack_messages import link_messages
 from sitl_bridge.perception.sample_files import OPTICAL, CloudFolder, EurocFolder
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 KISS_ICP = importlib.util.find_spec("kiss_icp") is not None
 """Whether the estimator is installed: 76 MB, which only its users need."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.shading import paint, shade
 from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -19,7 +20,6 @@ from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.core.world.records import CHECKER, IMAGE, SCENE, SHAPE, STRIPES, TEXTURE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 XTDRONE: dict[str, Any] = {"model": "brown_conrady", "k1": -0.2, "k2": 0.08, "p1": 5e-5, "p2": -1e-4}
 """Of XTDrone's stereo camera (sitl_config/models/stereo_camera)."""

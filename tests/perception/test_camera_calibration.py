@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification, TextureSpecification
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 cv2: Any = pytest.importorskip("cv2")
 

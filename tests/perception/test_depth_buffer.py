@@ -9,10 +9,10 @@ from support.scenes import everything, mesh_object, scene_of, terrain
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.core.world.scene_specification import AnyObject, CylinderObject, SphereObject
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 CAMERA = Pinhole(160, 120, 140.0, 79.5, 59.5)
 NOBODY = np.zeros((0, 4))

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from scipy.special import ndtr
 
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 WALL = BoxObject(kind="box", size=(2.0, 60.0, 60.0), position=(5.0, 0.0, -50.0))
 """Its face is 4 m ahead."""

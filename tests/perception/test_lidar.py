@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 import sitl_bridge as sb
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 WALL = BoxObject(kind="box", size=(2.0, 400.0, 200.0), position=(11.0, 0.0, 0.0), color=(0.5, 0.5, 0.5))
 """Its face is 10 m to the north."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from support.scenes import everything, scene_of, terrain, tetrahedra, voxels
 
 from sitl_bridge.base.rotations import matrix_from_euler
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
 from sitl_bridge.core.world.records import TRIANGLE
 from sitl_bridge.core.world.scene import Scene
@@ -21,7 +22,6 @@ from sitl_bridge.core.world.scene_specification import (
     SceneSpecification,
     SphereObject,
 )
-from sitl_bridge.perception.scene_caster import SceneCaster
 
 NOBODY = np.zeros((0, 4))
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

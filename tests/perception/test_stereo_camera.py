@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.stereo_camera import (
     StereoCameraSpecification,
     VisualInertialSpecification,
@@ -18,7 +19,6 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification
-from sitl_bridge.perception.scene_caster import SceneCaster
 from sitl_bridge.perception.sensor_runner import SensorRunner
 
 PLATE = BoxObject(kind="box", size=(0.2, 1.0, 2.0), position=(4.1, 0.0, -50.0), color=(0.0, 0.0, 0.0))

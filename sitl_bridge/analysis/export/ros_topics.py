@@ -16,7 +16,7 @@ from sitl_bridge.analysis.export.cdr_layout import bytes_of, layout_of
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records, Singles
 from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.link.hil.recorded_samples import samples_of
-from sitl_bridge.record.run_reader import RecordedSteps
+from sitl_bridge.record.followed_steps import RecordedSteps
 
 WORLD = "map"
 NO_COVARIANCE = -1.0

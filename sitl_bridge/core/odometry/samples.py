@@ -56,11 +56,3 @@ class LidarEstimator(Protocol):
     def update(self, turn: LidarTurn) -> Pose:
         """Return the pose at the end of the turn."""
         ...
-
-
-class StereoEstimator(Protocol):
-    """Follows the motion of the left camera of a pair (x right, y down, z ahead)."""
-
-    def update(self, images: StereoImages) -> Pose:
-        """Return the pose at the time of the images."""
-        ...

@@ -89,9 +89,10 @@ class VehicleBatch(Uncopied):
 
     Attributes:
         actions: (n, k) to be written before a step.
-        truth: (n, 13).
-        seen: (n, k) of the sensors.
-        draws: (n, k) random numbers of the present episode for a task.
+        truth: (n, 13): position and velocity NED, attitude, angular velocity FRD.
+        seen: (n, k) last samples of the sensors.
+        draws: (n, k) uniform random numbers of the present episodes for a task.
+        episodes: (n,) EPISODE: what each vehicle drew.
         owner: the mark of the task, for ``judged``.
 
     Raises:
@@ -205,6 +206,8 @@ class VehicleBatch(Uncopied):
             draws=np.zeros((count, task.draws)),
             neighbours=self._simulation.arrays.neighbours,
         )
+        self.actions, self.truth, self.seen = self._arrays.actions, self._arrays.truth, self._arrays.seen
+        self.draws, self.episodes = self._arrays.draws, self._arrays.episodes
 
     def _work(self, airframe: Airframe, blocks: int, sensors: NDArray[np.void], height: float) -> JsonObject:
         """Records to work on, one a block, as at the start of an episode."""
@@ -276,36 +279,11 @@ class VehicleBatch(Uncopied):
         return VehicleMotion(self.truth, self.time, self.actions, self.on_ground, self.collided)
 
     @property
-    def actions(self) -> Floats:
-        """(n, k), read by the next step."""
-        return self._arrays.actions
-
-    @property
-    def truth(self) -> Floats:
-        """(n, 13): position and velocity NED, attitude, angular velocity FRD."""
-        return self._arrays.truth
-
-    @property
-    def seen(self) -> Floats:
-        """(n, k) last samples of the sensors."""
-        return self._arrays.seen
-
-    @property
-    def draws(self) -> Floats:
-        """(n, k) uniform random numbers of the present episodes."""
-        return self._arrays.draws
-
-    @property
     def controls(self) -> Floats:
         """(n, 16) motor commands of the last step."""
         commands = np.zeros((len(self), 16))
         commands[:, : self._arrays.controls.shape[1]] = self._arrays.controls
         return commands
-
-    @property
-    def episodes(self) -> NDArray[np.void]:
-        """(n,) EPISODE: what each vehicle drew."""
-        return self._arrays.episodes
 
     @property
     def time(self) -> Floats:

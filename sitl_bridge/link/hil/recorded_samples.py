@@ -28,7 +28,7 @@ from sitl_bridge.link.hil.message_layout import (
     MAGIC,
     PAYLOADS,
 )
-from sitl_bridge.record.run_reader import RecordedSteps
+from sitl_bridge.record.followed_steps import RecordedSteps
 
 PAYLOAD_NAMES = {
     HIL_SENSOR: "sensor",

@@ -1,7 +1,4 @@
-"""The interface of a running simulation for the bus.
-
-``LockstepServer`` implements it, and ``FleetRun`` for a fleet in this process.
-"""
+"""A running simulation for the bus: that of a lockstep server, or of a fleet in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.core.simulation.simulation import Simulation
@@ -18,48 +15,10 @@ from sitl_bridge.link.hil.link_status import LinkStatus, ServerStatus
 
 if TYPE_CHECKING:
     from sitl_bridge.autopilot.stack_fleet import StackFleet
+    from sitl_bridge.link.hil.server import LockstepServer
 
-
-class RunSource(Protocol):
-    """A running simulation that another thread reads and controls."""
-
-    @property
-    def simulation(self) -> Simulation:
-        """World and vehicles; readable at any time, changed only by actions of ``call``."""
-        ...
-
-    @property
-    def speed(self) -> float:
-        """Requested simulated over wall time; inf for no limit."""
-        ...
-
-    def status(self) -> ServerStatus:
-        """Return the status without stopping the simulation."""
-        ...
-
-    def call(self, action: Callable[[], None]) -> None:
-        """Run ``action`` between two steps, as soon as possible."""
-        ...
-
-    def flush_log(self) -> None:
-        """Pass the steps so far to the recorder; only in an action of ``call``."""
-        ...
-
-    def set_speed(self, speed: float) -> None:
-        """Set simulated over wall time."""
-        ...
-
-    def pause(self) -> None:
-        """Pause simulated time."""
-        ...
-
-    def resume(self) -> None:
-        """Continue simulated time."""
-        ...
-
-    def step(self, count: int = 1) -> None:
-        """Pause, and execute ``count`` steps."""
-        ...
+RunSource: TypeAlias = "LockstepServer | FleetRun"
+"""A running simulation that another thread reads and controls."""
 
 
 class FleetRun:

@@ -16,8 +16,9 @@ from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.sensors.perception.depth_buffer import Pinhole
 from sitl_bridge.core.sensors.perception.drawn_hits import hits_of
 from sitl_bridge.core.sensors.perception.lens import PINHOLE, BrownConrady, Distortion, Fisheye
+from sitl_bridge.core.sensors.perception.scene_caster import Hits
 from sitl_bridge.core.sensors.perception.shading import expose, shade
-from sitl_bridge.core.sensors.perception.view import Arrays, Hits, SeeingSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification, View
 
 MOST_RAYS = 20_000_000
 """Rays of an image."""

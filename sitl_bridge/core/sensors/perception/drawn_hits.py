@@ -9,7 +9,7 @@ import numpy as np
 from sitl_bridge.base.arrays import AnyArray, Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.sensors.perception.depth_buffer import Image
-from sitl_bridge.core.sensors.perception.view import Hits
+from sitl_bridge.core.sensors.perception.scene_caster import Hits
 from sitl_bridge.core.world.grid_rays import surface_of_height_map
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, triangle_normal
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS, Shape

@@ -4,72 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.arrays import Floats, Ints, Records, interpolated
+from sitl_bridge.base.arrays import Floats, Ints, interpolated
 from sitl_bridge.base.quantities import STRICT, Vector
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.error_model import SLOWEST, body_to_sensor
-from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.core.sensors.perception.ray_kernels import place_rays
 from sitl_bridge.core.world.records import START
 
+if TYPE_CHECKING:
+    from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
+
 Arrays = dict[str, NDArray[np.generic]]
 """A sample: named arrays, the same names and dtypes every time."""
-
-
-class Hits(NamedTuple):
-    """Where n rays meet the scene."""
-
-    distance: Floats  # (n,) m; inf for nothing
-    normal: Floats  # (n, 3) NED, out of the surface
-    shape: Ints  # (n,) index into ``shapes`` of the caster, or GROUND or NOTHING (core/world/ray_casting.py)
-    # (n,) int32 index of the mesh's triangle; -1 where it is not known or no mesh is met
-    triangle: NDArray[np.int32]
-
-
-class Caster(Protocol):
-    """The scene at one time: its static shapes, the moving ones and the other vehicles where they were."""
-
-    @property
-    def shapes(self) -> Records:
-        """(k,) SHAPE that ``Hits.shape`` counts."""
-        ...
-
-    @property
-    def record(self) -> Records:
-        """(1,) SCENE."""
-        ...
-
-    @property
-    def paints(self) -> Records:
-        """(k,) MESH_PAINT of the shapes."""
-        ...
-
-    def cast(self, origins: Floats, directions: Floats, limit: float) -> Hits:
-        """The nearest surface along each ray.
-
-        Args:
-            origins: (n, 3) m NED, or (1, 3) for all rays.
-            directions: (n, 3) unit vectors NED.
-            limit: m; what is further away is not seen.
-        """
-        ...
-
-    def draw(self, place: Floats, turn: Floats, limit: float, camera: Pinhole) -> Image:
-        """What a pinhole camera sees, many times as fast as a ray for every pixel.
-
-        Args:
-            place: (3,) m NED.
-            turn: (3, 3) camera axes to NED.
-            limit: m of depth; what is further away is not seen.
-            camera: focal length and size.
-        """
-        ...
 
 
 class Poses(NamedTuple):
@@ -106,7 +58,7 @@ def attitudes_between(known: Ints, attitudes: Floats, time: Floats) -> Floats:
 class View:
     """What a sensor is given for one sample."""
 
-    caster: Caster  # the scene at the sample's time
+    caster: SceneCaster  # the scene at the sample's time
     poses: Poses  # of the vehicle, up to the sample's time, over at least the sensor's ``exposure``
     time: int  # us, of the sample: the end of its exposure
     random: np.random.Generator  # the sample's own random numbers

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from sitl_bridge.base.arrays import Floats, Records
+import numpy as np
+from numpy.typing import NDArray
+
+from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.core.sensors.perception.scene_drawing import draw_scene
-from sitl_bridge.core.sensors.perception.view import Hits
 from sitl_bridge.core.world.mesh_paint import MESH_PAINT
 from sitl_bridge.core.world.ray_casting import cast_rays
 from sitl_bridge.core.world.records import SHAPE, SPHERE
 from sitl_bridge.core.world.scene import Scene, place_moving_shapes
 
 
+class Hits(NamedTuple):
+    """Where n rays meet the scene."""
+
+    distance: Floats  # (n,) m; inf for nothing
+    normal: Floats  # (n, 3) NED, out of the surface
+    shape: Ints  # (n,) index into ``shapes`` of the caster, or GROUND or NOTHING (core/world/ray_casting.py)
+    # (n,) int32 index of the mesh's triangle; -1 where it is not known or no mesh is met
+    triangle: NDArray[np.int32]
+
+
 class SceneCaster:
-    """A scene at one time, with other vehicles in it.
+    """The scene at one time: its static shapes, the moving ones and the other vehicles where they were.
 
     Args:
         scene: static shapes are shared with it, the others copied.
@@ -23,7 +35,8 @@ class SceneCaster:
         spheres: (k, 4) m, centre NED and radius, of the other vehicles' bodies and rotors.
 
     Attributes:
-        shapes: (k,) SHAPE; the spheres stand last.
+        record: (1,) SCENE.
+        shapes: (k,) SHAPE that ``Hits.shape`` counts; the spheres stand last.
         paints: (k,) MESH_PAINT of the shapes.
     """
 
@@ -42,7 +55,13 @@ class SceneCaster:
         self.record[0]["shapes"] = self.shapes.ctypes.data
 
     def cast(self, origins: Floats, directions: Floats, limit: float) -> Hits:
-        """The nearest surface along each ray; see ``Caster``."""
+        """The nearest surface along each ray.
+
+        Args:
+            origins: (n, 3) m NED, or (1, 3) for all rays.
+            directions: (n, 3) unit vectors NED.
+            limit: m; what is further away is not seen.
+        """
         n = len(directions)
         hits = Hits(np.empty(n), np.empty((n, 3)), np.empty(n, np.int64), np.full(n, -1, np.int32))
         cast_rays(
@@ -55,7 +74,14 @@ class SceneCaster:
         return hits
 
     def draw(self, place: Floats, turn: Floats, limit: float, camera: Pinhole) -> Image:
-        """What a pinhole camera sees; see ``Caster``."""
+        """What a pinhole camera sees, many times as fast as a ray for every pixel.
+
+        Args:
+            place: (3,) m NED.
+            turn: (3, 3) camera axes to NED.
+            limit: m of depth; what is further away is not seen.
+            camera: focal length and size.
+        """
         size = (camera.height, camera.width)
         image = Image(np.empty(size, np.float32), np.empty(size, np.int32), np.empty(size, np.int32))
         draw_scene(
