@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,10 @@ def test_the_command_writes_every_table_as_csv_and_parquet(run: RecordedRun, tmp
         assert lines[0].split(",") == table.column_names
     truth = parquet.read_table(tmp_path / "parquet" / "truth.parquet")
     np.testing.assert_array_equal(truth["position_down"].to_numpy(), run.rows["position"][:, 2])
+    with (tmp_path / "csv-tables" / "events.csv").open(newline="") as file:
+        facts = [row["facts"] for row in csv.DictReader(file)]
+    assert facts == parquet.read_table(tmp_path / "parquet" / "events.parquet")["facts"].to_pylist()
+    assert all(isinstance(json.loads(text), dict) for text in facts)
 
 
 def test_a_killed_run_is_exported(run: RecordedRun, tmp_path: Path) -> None:

@@ -59,11 +59,12 @@ def write_csv_table(path: Path, table: Records) -> None:
     names = table.dtype.names or ()
     kinds = {"i": "%d", "u": "%d", "f": "%.9g", "U": "%s"}
     formats = [kinds[table.dtype[name].kind] for name in names]
-    if "U" in {table.dtype[name].kind for name in names}:
-        table = table.copy()
-        for name in names:
-            if table.dtype[name].kind == "U":
-                table[name] = np.char.replace(table[name], '"', "'")
+    texts = {name: np.char.replace(table[name], '"', '""') for name in names if table.dtype[name].kind == "U"}
+    if texts:
+        wider = [(name, texts[name].dtype if name in texts else table.dtype[name]) for name in names]
+        table = table.astype(wider)
+        for name, column in texts.items():
+            table[name] = column
         formats = [f'"{one}"' if one == "%s" else one for one in formats]
     with whole_file(path) as place:
         np.savetxt(
