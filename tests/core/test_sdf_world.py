@@ -253,7 +253,7 @@ def test_included_models_are_found_by_the_path_and_placed(
     write_obj(place / "meshes" / "box.obj")
     (place / "model.config").write_text("<model><sdf version='1.9'>crate.sdf</sdf></model>", encoding="utf-8")
     inner = _model(
-        _link("<geometry><mesh><uri>model://crate/meshes/box.obj</uri></mesh></geometry>"), "crate"
+        _link("<geometry><mesh><uri>model:///crate/meshes/box.obj</uri></mesh></geometry>"), "crate"
     )
     (place / "crate.sdf").write_text(f"<sdf version='1.9'>{inner}</sdf>", encoding="utf-8")
     include = "<include><uri>model://crate</uri><name>{}</name><pose>{} 0 0 0 0 0</pose></include>"

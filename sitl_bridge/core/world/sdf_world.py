@@ -387,6 +387,7 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
         return _cached(uri)
     rest = unquote(rest)
     if scheme in ("model", "package"):
+        rest = rest.lstrip("/")
         # The model's own directory first, whatever its parent is called.
         own = [parent.parent for parent in beside.parents if parent.name == rest.split("/", 1)[0]]
         tried = [place / rest for place in (*own, *directories)]
