@@ -276,8 +276,12 @@ class CustomSettings(OutletSettings):
         if place is None:
             raise UserError(f"--outlet {text!r}: write FILE.py:CLASS")
         file, name = place
-        own = UserClass.model_validate({"file": file, "class": name})
-        return cls(own.make(CustomOutlet, "outlet"))
+        made = UserClass.model_validate({"file": file, "class": name}).make(CustomOutlet, "outlet")
+        if type(made).show is CustomOutlet.show:
+            raise UserError(f"--outlet {text}: the class defines no show")
+        if not made.rate > 0.0:
+            raise UserError(f"--outlet {text}: its rate of {made.rate:g} Hz is not above 0")
+        return cls(made)
 
     def check(self) -> None:
         """Nothing is known that could keep it from starting."""
@@ -287,9 +291,16 @@ class CustomSettings(OutletSettings):
         return _CustomThread(run, self.outlet)
 
 
+CLOSE_LIMIT = 10.0
+"""s that a user's outlet may take to end."""
+
+
 class _CustomThread:
     def __init__(self, run: RunContext, outlet: CustomOutlet) -> None:
+        from sitl_bridge.base.error_log import ErrorLog
+
         self._run, self._outlet = run, outlet
+        self._errors = run.errors or ErrorLog(run.notify)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name=type(outlet).__name__, daemon=True)
 
@@ -299,20 +310,32 @@ class _CustomThread:
     def close(self) -> None:
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(CLOSE_LIMIT)
+        if self._thread.is_alive():
+            self._add(UserError(f"it has not ended {CLOSE_LIMIT:g} s after the flight"))
+
+    def _add(self, error: Exception) -> None:
+        self._errors.add(f"the outlet {type(self._outlet).__name__}", error)
 
     def _work(self) -> None:
-        from sitl_bridge.base.error_log import ErrorLog
+        from sitl_bridge.base.user_file import failure_text
+
+        try:
+            self._show()
+        except (UserError, OSError) as error:
+            self._add(error)
+        except Exception as error:  # noqa: BLE001 - the flight goes on, but has failed
+            self._add(UserError(failure_text(error)))
+
+    def _show(self) -> None:
         from sitl_bridge.live.bus.snapshot import take_snapshot
 
-        errors = self._run.errors or ErrorLog(self._run.notify)
-        with errors.guard(f"the outlet {type(self._outlet).__name__}"):
-            self._outlet.open(self._run.source.simulation.names)
-            try:
-                while not self._closing.wait(1.0 / self._outlet.rate):
-                    self._outlet.show(take_snapshot(self._run.source))
-            finally:
-                self._outlet.close()
+        self._outlet.open(self._run.source.simulation.names)
+        try:
+            while not self._closing.wait(1.0 / self._outlet.rate):
+                self._outlet.show(take_snapshot(self._run.source))
+        finally:
+            self._outlet.close()
 
 
 OUTLETS: tuple[type[OutletSettings], ...] = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.outlet import RunContext
-from sitl_bridge.live.outlets import CustomSettings, parse_outlets
+from sitl_bridge.live.outlets import CustomOutlet, CustomSettings, parse_outlets
 
 
 def test_an_outlet_of_the_users_own_takes_the_state_until_the_run_ends(
@@ -71,7 +72,43 @@ def test_an_error_of_an_outlet_ends_it_alone(
         outlet.start()
         wait_for(lambda: errors.lines, "its error")
         outlet.close()
-    assert errors.lines == ["the outlet Own failed: ValueError: no such device"]
+    assert errors.lines == ["the outlet Own failed: ValueError('no such device') (own.py, line 4)"]
+
+
+def test_an_outlet_that_does_not_end_is_left_behind(
+    make_simulation: Callable[..., Simulation],
+    free_port: Callable[[], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Waiting(CustomOutlet):
+        def open(self, names: Sequence[str]) -> None:
+            del names
+            released.wait()
+
+    released = threading.Event()
+    monkeypatch.setattr("sitl_bridge.live.outlets.CLOSE_LIMIT", 0.1)
+    errors = ErrorLog()
+    with LockstepServer(make_simulation("iris"), ports=[free_port()]) as server:
+        outlet = CustomSettings(Waiting()).make(RunContext(server, tmp_path, errors=errors))
+        outlet.start()
+        outlet.close()
+        released.set()
+    assert errors.lines == ["the outlet Waiting failed: it has not ended 0.1 s after the flight"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("rate = 0", "defines no show"),
+        ("rate = 0\n    def show(self, snapshot): pass", "rate of 0 Hz is not above"),
+    ],
+)
+def test_an_outlet_without_show_or_rate_is_refused(body: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(f"import sitl_bridge as sb\nclass Own(sb.CustomOutlet):\n    {body}\n")
+    with pytest.raises(UserError, match=message):
+        CustomSettings.parse(f"{file}:Own")
 
 
 @pytest.mark.parametrize(
