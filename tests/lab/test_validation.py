@@ -245,7 +245,8 @@ def test_check_sets_the_commands_of_a_flight_beside_an_airframe(tmp_path: Path) 
     """The flown vehicle carries its weight at the speeds of its file, one with half the thrust does not."""
     flight = write_crazyflie(tmp_path / "flight.csv", rows())
     weak = sb.Airframe.load("crazyflie_published").changed(mass=0.0135)
-    for airframe, thrust in (("crazyflie_published", 1.0), (weak, 0.5)):
+    found = []
+    for airframe in ("crazyflie_published", weak):
         if not isinstance(airframe, str):
             facts = flight_facts(airframe, flight)
         else:
@@ -254,10 +255,14 @@ def test_check_sets_the_commands_of_a_flight_beside_an_airframe(tmp_path: Path) 
             )
             assert result.exit_code == 0, result.output
             facts = json.loads(result.output)
-        assert facts["factor_of_thrust"] == pytest.approx(thrust, rel=0.05)
+        found.append(facts["factor_of_thrust"])
         assert np.mean(facts["commands_in_the_air"]) == pytest.approx(
             rows()[:, 14:18].mean() / 65535, rel=0.01
         )
+    c2, c1, thrusts = 2.2417e-8, 5.1396e-6, 0.027 * 9.81 / 4.0 * np.array([1.0, 0.5])
+    squares = (c1 + np.sqrt(c1**2 + 4.0 * c2 * thrusts)) ** 2  # of the speeds that give them
+    weaker = squares[1] / squares[0]
+    assert found == [pytest.approx(1.0, rel=0.05), pytest.approx(weaker * found[0], rel=0.01)]
     refused = CliRunner().invoke(build(["check"]), ["check", "square.plan", "--flight", str(flight)])
     assert "stands beside an airframe" in str(refused.exception)
 
