@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSpecification
@@ -138,7 +138,11 @@ def airframe_of(choice: AirframeChoice) -> vehicle.Airframe:
     Raises:
         UserError: when there is no such airframe, or its file is faulty.
     """
-    return choice if isinstance(choice, vehicle.Airframe) else load_airframe(choice)
+    if isinstance(choice, vehicle.Airframe):
+        return choice
+    if not isinstance(choice, str | Path):
+        raise UserError(f"airframe: {choice!r} is neither a name, a file nor an Airframe")
+    return load_airframe(choice)
 
 
 def airframes_of(choices: AirframeChoice | Sequence[AirframeChoice]) -> list[vehicle.Airframe]:
@@ -147,12 +151,11 @@ def airframes_of(choices: AirframeChoice | Sequence[AirframeChoice]) -> list[veh
     Raises:
         UserError: as ``airframe_of``.
     """
-    listed = [choices] if isinstance(choices, str | Path | vehicle.Airframe) else list(choices)
-    read: dict[str | Path, vehicle.Airframe] = {}
-    for choice in listed:
-        if isinstance(choice, str | Path) and choice not in read:
-            read[choice] = airframe_of(choice)
-    return [choice if isinstance(choice, vehicle.Airframe) else read[choice] for choice in listed]
+    given: Any = choices
+    one = isinstance(given, str | Path | vehicle.Airframe) or not isinstance(given, Iterable)
+    listed = [given] if one else list(given)
+    read = {choice: airframe_of(choice) for choice in {c for c in listed if isinstance(c, str | Path)}}
+    return [read[choice] if isinstance(choice, str | Path) else airframe_of(choice) for choice in listed]
 
 
 def _merged(data: ReadJson, changes: ReadJson) -> JsonObject:

@@ -61,7 +61,7 @@ class LinkedStacks(Stacks, LinkedVehicles):
     @property
     def track(self) -> TruthTable:
         """The true motion since the vehicles were ready."""
-        if self._flown is None:
+        if not self.ended:
             self.session.call(self.session.server.flush_log)  # the truth so far
         return TruthTable.load(self.session.directory.truth, self.names).since(self.ready_at)
 

@@ -19,7 +19,7 @@ from sitl_bridge.api.airframe_choice import AirframeChoice
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.pool import FlightPool, needs_processes
 from sitl_bridge.api.stacks import Stacks
-from sitl_bridge.api.vehicle_arrays import checked_seed, placed
+from sitl_bridge.api.vehicle_arrays import checked_parameters, checked_seed, checked_speed, placed
 from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.world_choice import World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
@@ -113,6 +113,7 @@ class Sitl(Vehicles):
         warm: int = 0,
     ) -> None:
         refuse_while_loading("a Sitl")
+        speed, given = checked_speed(speed), checked_parameters(parameters or {})
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         laws = _controllers(controller, len(found))
         chosen = choose_autopilot(
@@ -134,7 +135,7 @@ class Sitl(Vehicles):
                     yaw=float(heading),
                     autopilot="px4" if chosen.kind == "px4" else "builtin",
                     controller=law if isinstance(law, str) else None,
-                    parameters=dict(parameters or {}),
+                    parameters=given,
                 )
                 for airframe, vehicle, place, heading, law in zip(
                     found, called, places, headings, laws, strict=True
@@ -403,9 +404,13 @@ def events_of(
     """
     events: list[Any] = []
     faults = []
-    for i, event in enumerate(given):
-        if not isinstance(event, Mapping):
+    listed: Sequence[Any] = given
+    for i, event in enumerate(listed):
+        if isinstance(event, ScheduledEvent):
             events.append(event)
+            continue
+        if not isinstance(event, Mapping):
+            faults.append(f"faults[{i}]: {event!r} is neither of sb.faults nor an event as in a scenario")
             continue
         try:
             events.append(_EVENT.validate_python(dict(event)))

@@ -88,7 +88,7 @@ class TruthTable:
             UserError: when the file is missing or is no such table.
         """
         rows = _read(Path(file))
-        count = int(rows["vehicle"].max(initial=-1)) + 1
+        count = int(rows["vehicle"].max(initial=0)) + 1
         return cls(rows, names or [str(i) for i in range(count)])
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,29 @@ def checked_seed(seed: int) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise UserError(f"seed: {seed!r} is not a whole number of 0 or more")
     return int(seed)
+
+
+def checked_speed(speed: Any) -> float:
+    """A valid speed, simulated over wall time.
+
+    Raises:
+        UserError: for anything but a number above 0.
+    """
+    if not isinstance(speed, Real) or not float(speed) > 0:
+        raise UserError(f"speed: {speed!r} is not a number above 0")
+    return float(speed)
+
+
+def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, int | float]:
+    """Parameters of flight stacks, which are numbers.
+
+    Raises:
+        UserError: for one that is not.
+    """
+    for name, value in parameters.items():
+        if not isinstance(value, Real):
+            raise UserError(f"parameters: {name}: {value!r} is not a number")
+    return dict(parameters)
 
 
 def placed(

@@ -110,9 +110,14 @@ class Plan:
     notes: tuple[str, ...] = ()  # parts of the file that are ignored, with the reason
 
     @cached_property
+    def landing(self) -> int:
+        """Number of the item, from 0 on, with which the mission itself ends on the ground; -1 without."""
+        return next((i for i, item in enumerate(self.items) if item.command in (LAND, RETURN)), -1)
+
+    @property
     def lands(self) -> bool:
         """Whether the mission itself ends on the ground."""
-        return any(item.command in (LAND, RETURN) for item in self.items)
+        return self.landing >= 0
 
     @cached_property
     def legs(self) -> tuple[Item, ...]:

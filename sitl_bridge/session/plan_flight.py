@@ -136,6 +136,11 @@ class PlanFlight:
                 raise self._fail("the autopilot disarmed in the air")
             if not self._returning and not plan.lands:
                 raise self._fail("the autopilot disarmed before the mission had ended")
+            if not self._returning and self._reached < plan.landing:
+                raise self._fail(
+                    f"the autopilot ended the mission by itself at item {self._reached + 1} of"
+                    f" {len(plan.items)}, and landed"
+                )
             self.landed = True
             self.say("landed and disarmed")
             return

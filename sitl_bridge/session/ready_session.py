@@ -14,7 +14,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.events import EventSpecification, actions
 from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
 from sitl_bridge.session.outcome import FlightOutcome
-from sitl_bridge.session.session import TICK, Session
+from sitl_bridge.session.session import TICK, Progress, Session
 from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.stacks import READY_LIMIT, ROUND, not_ready
 
@@ -126,6 +126,8 @@ class ReadySession(Session):
         """
         done = threading.Event()
         progress = self.server.status()
+        if not all(link.connected for link in progress.links):
+            self.refuse_trouble()
         self._moved = (progress.steps, time.monotonic())
         self._advancing = True
         self.server.step(steps)
@@ -184,11 +186,15 @@ class ReadySession(Session):
         waits = progress.server.paused and not self._advancing
         if steps != self._moved[0] or waits:
             self._moved = (steps, now)
-        self._look_for_lost()
-        reason = self._failure(progress, now - self._moved[1]) or self._parameter_faults() or self._losses()
+        reason = self._trouble(progress, now - self._moved[1])
         if reason:
             self._reason = reason
             raise UserError(reason)
+
+    def _trouble(self, progress: Progress, standstill: float) -> str:
+        """What makes going on pointless; empty if nothing does."""
+        self._look_for_lost()
+        return self._failure(progress, standstill) or self._parameter_faults() or self._losses()
 
     # ---------------------------------------------------------------- afterwards
 
@@ -201,5 +207,5 @@ class ReadySession(Session):
         self._held.set()
         self._final = self.progress()
         self._wall = time.monotonic() - self._begun
-        self._reason = reason
+        self._reason = reason or self._trouble(self._final, 0.0)
         return self.conclude()

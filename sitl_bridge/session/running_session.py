@@ -109,10 +109,12 @@ class SessionVehicles(LinkedVehicles):
         before.set()
 
         def wait() -> None:
-            while not met.wait(LOOK):
-                if self._closed.is_set() or not self._server.running:
+            while not met.wait(LOOK) and not self._closed.is_set():
+                if not self._server.running:
                     go.set()
                     raise UserError("the simulation stopped")
+            if self._closed.is_set():
+                raise UserError("the mission was interrupted")
             self._look()
 
         return wait

@@ -25,7 +25,7 @@ from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.core.sensors.perception.obstacle_map import reports_obstacles
 from sitl_bridge.core.simulation import events
-from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent, affected_vehicles
+from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.link_sockets import require_free_link
@@ -522,15 +522,8 @@ class Session:
                 self.server.begin()
 
     def _losses(self) -> str:
-        """Message about flight stacks that ended without a scheduled event."""
-        names = [vehicle.settings.name for vehicle in self.vehicles]
-        scheduled = {
-            vehicle
-            for event in self.settings.events
-            if isinstance(event, StackEvent) and event.kind == "stack_killed"
-            for vehicle in affected_vehicles(event, names)
-        }
-        lost = [a.settings.name for a in self.vehicles if a.lost and a.number not in scheduled]
+        """Message about flight stacks that ended without an event."""
+        lost = [a.settings.name for a in self.vehicles if a.lost and not a.killed]
         return f"the flight stacks of {', '.join(lost)} ended" if lost else ""
 
     def _failure(self, progress: Progress, standstill: float) -> str:

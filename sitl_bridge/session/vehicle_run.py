@@ -190,7 +190,7 @@ class VehicleRun:
         self.number = number
         self.directory = directory
         self.messages: list[VehicleMessage] = []
-        self.lost = ""
+        self.lost, self.killed = "", False
         """How its flight stack ended; empty while it runs."""
         self._monitor: Monitor | None = None
         self.mission: Mission | None = None
@@ -345,6 +345,7 @@ class VehicleRun:
             return
         process = self.flight_stack.pid
         if event.kind == "stack_killed":
+            self.killed = True
             os.kill(process, signal.SIGKILL)
             return
         os.kill(process, signal.SIGSTOP)

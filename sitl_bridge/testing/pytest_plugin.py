@@ -167,7 +167,7 @@ def _prepare_next(item: pytest.Item, pool: FlightPool, runs: Path) -> None:
             continue
         try:
             chosen = _choice(other, World(), count, runs)
-        except (UserError, pytest.skip.Exception):
+        except (UserError, pytest.skip.Exception):  # the test itself tells
             continue
         if chosen.needs_processes or _is_asynchronous(other):
             pool.prepare(chosen.settings)
@@ -187,26 +187,30 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _choice(item: pytest.Item, world: World, count: int | None, runs: Path) -> ChosenFlight:
     """What a test flies, by its markers."""
-    from sitl_bridge.api.vehicle_arrays import checked_seed
+    from sitl_bridge.api.vehicle_arrays import checked_parameters, checked_seed, checked_speed
     from sitl_bridge.base.errors import UserError
     from sitl_bridge.testing.flights import flight_of
 
-    airframes = _arguments(item, "airframe")
+    airframes = _arguments(item.get_closest_marker("airframe"))
     if count == 1 and len(airframes) > 1:
         raise UserError(f"marker airframe: sitl is one vehicle, not {len(airframes)}; take the fixture fleet")
-    parameters = item.get_closest_marker("parameters")
+    parameters: dict[str, Any] = {}
+    for marker in item.iter_markers("parameters"):  # from the closest on
+        if marker.args:
+            raise UserError("marker parameters: takes names, as in @pytest.mark.parameters(NAME=1.0)")
+        parameters = {**marker.kwargs, **parameters}
     return flight_of(
         airframes or (["iris"] * (count or 2)),
         world,
         _argument(item, "wind", None),
-        _arguments(item, "faults"),
-        {} if parameters is None else parameters.kwargs,
+        [fault for marker in item.iter_markers("faults") for fault in _arguments(marker)],
+        checked_parameters(parameters),
         _px4(item),
         alone=count == 1,
         name=_run_name(item),
         runs=runs,
         seed=checked_seed(_argument(item, "seed", item.config.getoption("--sitl-seed"))),
-        speed=float(_argument(item, "speed", float("inf"))),
+        speed=checked_speed(_argument(item, "speed", float("inf"))),
     )
 
 
@@ -228,9 +232,19 @@ def _px4(item: pytest.Item) -> Path | None:
     pytest.skip(f"needs PX4: {missing}")
 
 
-def _arguments(item: pytest.Item, name: str) -> list[Any]:
-    marker = item.get_closest_marker(name)
-    return [] if marker is None else list(marker.args)
+def _arguments(marker: pytest.Mark | None) -> list[Any]:
+    """The arguments of a marker.
+
+    Raises:
+        UserError: for arguments with names.
+    """
+    from sitl_bridge.base.errors import UserError
+
+    if marker is None:
+        return []
+    if marker.kwargs:
+        raise UserError(f"marker {marker.name}: takes no names, not {', '.join(marker.kwargs)}=")
+    return list(marker.args)
 
 
 def _argument(item: pytest.Item, name: str, default: Any) -> Any:

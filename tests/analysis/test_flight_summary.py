@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightRecord
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings_of, write_summary
 from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
 from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED, Verdict, conclude
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.flight_display import show
+from sitl_bridge.link.px4.startup import LOGGED
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 
 START = 1_000.0  # s on PX4's clock
@@ -261,6 +262,39 @@ def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path)
     verdict, _ = conclude(run, {})
     assert "failsafe: battery unhealthy" in verdict.reasons
     assert "estimator 0: horizontal position rejected in 10.0 % of the flight" in verdict.reasons
+
+
+def test_rejections_are_those_of_px4s_innovation_tests_where_they_are_logged(tmp_path: Path) -> None:
+    log = flight(hovering((0.0, 0.0, 0.0)), [(0.0, 4)])
+    moments = np.arange(0.0, 100.0, 0.2)
+    zeros = np.zeros_like(moments)
+    status = ("hdg_test_ratio", "vel_test_ratio", "pos_test_ratio", "hgt_test_ratio", "filter_fault_flags")
+    tracking = (f"output_tracking_error_at_{i}" for i in range(3))
+    log.add("estimator_status", START + moments, **dict.fromkeys((*status, *tracking), zeros))
+    log.add("estimator_status_flags", START + moments, reject_hor_pos=zeros)
+    for name, rejected in {
+        "gnss_pos": (moments >= 30) & (moments < 38),
+        "baro_hgt": (moments >= 40) & (moments < 40.1),
+        "ev_pos": moments >= 0,  # never fused
+    }.items():
+        heard = (name != "baro_hgt") | (moments < 40.1) | (moments > 55)  # silent after its rejection
+        log.add(
+            f"estimator_aid_src_{name}",
+            START + moments[heard],
+            estimator_instance=zeros[heard],
+            innovation_rejected=1.0 * rejected[heard],
+            fused=1.0 * ~rejected[heard],
+        )
+    (estimator,) = read_flight(log.write(tmp_path / "rejected.ulg")).estimators
+    assert estimator.rejected == {
+        "GNSS position": pytest.approx(10.0),
+        "barometric height": pytest.approx(1.8, abs=0.1),
+    }
+    assert estimator.failures == ("GNSS position rejected in 10.0 % of the flight",)
+
+
+def test_vehicles_of_a_fleet_log_what_a_flight_is_judged_by() -> None:
+    assert TOPICS.keys() <= LOGGED.keys()
 
 
 def test_warnings_of_link_and_log_are_told_once(hover: FlightRecord) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from support.run_directories import make_run
@@ -59,6 +60,18 @@ def test_a_run_is_judged_by_the_limits_that_its_user_set(tmp_path: Path) -> None
     assert "0.5 m/s (limit: 0.4 m/s)" in fault
     (fault,) = judged(run, {"slot_error_steady": 0.4}).reasons
     assert fault == "slot_error_steady has a limit, but the run has no value for it"
+
+
+def test_a_vehicle_that_is_put_back_to_its_start_has_still_hit_the_ground(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", summary=False)
+    description = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(description | {"kind": "serve"}))
+    rows = np.load(run / "truth.npy")
+    rows["impact_speed"][-1] = 0.0
+    np.save(run / "truth.npy", rows)
+    (fault,) = judged(run, {"touchdown": 0.4}).reasons
+    assert "0.5 m/s (limit: 0.4 m/s)" in fault
+    assert read_run(run).partial.startswith("the run has no summary.json: serve writes none")
 
 
 def test_a_report_with_limits_of_its_own_says_that_it_judges_anew(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -225,6 +227,24 @@ def test_a_plan_is_flown_and_judged_and_a_faulty_one_refused(tmp_path: Path) -> 
         sitl.vehicle.fly_plan(MISSIONS / "square.plan")
     with sb.Sitl("iris") as sitl, pytest.raises(sb.UserError, match="time limit of 5 s"):
         sitl.vehicle.fly_plan(MISSIONS / "square.plan", limit=5.0)
+    without_satellites = [sb.faults.SensorFault(at=25.0, sensor="gps", fault="off")]
+    with (
+        sb.Sitl("iris", faults=without_satellites) as sitl,
+        pytest.raises(sb.UserError, match=r"ended the mission by itself at item 4 of 6, and landed"),
+    ):
+        sitl.vehicle.fly_plan(MISSIONS / "square.plan")
+
+
+def test_a_flight_whose_stack_has_ended_is_over_and_has_failed(tmp_path: Path) -> None:
+    with sb.Sitl("iris", mavlink=True, runs=tmp_path) as sitl:
+        sitl.arm()
+        sitl.take_off(3)
+        os.kill(sitl.stacks.session.vehicles[0].flight_stack.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+        with pytest.raises(sb.UserError, match="ended by SIGKILL"):
+            sitl.run_until(lambda flight: flight.on_ground)
+        assert sitl.verdict.word == "failed"
+        assert "ended by SIGKILL" in sitl.verdict.reasons[0]
+    assert sitl.truth.position[-1, 2] < -1.0
 
 
 def thrown(sitl: sb.Sitl) -> None:

@@ -389,6 +389,10 @@ def test_airframe_file_overrides_what_is_derived(iris: Airframe) -> None:
     section = Px4Section(parameters={"MPC_THR_HOVER": 0.33, "MPC_XY_CRUISE": 7.0})
     found = parameters_for(iris.model_copy(update={"px4": section}))
     assert (found["MPC_THR_HOVER"], found["MPC_XY_CRUISE"]) == (0.33, 7.0)
+    # What PX4 would lower itself, and so not be read back as it was sent.
+    section = Px4Section(parameters={"MPC_XY_VEL_MAX": 3, "MPC_VEL_MANUAL": 4, "MPC_Z_VEL_MAX_UP": 1})
+    found = parameters_for(iris.model_copy(update={"px4": section}))
+    assert (found["MPC_XY_CRUISE"], found["MPC_VEL_MANUAL"], found["MPC_Z_V_AUTO_UP"]) == (3, 4, 1)
 
 
 def test_battery_is_px4s_own_where_nobody_sends_one(iris: Airframe) -> None:

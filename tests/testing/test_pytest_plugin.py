@@ -22,9 +22,11 @@ PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> None:
-    """Loads what flies: pytester forgets modules that are first imported within it, numba's among them."""
+    """Loads what flies, whole: pytester forgets modules first imported within it, numba's among them."""
     with sb.Sitl(["iris", "hector"]) as fleet:
-        fleet.run(0.1)
+        fleet.arm()
+        fleet.take_off(3)
+        fleet.land()
 
 
 def test_one_vehicle_flies_within_the_test_and_statements_read_as_a_flight(pytester: pytest.Pytester) -> None:
@@ -158,14 +160,57 @@ def test_faults_happen_in_the_tests_own_time_and_do_not_reach_the_next_test(
         def test_typing_error(sitl):
             pass
 
-        @pytest.mark.seed("7")
-        def test_seed_of_another_type(sitl):
-            pass
         """
     )
     result = pytester.runpytest_inprocess(*PLUGIN)
-    result.assert_outcomes(passed=2, errors=2)
-    result.stdout.fnmatch_lines(["*faults*motor_loss*", "*seed: '7' is not a whole number*"])
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*faults*motor_loss*"])
+
+
+def test_a_faulty_marker_is_an_error_of_its_test_alone_in_one_line(pytester: pytest.Pytester) -> None:
+    wrong = {
+        "seed('7')": "seed: '7' is not a whole number of 0 or more",
+        "speed('x')": "speed: 'x' is not a number above 0",
+        "airframe(3)": "airframe: 3 is neither a name, a file nor an Airframe",
+        "airframe(name='x500')": "marker airframe: takes no names, not name=",
+        "faults('x')": "faults: faults*0*: 'x' is neither of sb.faults nor an event as in a scenario",
+        "faults(at=1, kind='motor_loss', motor=1)": "marker faults: takes no names, not at, kind, motor=",
+        "parameters({'MPC_XY_CRUISE': 3})": "marker parameters: takes names, as in *",
+        "parameters(MPC_XY_CRUISE='3')": "parameters: MPC_XY_CRUISE: '3' is not a number",
+    }
+    tests = "\n".join(
+        f"@pytest.mark.{marker}\ndef test_{number}(sitl):\n    pass\n" for number, marker in enumerate(wrong)
+    )
+    first = "def test_sound(sitl):\n    sitl.arm()\n"
+    pytester.makepyfile(f"import pytest\n\n{first}\n{tests}")
+    result = pytester.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(passed=1, errors=len(wrong))
+    result.stdout.fnmatch_lines(list(wrong.values()))
+
+
+def test_markers_of_faults_and_parameters_add_up(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def wind(at, direction):
+            return {"at": at, "kind": "wind_change", "wind": {"steady": {"speed": 5, "direction": direction}}}
+
+        @pytest.mark.parameters(MPC_XY_VEL_MAX=2.0, MPC_Z_VEL_MAX_UP=1.0)
+        @pytest.mark.faults(wind(1, 0))
+        class TestSlow:
+            @pytest.mark.parameters(MPC_XY_VEL_MAX=4.0)
+            @pytest.mark.faults(wind(2, 90))
+            def test_both(self, sitl):
+                assert sitl.parameter("MPC_XY_VEL_MAX") == 4.0
+                assert sitl.parameter("MPC_Z_VEL_MAX_UP") == 1.0
+                sitl.run(1.5)
+                assert sitl.wind.round().tolist() == [-5.0, 0.0, 0.0]
+                sitl.run(1.0)
+                assert sitl.wind.round().tolist() == [0.0, -5.0, 0.0]
+        """
+    )
+    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
 
 
 def test_an_overridden_world_and_the_marker_wind_go_together(pytester: pytest.Pytester) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.flight_record import (
+    AID_SOURCES,
     BIASES,
     Estimator,
     FlightRecord,
@@ -39,16 +40,22 @@ REJECTIONS = {
     "reject_optflow_x": "optical flow x",
     "reject_optflow_y": "optical flow y",
 }
-"""Measurements by PX4's flags."""
+"""Measurements by PX4's flags, for logs without the topics of innovation tests."""
 
 LASTING_REJECTION = 5.0
 """s of rejection in a row that fail.  PX4's EKF2 reports its solution as invalid when nothing was fused for
 so long (EKF2_NOAID_TOUT).  A shorter one is an outlier that the test is there for."""
 
+SILENCE = 1.0
+"""s after which a measurement that is not repeated no longer counts as rejected: PX4 logs innovation tests at
+2 Hz or faster (logged_topics.cpp)."""
+
 NEAR_GROUND = frozenset(
     {
         *("reject_ver_pos", "reject_yaw", "fs_bad_mag_x", "fs_bad_mag_y", "fs_bad_mag_z"),
         *("reject_optflow_x", "reject_optflow_y"),
+        *(f"estimator_aid_src_{name}" for name in ("gnss_hgt", "gnss_yaw", "baro_hgt", "ev_hgt", "ev_yaw")),
+        *(f"estimator_aid_src_{name}" for name in ("mag", "optical_flow")),
     }
 )
 """Checked without the parts of the flight near the ground (Tools/ecl_ekf, metrics.py)."""
@@ -110,10 +117,30 @@ def rejection_in_words(name: str, share: float) -> str:
 
 
 def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str, tuple[float, float]]:
-    """Percentage of the flight and begin of the first lasting one in s, by measurement.
+    """Percentage of the flight and begin of the first lasting one in s, by measurement."""
+    tests = [
+        (name, words, tested)
+        for name, words in AID_SOURCES.items()
+        for number in log.instances(name)
+        if (tested := log.topic(name, number)) and tested["estimator_instance"][0] == instance
+    ]
+    if not tests:
+        return _flagged_rejections(log, instance, record)
+    rejected: dict[str, tuple[float, float]] = {}
+    for name, words, tested in tests:
+        time = seconds(tested)
+        chosen = _in_air(record, time, name)
+        if np.asarray(tested["fused"])[chosen].any():
+            lasts = np.minimum(np.diff(time, append=time[-1]), SILENCE)
+            bad = chosen & (np.asarray(tested["innovation_rejected"]) > 0)
+            _add_rejection(rejected, words, time, lasts, chosen, bad)
+    return rejected
 
-    PX4 logs flags when one changes.
-    """
+
+def _flagged_rejections(
+    log: FlightLog, instance: int, record: FlightRecord
+) -> dict[str, tuple[float, float]]:
+    """The same by the estimator's flags, which PX4 logs when one changes."""
     flags = log.topic("estimator_status_flags", instance)
     rejected: dict[str, tuple[float, float]] = {}
     if flags is None:
@@ -121,17 +148,25 @@ def _rejections(log: FlightLog, instance: int, record: FlightRecord) -> dict[str
     time = seconds(flags)
     lasts = np.diff(time, append=time[-1])
     for name, words in REJECTIONS.items():
-        if name not in flags:
-            continue
-        margin = GROUND_EFFECT_MARGIN if name in NEAR_GROUND else 0.0
-        chosen = in_air(record, time, margin)
-        bad = chosen & (np.asarray(flags[name]) > 0)
-        if not bad.any():
-            continue
+        if name in flags:
+            chosen = _in_air(record, time, name)
+            bad = chosen & (np.asarray(flags[name]) > 0)
+            _add_rejection(rejected, words, time, lasts, chosen, bad)
+    return rejected
+
+
+def _in_air(record: FlightRecord, time: Floats, name: str) -> Mask:
+    """Which times count for a measurement."""
+    return in_air(record, time, GROUND_EFFECT_MARGIN if name in NEAR_GROUND else 0.0)
+
+
+def _add_rejection(
+    rejected: dict[str, tuple[float, float]], words: str, time: Floats, lasts: Floats, chosen: Mask, bad: Mask
+) -> None:
+    if bad.any():
         lasting = [float(time[a]) for a, b in true_spans(bad) if lasts[a:b].sum() >= LASTING_REJECTION]
         flown = max(float(lasts[chosen].sum()), 1e-9)
         rejected[words] = 100.0 * float(lasts[bad].sum()) / flown, min(lasting, default=math.inf)
-    return rejected
 
 
 def _test_ratios(

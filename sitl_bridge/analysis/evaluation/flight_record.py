@@ -40,7 +40,25 @@ def _entries(name: str, count: int) -> tuple[str, ...]:
 _PLACES = tuple(
     f"{which}.{name}" for which in ("previous", "current") for name in ("lat", "lon", "alt", "valid")
 )
+AID_SOURCES = {
+    "estimator_aid_src_gnss_vel": "GNSS velocity",
+    "estimator_aid_src_gnss_pos": "GNSS position",
+    "estimator_aid_src_gnss_hgt": "GNSS height",
+    "estimator_aid_src_gnss_yaw": "GNSS yaw",
+    "estimator_aid_src_baro_hgt": "barometric height",
+    "estimator_aid_src_mag": "magnetometer",
+    "estimator_aid_src_ev_vel": "external velocity",
+    "estimator_aid_src_ev_pos": "external position",
+    "estimator_aid_src_ev_hgt": "external height",
+    "estimator_aid_src_ev_yaw": "external yaw",
+    "estimator_aid_src_optical_flow": "optical flow",
+    "estimator_aid_src_airspeed": "airspeed",
+}
+"""What each topic of an innovation test is about.  EKF2 no longer sets the flags of GNSS and barometer in
+estimator_status_flags (v1.16.0), and v1.18 has none.  The range finder's is left out: without a target in its
+range PX4 ignores it, but reports a rejection."""
 TOPICS: Fields = {
+    **dict.fromkeys(AID_SOURCES, ("estimator_instance", "innovation_rejected", "fused")),
     "distance_sensor": ("orientation", "current_distance", "max_distance", "min_distance"),
     "estimator_status": (
         *(f"{kind}_test_ratio" for kind in ("hdg", "vel", "pos", "hgt", "tas", "hagl")),

@@ -297,7 +297,7 @@ def _truth_values(run: RunRecord, vehicle: RecordedVehicle, values: dict[str, fl
     voltage = vehicle.true("battery_voltage")[flown]
     if voltage.max() > 0.0:
         values["battery_voltage"] = float(voltage.min())
-    values["touchdown"] = float(vehicle.true("impact_speed")[-1])
+    values["touchdown"] = float(vehicle.true("impact_speed").max())  # a restart begins it anew
 
 
 def saturated(vehicle: RecordedVehicle) -> Mask:

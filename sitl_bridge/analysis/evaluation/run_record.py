@@ -150,7 +150,8 @@ def read_run(path: Path) -> RunRecord:
     _name(record)
     _read_plan(record)
     if not record.summary:
-        record.partial = f"the run has no {SUMMARY}: it was killed or is not over; shown is what it recorded"
+        why = "serve writes none" if record.run.get("kind") == "serve" else "it was killed or is not over"
+        record.partial = f"the run has no {SUMMARY}: {why}; shown is what it recorded"
     return record
 
 

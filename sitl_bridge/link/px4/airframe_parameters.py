@@ -73,6 +73,12 @@ DEFAULTS = {
     "COM_DISARM_PRFLT": 10.0,
 }
 """PX4's defaults of the parameters scaled or lowered here (parameters.json; COM_OF_LOSS_T also in rcS)."""
+MAXIMA = {
+    "MPC_XY_CRUISE": "MPC_XY_VEL_MAX",
+    "MPC_VEL_MANUAL": "MPC_XY_VEL_MAX",
+    "MPC_Z_V_AUTO_UP": "MPC_Z_VEL_MAX_UP",
+}
+"""Speeds that PX4 itself lowers to these maxima (MulticopterPositionControl.cpp, parameters_update)."""
 MAX_TIMEOUTS = {"COM_DL_LOSS_T": 300.0, "COM_OBC_LOSS_T": 60.0, "COM_OF_LOSS_T": 60.0, "COM_RC_LOSS_T": 35.0}
 """Largest values that PX4 allows, s."""
 UNLIMITED_SPEED = 30.0
@@ -147,7 +153,10 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     undefined = [name for name, value in found.items() if math.isnan(value)]
     if undefined:
         raise ValueError(f"{undefined[0]} is not a number")
-    return found | airframe.px4.parameters
+    given = airframe.px4.parameters
+    for name, most in MAXIMA.items():
+        found[name] = min(found[name], given.get(most, math.inf))
+    return found | given
 
 
 @lru_cache(maxsize=64)

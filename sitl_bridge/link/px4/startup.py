@@ -108,6 +108,10 @@ LOGGED = {
     "vehicle_command": 0, "vehicle_command_ack": 0, "vehicle_gps_position": 200, "vehicle_imu_status": 1000,
     "vehicle_land_detected": 0, "vehicle_local_position": 100, "vehicle_local_position_groundtruth": 100,
     "vehicle_local_position_setpoint": 100, "vehicle_status": 0,
+    "estimator_aid_src_airspeed": 200, "estimator_aid_src_baro_hgt": 200, "estimator_aid_src_ev_hgt": 200,
+    "estimator_aid_src_ev_pos": 200, "estimator_aid_src_ev_vel": 200, "estimator_aid_src_ev_yaw": 200,
+    "estimator_aid_src_gnss_hgt": 200, "estimator_aid_src_gnss_pos": 200, "estimator_aid_src_gnss_vel": 200,
+    "estimator_aid_src_gnss_yaw": 200, "estimator_aid_src_mag": 200, "estimator_aid_src_optical_flow": 200,
 }  # fmt: skip
 """Topics logged by one of several vehicles, with their interval in ms (0: every sample): those that the
 reports and a flight analysis read.  PX4's own selection in simulation supports replays of its estimator and
