@@ -21,12 +21,13 @@ PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded() -> None:
-    """Loads what flies, whole: pytester forgets modules first imported within it, numba's among them."""
-    with sb.Sitl(["iris", "hector"]) as fleet:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Loads what flies and reports: pytester forgets what is first imported within it, numba, too."""
+    with sb.Sitl(["iris", "hector"], runs=tmp_path_factory.mktemp("loaded")) as fleet:
         fleet.arm()
         fleet.take_off(3)
         fleet.land()
+        sitl_bridge.testing.flights.finish(fleet, "")
 
 
 def test_one_vehicle_flies_within_the_test_and_statements_read_as_a_flight(pytester: pytest.Pytester) -> None:
