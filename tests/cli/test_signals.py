@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from support.paths import ROOT
 
 from sitl_bridge.base.system import signals
+from sitl_bridge.record.truth_log import read_truth
 
 BOOT = """
 import importlib.abc, os, runpy, sys
@@ -123,3 +125,20 @@ def test_no_moment_is_left_out(command: str, tmp_path: Path, wait_for: Callable[
         assert process.returncode == 128 + number, said
         assert "Traceback" not in said
         assert said.count("interrupted by") == 1, said
+
+
+def test_the_flight_of_a_plan_ends_when_it_is_interrupted(tmp_path: Path) -> None:
+    plan = ("fly", "missions/square.plan", "--runs-dir", str(tmp_path))
+    options = ("--headless", "--autopilot", "builtin", "--speed", "10", "--instance", "79")
+    with subprocess.Popen(
+        [sys.executable, "-m", "sitl_bridge.cli.main", *plan, *options],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert any("item 1" in line for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    summary = json.loads((tmp_path / "latest" / "summary.json").read_text())
+    flown = read_truth(tmp_path / "latest" / "truth.npy")["time"][-1] * 1e-6
+    assert summary["verdict"]["word"] == "interrupted"
+    assert flown < summary["simulated_seconds"] + 10.0
