@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import psutil
 import pytest
 from support.paths import DOCS, ROOT
@@ -23,6 +24,7 @@ PLUGIN = ("-p", "sitl_bridge.testing.pytest_plugin", "-p", "no:cacheprovider")
 @pytest.fixture(scope="module", autouse=True)
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Loads what flies and reports: pytester forgets what is first imported within it, numba, too."""
+    numba.njit(lambda: 0)()  # the compiler
     with sb.Sitl(["iris", "hector"], runs=tmp_path_factory.mktemp("loaded")) as fleet:
         fleet.arm()
         fleet.take_off(3)
