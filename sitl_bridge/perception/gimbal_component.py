@@ -11,7 +11,12 @@ import math
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
+from sitl_bridge.base.rotations import (
+    matrix_from_euler,
+    matrix_from_quaternion,
+    quaternion_from_matrix,
+    wrap_angle,
+)
 from sitl_bridge.core.sensors.perception.gimbal import Angles, Gimbal, heading_of
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
@@ -43,14 +48,26 @@ ROI_COMMANDS = (mavlink.MAV_CMD_DO_SET_ROI_LOCATION, mavlink.MAV_CMD_DO_SET_ROI_
 NOTHING: Angles = (math.nan, math.nan, math.nan)
 
 
+SINGULAR = 1e-3
+"""Cosine of the pitch below which roll and yaw turn about one axis, within the precision of a message."""
+
+
 def _angles(q: list[float]) -> Angles:
-    """Roll, pitch, yaw in rad of a quaternion w, x, y, z; nan where it is not given."""
+    """Roll, pitch, yaw in rad of a quaternion w, x, y, z; nan where it is not given.
+
+    The roll is within a quarter turn, so that the pitch goes on beyond straight down.
+    """
     if not all(math.isfinite(v) for v in q) or not any(q):
         return NOTHING
     unit = np.array([q]) / np.linalg.norm(q)
     r = matrix_from_quaternion(unit)[0]
     pitch = math.asin(min(max(-float(r[2, 0]), -1.0), 1.0))
-    return math.atan2(r[2, 1], r[2, 2]), pitch, math.atan2(r[1, 0], r[0, 0])
+    if math.hypot(r[2, 1], r[2, 2]) < SINGULAR:
+        return 0.0, pitch, math.atan2(-r[0, 1], r[1, 1])
+    roll, yaw = math.atan2(r[2, 1], r[2, 2]), math.atan2(r[1, 0], r[0, 0])
+    if abs(roll) > math.pi / 2:
+        return wrap_angle(roll + math.pi), wrap_angle(math.pi - pitch), wrap_angle(yaw + math.pi)
+    return roll, pitch, yaw
 
 
 class GimbalComponent(MavlinkComponent):

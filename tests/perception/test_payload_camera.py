@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sitl_bridge.base.rotations import matrix_from_euler
+from sitl_bridge.base.rotations import matrix_from_euler, quaternion_from_euler
 from sitl_bridge.core.sensors.perception.gimbal import Gimbal, GimbalSpecification, heading_of
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -342,6 +342,21 @@ def test_px4s_manager_takes_over_with_its_first_setpoint() -> None:
     run(core, runner, 100)
     assert not link.of("GIMBAL_MANAGER_STATUS")
     assert link.of("GIMBAL_DEVICE_ATTITUDE_STATUS")[-1].q == pytest.approx(q, abs=1e-3)
+    runner.close()
+
+
+@pytest.mark.parametrize(("pitch", "yaw"), [(-90.0, 100.0), (-100.0, 30.0), (-89.9, -60.0)])
+def test_px4s_setpoints_near_straight_down_keep_horizon_and_yaw(pitch: float, yaw: float) -> None:
+    core, runner, link = standing(GIMBAL)
+    q = quaternion_from_euler(0.0, math.radians(pitch), math.radians(yaw))
+    flags = mavlink.GIMBAL_DEVICE_FLAGS_ROLL_LOCK | mavlink.GIMBAL_DEVICE_FLAGS_PITCH_LOCK
+    setpoint = mavlink.MAVLink_gimbal_device_set_attitude_message(1, 154, flags, q, *(NOTHING,) * 3)
+    for _ in range(10):
+        link.inbox.append(sent(setpoint, STACK))
+        run(core, runner, 100)
+    found = [message.q for message in link.of("GIMBAL_DEVICE_ATTITUDE_STATUS")]
+    assert max(abs(2.0 * (y * z + w * x)) for w, x, y, z in found) < 0.01
+    assert abs(np.dot(found[-1], q)) > 0.9999
     runner.close()
 
 
