@@ -52,6 +52,9 @@ def alive(process: int) -> bool:
 
 
 PROGRAM = """
+import os
+import signal
+
 from sitl_bridge.base.system import signals
 
 signals.exit_on_signals()  # when it is imported, as the program does; workers import it too
@@ -61,6 +64,8 @@ from sitl_bridge.lab.campaign.worker_pool import WorkerPool
 if __name__ == "__main__":
     pool = WorkerPool(1, 60.0, abs)
     pool.submit(-1)
+    pool.finished(0.0)
+    os.kill(pool._workers[0].process.pid, signal.SIGINT)  # Ctrl-C, which its whole group gets, at its start
     while not (found := pool.finished(1.0)):
         pass
     pool.close()
@@ -68,7 +73,7 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_end_without_a_word_when_all_runs_are_flown(tmp_path: Path) -> None:
+def test_workers_end_without_a_word_when_all_runs_are_flown_ctrl_c_or_not(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=200

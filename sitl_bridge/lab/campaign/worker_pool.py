@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import multiprocessing.resource_tracker
 import os
 import signal
 import sys
@@ -62,6 +63,7 @@ def _serve(pipe: Connection, parent: int, fly: Callable[[Job], RunRow]) -> None:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # without a word
     signal_at_end_of(parent, signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this one
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     while True:
         try:
             job = pipe.recv()
@@ -94,7 +96,13 @@ class _Worker:
         self.process: SpawnProcess = context.Process(
             target=_serve, args=(theirs, os.getpid(), fly), daemon=False
         )
-        self.process.start()
+        # It inherits this: a Ctrl-C while it imports would end it with a traceback.
+        multiprocessing.resource_tracker.ensure_running()  # which would unblock the signal
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
         self.job: Job | None = None
         self.since = 0.0
