@@ -251,11 +251,16 @@ def test_included_models_are_found_by_the_path_and_placed(
     place = tmp_path / "elsewhere" / "crate"
     (place / "meshes").mkdir(parents=True)
     write_obj(place / "meshes" / "box.obj")
-    (place / "model.config").write_text("<model><sdf version='1.9'>crate.sdf</sdf></model>", encoding="utf-8")
+    (place / "model.config").write_text(
+        "<model><sdf version='1.10'>crate.sdf</sdf><sdf version='1.9'>old.sdf</sdf>"
+        "<sdf version='1.4'>old.sdf</sdf></model>",
+        encoding="utf-8",
+    )
     inner = _model(
         _link("<geometry><mesh><uri>model:///crate/meshes/box.obj</uri></mesh></geometry>"), "crate"
     )
-    (place / "crate.sdf").write_text(f"<sdf version='1.9'>{inner}</sdf>", encoding="utf-8")
+    (place / "crate.sdf").write_text(f"<sdf version='1.10'>{inner}</sdf>", encoding="utf-8")
+    (place / "old.sdf").write_text("<sdf version='1.9'/>", encoding="utf-8")
     include = "<include><uri>model://crate</uri><name>{}</name><pose>{} 0 0 0 0 0</pose></include>"
     body = include.format("one", 0) + include.format("two", 100)
     monkeypatch.delenv("PX4_DIR", raising=False)

@@ -426,6 +426,11 @@ def _cached(uri: str) -> Path:
     )
 
 
+def _version(node: XmlNode) -> tuple[int, ...]:
+    """The attribute ``version``; the greatest of a model.config is read, as in Gazebo."""
+    return tuple(int(word) for word in node.attributes.get("version", "").split(".") if word.isdigit())
+
+
 def model_file(place: Path) -> Path:
     """The SDF file of a model: the file itself, or the one in the model.config of a directory.
 
@@ -437,7 +442,8 @@ def model_file(place: Path) -> Path:
     config = place / "model.config"
     names = ["model.sdf"]
     if is_file(config):
-        names = [node.text for node in read_xml(config).all("sdf") if node.text][::-1] or names
+        given = sorted(read_xml(config).all("sdf"), key=_version, reverse=True)
+        names = [node.text for node in given if node.text] or names
     for name in names:
         if is_file(place / name):
             return place / name
