@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.scene_files import BOX_SIZE, write_obj
+from support.scene_files import BOX_SIZE, write_collada, write_obj
 from support.scenes import mesh_object
 from typer.testing import CliRunner
 
@@ -111,6 +111,14 @@ def test_poses_are_relative_to_the_frames_that_they_name(tmp_path: Path) -> None
     places = {name: tuple(shape["position"].round(9)) for name, shape in scene.objects()}
     # b: 10 + 1 east, 1 north, 5 up; deep turns x to the north.
     assert places == {"m/b": (1.0, 11.0, -5.0), "m/deep/c": (3.0, 11.0, -5.0), "m/d": (4.0, 11.0, -5.0)}
+
+
+@pytest.mark.parametrize("up", ["Z_UP", "Y_UP"])
+def test_a_mesh_stands_as_in_gazebo_which_ignores_its_upward_axis(tmp_path: Path, up: str) -> None:
+    pytest.importorskip("collada")
+    write_collada(tmp_path / "box.dae", up, 0.5)
+    _, scene = _read(tmp_path, _model(_link("<geometry><mesh><uri>box.dae</uri></mesh></geometry>")))
+    np.testing.assert_allclose(scene.shapes[0]["low"], (0.0, 0.0, -4.0))
 
 
 def test_a_placement_frame_takes_the_place_of_its_model_and_a_joint_no_links_name(tmp_path: Path) -> None:
