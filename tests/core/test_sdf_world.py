@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.scene_files import BOX_SIZE, write_collada, write_obj
+from support.scene_files import BOX_SIZE, CORNERS, FACES, write_collada, write_obj
 from support.scenes import mesh_object
 from typer.testing import CliRunner
 
@@ -113,11 +113,17 @@ def test_poses_are_relative_to_the_frames_that_they_name(tmp_path: Path) -> None
     assert places == {"m/b": (1.0, 11.0, -5.0), "m/deep/c": (3.0, 11.0, -5.0), "m/d": (4.0, 11.0, -5.0)}
 
 
-@pytest.mark.parametrize("up", ["Z_UP", "Y_UP"])
+@pytest.mark.parametrize("up", ["Z_UP", "Y_UP", "glTF"])
 def test_a_mesh_stands_as_in_gazebo_which_ignores_its_upward_axis(tmp_path: Path, up: str) -> None:
     pytest.importorskip("collada")
-    write_collada(tmp_path / "box.dae", up, 0.5)
-    _, scene = _read(tmp_path, _model(_link("<geometry><mesh><uri>box.dae</uri></mesh></geometry>")))
+    trimesh: Any = pytest.importorskip("trimesh")
+    file, scale = ("box.glb", 0.5) if up == "glTF" else ("box.dae", 1.0)
+    if up == "glTF":
+        trimesh.Trimesh(CORNERS * BOX_SIZE, FACES, process=False).export(tmp_path / file)
+    else:
+        write_collada(tmp_path / file, up, 0.5)
+    mesh = f"<mesh><uri>{file}</uri><scale>{scale} {scale} {scale}</scale></mesh>"
+    _, scene = _read(tmp_path, _model(_link(f"<geometry>{mesh}</geometry>")))
     np.testing.assert_allclose(scene.shapes[0]["low"], (0.0, 0.0, -4.0))
 
 

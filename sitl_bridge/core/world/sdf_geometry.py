@@ -17,7 +17,7 @@ from sitl_bridge.base.quantities import SMALLEST
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh
 from sitl_bridge.core.world.height_map_file import load_picture
-from sitl_bridge.core.world.mesh_file import TO_NED, Axes
+from sitl_bridge.core.world.mesh_file import TO_NED
 from sitl_bridge.core.world.scene_geometry import GeometryLoader
 from sitl_bridge.core.world.scene_specification import (
     BoxObject,
@@ -187,10 +187,9 @@ def _mesh(part: Part, node: XmlNode) -> SceneObject:
     if scale is not None and scale.text:
         x, y, z = _lengths(node, "scale", 3)
         factors = (x, y, z)
-    file = part.find(uri)
-    # Gazebo applies the unit of a DAE file, but not its <up_axis>, and poses of models make up for that.
-    axes: Axes | None = "z_up" if file.suffix.lower() == ".dae" else None
-    item = MeshObject(kind="mesh", file=file, scale=factors, axes=axes, **_common(part))
+    # Gazebo ignores the <up_axis> of a DAE file and that of glTF (gazebo-classic, issue 1305; gz-common, pull
+    # request 543), and poses of models make up for that.
+    item = MeshObject(kind="mesh", file=part.find(uri), scale=factors, axes="z_up", **_common(part))
     try:
         return part.loader.load(item)
     except UserError as error:
