@@ -117,6 +117,10 @@ LOGGED = {
 reports and a flight analysis read.  PX4's own selection in simulation supports replays of its estimator and
 takes a quarter of its computing time."""
 
+SEVERAL = ("battery_status", "distance_sensor", "estimator_", "sensor_gps", "vehicle_imu_status")
+"""Beginnings of topics of which there may be several instances.  PX4's logger subscribes to ten of each of
+these, and to no more than 255 in all (logged_topics.cpp, add_topics_from_file)."""
+
 TOPICS_ALONE = {"SDLOG_PROFILE": 0}
 """No profile: from v1.18 on, PX4 adds the topics of a file to its profile, instead of logging them alone
 (logged_topics.cpp, PX4 pull request 27462)."""
@@ -222,7 +226,10 @@ def write_log_topics(directory: Path, etc: Path) -> None:
         (own / LOGGING).unlink()
         text = (etc / LOGGING).read_text(encoding="utf-8")
         write_whole(own / LOGGING, f'set LOGGER_ARGS "-r {LOG_RATE}"\n{text}')
-    lines = [f"{topic} {interval}" for topic, interval in LOGGED.items()]
+    lines = [
+        f"{topic} {interval}" if topic.startswith(SEVERAL) else f"{topic} {interval} 0"
+        for topic, interval in LOGGED.items()
+    ]
     write_whole(own / "logging" / "logger_topics.txt", "\n".join(lines) + "\n")
 
 
