@@ -140,6 +140,18 @@ def test_a_placement_frame_takes_the_place_of_its_model_and_a_joint_no_links_nam
     assert jointed.position == (0.0, 0.0, 0.0)
 
 
+def test_parts_of_a_geometry_that_are_not_read_are_noted(tmp_path: Path) -> None:
+    write_obj(tmp_path / "box.obj")
+    outline = "<polyline><point>0 0</point><point>4 0</point><point>0 4</point><height>1</height></polyline>"
+    ring = _model(_link(f"<geometry>{outline * 2}</geometry>"), "ring")
+    mesh = "<mesh><uri>box.obj</uri><submesh><name>lid</name></submesh></mesh>"
+    world, _ = _read(tmp_path, GROUND + ring + _model(_link(f"<geometry>{mesh}</geometry>"), "bin"))
+    assert world.scene.notes == (
+        f"{tmp_path}/world.sdf: not read: <polyline> behind the first, such as a hole, of ring/l; <submesh>"
+        " (the whole mesh is taken) of bin/l",
+    )
+
+
 def test_a_saved_state_places_models_and_their_links_in_the_world(tmp_path: Path) -> None:
     state = (
         '<state world_name="w"><model name="m"><pose>1 2 0 0 0 0</pose><scale>1 1 2</scale>'

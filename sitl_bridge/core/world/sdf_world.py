@@ -217,6 +217,8 @@ class SdfReader:
             return False
         if shape.find("submesh") is not None:
             self._unread["<submesh> (the whole mesh is taken) of"][name] = None
+        if geometry is not None and len(list(geometry.all("polyline"))) > 1:
+            self._unread["<polyline> behind the first, such as a hole, of"][name] = None
         if is_ground(item):
             self._ground_color = item.color
         elif len(self._objects) < MAX_OBJECTS:
