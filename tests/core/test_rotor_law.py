@@ -155,6 +155,8 @@ def test_laws_of_one_class_with_other_figures_share_their_code() -> None:
         (LAW, ", options: {no_such: 1}", "does not take its options"),
         (LAW.replace("Mine", "Other"), "", "has no class Mine"),
         (LAW.replace("thrust, 0.06 * thrust, 0.0, 0.0", "thrust, 0.0, 0.0"), "", "must return thrust"),
+        (LAW.replace("thrust, 0.06 * thrust, 0.0, 0.0", "thrust"), "", "must return thrust"),
+        (LAW.replace("factor: float = ", "factor = "), "", "factor has no type; write `factor: float`"),
         (LAW.replace("return thrust", "return float('nan') * thrust"), "", "must return thrust"),
         (
             LAW.replace("return thrust", "__import__('os'); return thrust"),

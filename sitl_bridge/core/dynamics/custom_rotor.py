@@ -103,7 +103,7 @@ def _try(law: RotorLaw) -> None:
     """Call a law in Python to check it."""
     for speed, climb, in_plane in _TRIAL:
         loads = law.loads(speed, climb, in_plane, 1.225)
-        if len(loads) != 4 or not all(math.isfinite(value) for value in loads):
+        if np.size(loads) != 4 or not all(math.isfinite(value) for value in loads):
             raise ValueError(
                 f"loads({speed:g}, {climb:g}, {in_plane:g}, 1.225) returned {loads!r}; it must return thrust,"
                 " torque, in-plane force and hub moment"
@@ -154,6 +154,11 @@ def function_of(law: RotorLaw) -> tuple[int, Floats]:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             told = shortened(" ".join(lines[1:] or lines), 400)
             raise UserError(f"{what} cannot be compiled: {told}") from error
+        except KeyError as error:  # by numba, of a field that the layout lacks
+            name = error.args[0]
+            raise UserError(
+                f"{what} cannot be compiled: {name} has no type; write `{name}: float`"
+            ) from error
         _addresses.add(_functions[key].address)
     return _functions[key].address, values
 
