@@ -144,7 +144,7 @@ class FlightOptions:
 class VehicleSettings:
     """One vehicle of a run: loaded airframe, position, flight stack, instance and mission.
 
-    A ``vehicle.VehicleSpecification`` is an entry of a scenario file, which may describe several of them.
+    A ``VehicleSpecification`` is an entry of a scenario file, which may describe several of them.
     """
 
     airframe: Airframe  # loaded

@@ -74,7 +74,7 @@ _SUPPLY = 1e9
 class VehicleSetup:
     """A vehicle of a simulation as records: its physics, its sensors and its place at the start.
 
-    It has neither airframe file nor flight stack; those are in a ``vehicle.VehicleSpecification``.
+    It has neither airframe file nor flight stack; those are in a ``VehicleSpecification``.
     """
 
     vehicle: Records  # () or (1,) VEHICLE record
