@@ -128,7 +128,7 @@ class WindowFleet:
         self._simulation.controls[:, : signals.shape[-1]] = signals
 
     def _turn_rotors(self, before: Floats, after: Floats) -> None:
-        """Let the rotors turn from one measured speed to the next within a step, as the motors of a ``driven`` record do."""
+        """Let the rotors turn from one measured speed to the next within a step, as ``driven`` ones do."""
         self._simulation.states["rotor_speed"][:, : len(before)] = before
         target = before + (after - before) / -math.expm1(-1.0)
         self._command(target / DRIVEN_RANGE)
