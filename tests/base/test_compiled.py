@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -381,6 +382,20 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     counts = sorted(process.communicate(timeout=60)[0].strip() for process in together)
     assert counts == ["0 1", "1 0", "1 0", "1 0"], "found in the cache, and not"
     assert not list(cache.rglob("*.lock"))
+
+
+def test_threads_that_call_a_new_kernel_together_all_get_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for factor in range(5):
+
+        @compiled
+        def times(x: float, factor: int = factor) -> float:
+            return x * factor
+
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(times, [2.0] * 8)) == {2.0 * factor}
 
 
 def test_kernels_that_an_edit_does_not_concern_are_not_compiled_again(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from numba import types
 from numba.core import cgutils, errors, event, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, DefaultPassBuilder, Flags
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, _pass_registry
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
@@ -363,13 +364,14 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         Meanwhile, Python looks for garbage less often: numba makes millions of objects that last, and the
         search would take a fifth of the time.
         """
-        before = gc.get_threshold()
-        gc.set_threshold(max(before[0], 100_000), *before[1:])
-        try:
-            return super().compile(sig)
-        finally:
-            gc.set_threshold(*before)
-            self._cache.end_turn()
+        with global_compiler_lock:  # numba takes it, too, but lets it go before the turn ends
+            before = gc.get_threshold()
+            gc.set_threshold(max(before[0], 100_000), *before[1:])
+            try:
+                return super().compile(sig)
+            finally:
+                gc.set_threshold(*before)
+                self._cache.end_turn()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Type a call by another kernel."""
