@@ -12,6 +12,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 from support.campaigns import analytic, campaign, scenario
 
+from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.lab.campaign.ledger import FOUND, Ledger, read_rows
 from sitl_bridge.lab.campaign.run import CampaignRun
 from sitl_bridge.lab.campaign.space import CampaignSpace
@@ -83,6 +84,23 @@ def test_the_worst_case_is_searched_by_the_same_runs_again_whatever_else_draws(t
         found.append([row.point for row in read_rows(tmp_path / "out")])
     assert found[0] == found[1]
     assert len(set(found[0])) == 60
+
+
+def test_a_search_names_a_measure_of_ones_own_as_limits_do(tmp_path: Path) -> None:
+    own = "import sitl_bridge as sb\nclass Far(sb.report.CustomMeasure):\n    unit = 'm'\n"
+    (tmp_path / "far.py").write_text(own)
+    scenario(tmp_path)
+    text = TWO + "runs: 60\nsearch: {kind: worst_case, measure: far.py:Far}\n"
+    with pytest.raises(ConfigurationError, match=r"far\.py:Far is taken where it has a limit; add it"):
+        CampaignSpace.load(campaign(tmp_path, text)).check()
+    space = CampaignSpace.load(campaign(tmp_path, text + "limits: {far.py:Far: null}\n"))
+    space.check()
+    (name,) = space.limits
+    with Ledger(tmp_path / "out", space, anew=True) as ledger:
+        CampaignRun(space, ledger, analytic(space, lambda a, b: a - b, name)).fly()
+    found = json.loads((tmp_path / "out" / FOUND).read_text())
+    assert found["measure"] == name
+    assert found["value"] > 0.5
 
 
 def test_the_worst_case_beats_a_thousand_random_samples_in_two_hundred_runs(tmp_path: Path) -> None:

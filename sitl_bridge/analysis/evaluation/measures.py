@@ -97,6 +97,12 @@ def _add_own(name: str, directory: Path) -> str:
     return name
 
 
+def whole_name(name: str, directory: Path) -> str:
+    """A measure's name; that of a user's own, FILE.py:CLASS relative to a directory, with the whole path."""
+    place = class_at(name)
+    return name if place is None else f"{(directory / place[0]).resolve()}:{place[1]}"
+
+
 def recall(names: Iterable[str]) -> None:
     """Let the user's own measures among names be known; where a file is gone, by the name alone."""
     for name in names:

@@ -6,20 +6,28 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.measures import KINDS, checked_limits, near_measure
+from sitl_bridge.analysis.evaluation.measures import KINDS, OWN, checked_limits, near_measure, whole_name
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.lab.campaign.design import runs_of
 from sitl_bridge.lab.campaign.distribution import Value
-from sitl_bridge.lab.campaign.file import CampaignFile, Stage, load_campaign
+from sitl_bridge.lab.campaign.file import (
+    CampaignFile,
+    RareEvents,
+    Sensitivity,
+    Stage,
+    WorstCase,
+    load_campaign,
+)
 from sitl_bridge.lab.campaign.varied_scenario import varied_scenario, words_of
 from sitl_bridge.session.scenario import LoadedScenario, load_scenario
 from sitl_bridge.session.scenario_settings import limits_of, settings_of
@@ -63,7 +71,7 @@ class CampaignSpace:
             raise campaign.document.error(("base",), message)
         lines = {name: campaign.document.line(("limits", name)) for name in made.limits}
         limits = limits_of(base) | checked_limits(made.limits, str(file), lines, file.parent)
-        return cls(campaign, base, limits, _digest(base, campaign.base))
+        return cls(_with_whole_names(campaign, file.parent), base, limits, _digest(base, campaign.base))
 
     @property
     def paths(self) -> tuple[FieldPath, ...]:
@@ -167,7 +175,10 @@ class CampaignSpace:
             return
         wanted = getattr(search, "measures", None) or ([search.measure] if hasattr(search, "measure") else [])
         for name in wanted:
-            if name not in KINDS:
+            if OWN in name and name not in self.limits:
+                message = f"{name} is taken where it has a limit; add it to limits, with null for none"
+                yield self.campaign.document.fault(("search",), message)
+            elif name not in KINDS:
                 hint = near_measure(name)
                 yield self.campaign.document.fault(("search",), f"there is no measure {name!r}; {hint}")
             elif search.kind == "rare_events" and self.limits.get(name) is None:
@@ -187,6 +198,20 @@ class CampaignSpace:
         random = np.random.default_rng(0)
         for _ in range(MOST_CORNERS):
             yield tuple(values[int(random.integers(len(values)))] for values in ends)
+
+
+def _with_whole_names(campaign: CampaignFile, directory: Path) -> CampaignFile:
+    """The campaign with the names by which limits have the user's own measures of its search."""
+    search = campaign.specification.search
+    names: dict[str, Any] = {}
+    if isinstance(search, RareEvents | WorstCase):
+        names["measure"] = whole_name(search.measure, directory)
+    elif isinstance(search, Sensitivity):
+        names["measures"] = tuple(whole_name(name, directory) for name in search.measures)
+    else:
+        return campaign
+    specification = campaign.specification.model_copy(update={"search": search.model_copy(update=names)})
+    return replace(campaign, specification=specification)
 
 
 def _shown(value: Value) -> str:
