@@ -118,6 +118,9 @@ class Statements:
             height: m over the world's origin.
             radius: m horizontally from the world's origin.
             speed: m/s.
+
+        Raises:
+            UserError: for limits that are none.
         """
         time, places = self._motion()
         quantities: list[tuple[str, str, Floats, Range]] = [
@@ -150,6 +153,7 @@ class Statements:
             of: m north and east, or NED; None for where it stood at the start.
         """
         _, places = self._motion()
+        contact = self._track.rows["in_contact"][-1]
         verdicts = []
         for i in range(len(self.names)):
             target = places[0, i] if of is None else self._places(of, 2)[i]
@@ -158,9 +162,10 @@ class Statements:
             who = self._who(i)
             if climbed < 0.3:
                 verdicts.append((False, f"{who}has not left the ground"))
-            elif self._armed[i]:
+            elif self._armed[i] or not contact[i]:
                 height = places[0, i, 2] - places[-1, i, 2]
-                verdicts.append((False, f"{who}has not landed: it is armed, at a height of {height:.2f} m"))
+                state = "armed" if self._armed[i] else "disarmed"
+                verdicts.append((False, f"{who}has not landed: it is {state}, at a height of {height:.2f} m"))
             else:
                 text = f"{who}landed {away:.2f} m from {_point(target[:2])}, at {_point(places[-1, i, :2])}"
                 verdicts.append((away <= distance, f"{text}; {distance:g} m are allowed"))
@@ -217,7 +222,12 @@ class Statements:
 def _inside(
     name: str, unit: str, time: Floats, values: Floats, limits: tuple[float, float]
 ) -> tuple[bool, str]:
-    low, high = limits
+    try:
+        low, high = (float(limit) for limit in limits)
+    except (TypeError, ValueError):
+        low, high = math.nan, math.nan
+    if not low <= high:
+        raise UserError(f"stayed_inside: {name}: a least and a greatest value are needed, not {limits!r}")
     out = np.flatnonzero((values < low) | (values > high))
     extent = f"{name} was {values.min():.2f} to {values.max():.2f} {unit}; {low:g} to {high:g} are allowed"
     return (True, extent) if not len(out) else (False, f"{extent}; it left them at {time[out[0]]:.1f} s")

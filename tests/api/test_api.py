@@ -247,6 +247,21 @@ def test_a_flight_whose_stack_has_ended_is_over_and_has_failed(tmp_path: Path) -
     assert sitl.truth.position[-1, 2] < -1.0
 
 
+def test_who_falls_disarmed_has_not_landed_and_limits_are_checked() -> None:
+    wrong: list[dict[str, Any]] = [{"speed": 4}, {"north": (5, -5)}, {"speed": (0, math.nan)}, {"radius": -1}]
+    with sb.Sitl("iris") as sitl:
+        sitl.arm()
+        sitl.take_off(6)
+        for limits in wrong:
+            with pytest.raises(sb.UserError, match="a least and a greatest value are needed"):
+                sitl.stayed_inside(**limits)
+        sitl.disarm(force=True)
+        sitl.run(0.2)
+        assert "it is disarmed, at a height of 5." in repr(sitl.landed_within(3))
+        sitl.run(4.0)
+        assert sitl.landed_within(3)
+
+
 def thrown(sitl: sb.Sitl) -> None:
     """It reaches the motion, knows it, and comes to rest from it."""
     drone = sitl.vehicle
