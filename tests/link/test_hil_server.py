@@ -618,9 +618,11 @@ def test_what_a_flight_stack_sends_wrong_is_reported_once_a_kind_and_counted(
             "outside -1",
         )
         wait_for(lambda: all(any(word in note for note in notes) for word in words), "every kind")
+        kinds = [kind for kind in FAULTS if kind != "ahead"]
+        wait_for(lambda: all(server.status().links[0].faults[kind] > 1 for kind in kinds), "every kind twice")
     wait_for(lambda: not server.status().links[0].connected, "the end of the connection")
     faults = server.status().links[0].faults
-    assert all(faults[kind] > 1 for kind in FAULTS if kind != "ahead"), "counted, beyond the connection's end"
+    assert all(faults[kind] > 1 for kind in kinds), "counted, beyond the connection's end"
     assert faults["mavlink1"] == faults["unknown"]
     for word in words:
         (note,) = (note for note in notes if word in note)
