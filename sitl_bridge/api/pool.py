@@ -72,9 +72,9 @@ class WarmPool:
             make: begins it, on this thread.
 
         Returns:
-            whether there was room.
+            whether there was room; there is none after ``close``.
         """
-        if len(self._waiting) >= self.most or self.holds(key):
+        if self._stop.is_set() or len(self._waiting) >= self.most or self.holds(key):
             return False
         one = _Waiting(key, make())
         with self._lock:

@@ -102,5 +102,7 @@ def test_what_nobody_took_is_stopped_and_its_directory_removed(pool: FlightPool,
     assert len(runs(tmp_path)) == 1
     pool.close()
     pool.close()
+    pool.prepare(flight("late", tmp_path).settings)  # nobody would settle or end it
+    assert len(pool.waiting) == 0
     assert children() <= before
     assert runs(tmp_path) == []
