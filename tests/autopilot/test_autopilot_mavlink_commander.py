@@ -96,6 +96,18 @@ def test_a_mission_with_an_item_it_cannot_fly_is_refused_with_its_number(station
     assert station.of("MISSION_CURRENT")[-1].total == 2
 
 
+def test_an_item_that_is_executed_at_once_is_confirmed_as_the_current_one(station: CommandedStation) -> None:
+    speed = mavlink.MAVLink_mission_item_int_message(1, 1, 2, 2, 178, 0, 1, 1.0, 3.0, -1.0, 0.0, 0, 0, 0.0, 0)
+    items = [waypoint(0, 22), waypoint(1, north=20.0), speed, waypoint(3, north=40.0)]
+    assert station.upload(items) == mavlink.MAV_MISSION_ACCEPTED
+    assert station.result(300) == mavlink.MAV_RESULT_ACCEPTED
+    station.run(0.2)
+    request = mavlink.MAVLink_mission_set_current_message(1, 1, 2)
+    assert station.ask(request, "MISSION_CURRENT", station.now, station.now).seq == 2
+    station.run(1.1)
+    assert station.of("MISSION_CURRENT")[-1].seq == 3
+
+
 @pytest.mark.parametrize(("field", "result"), [("param1", 6), ("param4", 9), ("z", 12)])
 def test_infinite_values_in_items_are_refused(station: CommandedStation, field: str, result: int) -> None:
     items = [waypoint(0, 22), waypoint(1, north=20.0)]

@@ -157,12 +157,12 @@ class MissionProtocol:
             return [_ack(upload.peer, mavlink.MAV_MISSION_OPERATION_CANCELLED, upload.kind)]
         return [self._request(upload, wall)] if wall - upload.requested_at > RETRY_INTERVAL else []
 
-    def current(self) -> MavlinkMessage:
-        """MISSION_CURRENT."""
+    def current(self, seq: int | None = None) -> MavlinkMessage:
+        """MISSION_CURRENT, with the present item or with ``seq``."""
         store = self._store
         total = len(store.commander.mission)
         return mavlink.MAVLink_mission_current_message(
-            seq=max(store.commander.mission_current, 0),
+            seq=max(store.commander.mission_current, 0) if seq is None else seq,
             total=total or 0xFFFF,
             mission_id=store.identity(MISSION),
             fence_id=store.identity(FENCE),
@@ -309,9 +309,12 @@ class MissionProtocol:
         return [encode_item(items[message.seq], peer, current=current, integer=integer)]
 
     def _on_set_current(self, message: MavlinkMessage, _peer: Peer, _wall: int) -> list[MavlinkMessage]:
-        if not self._store.commander.set_current(message.seq):
-            self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
-        return [self.current()]
+        # MAVSDK repeats its request at once for each answer with another item: the answer names the item that
+        # became current even if it is executed already, and one that does not exist gets a text only, as in PX4.
+        if self._store.commander.set_current(message.seq):
+            return [self.current(message.seq)]
+        self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
+        return []
 
 
 def _peer(message: MavlinkMessage) -> Peer:
