@@ -309,8 +309,8 @@ class MissionProtocol:
         return [encode_item(items[message.seq], peer, current=current, integer=integer)]
 
     def _on_set_current(self, message: MavlinkMessage, _peer: Peer, _wall: int) -> list[MavlinkMessage]:
-        # MAVSDK repeats its request at once for each answer with another item: the answer names the item that
-        # became current even if it is executed already, and one that does not exist gets a text only, as in PX4.
+        # MAVSDK repeats its request at once after an answer that names another item: name the one that became
+        # current even if it is executed already; for one that does not exist there is only a text, as in PX4.
         if self._store.commander.set_current(message.seq):
             return [self.current(message.seq)]
         self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
