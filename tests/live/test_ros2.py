@@ -447,16 +447,22 @@ def test_twists_poses_and_wind_become_commands_in_the_axes_of_ros(
     assert "at most" in said[-1]
 
     header = kinds["std_msgs/msg/Header"](kinds["builtin_interfaces/msg/Time"](0, 0), "map")
-    half = np.sqrt(0.5)
     pose = kinds["geometry_msgs/msg/Pose"](
-        kinds["geometry_msgs/msg/Point"](4.0, 5.0, 6.0), quaternion(0.0, 0.0, half, half)
+        kinds["geometry_msgs/msg/Point"](4.0, 5.0, 6.0), quaternion(0.0, 0.0, 1.0, 1.0)
     )
     go = node.advertise("/vehicle_0/cmd_pose", "geometry_msgs/msg/PoseStamped")
+    latin = bytes(
+        STORE.serialize_cdr(
+            kinds["geometry_msgs/msg/PoseStamped"](header, pose), "geometry_msgs/msg/PoseStamped"
+        )
+    ).replace(b"map", b"m\xe4p")
+    node._kept[-1].write(raw_message(foreign_type("geometry_msgs/msg/PoseStamped"), latin))
+    node.until(lambda: "not UTF-8" in said[-1])  # and the graph goes on
     go(kinds["geometry_msgs/msg/PoseStamped"](header, pose))
     node.until(lambda: len(source.flown) == 4)
     kind, data, number = source.flown[3]
     assert (kind, number, tuple(data["position"])) == ("goto", 0, (5.0, 4.0, -6.0))
-    assert data["yaw"] == pytest.approx(0.0)  # 90 deg from east is north
+    assert data["yaw"] == pytest.approx(0.0)  # 90 deg from east is north, also where w and z are 1
     header.frame_id = "odom"
     go(kinds["geometry_msgs/msg/PoseStamped"](header, pose))
     node.until(lambda: any("frame 'map', not 'odom'" in line for line in said))

@@ -130,7 +130,9 @@ class RosCommands:
             say(f"poses are in the frame {WORLD!r}, not {message.header.frame_id!r}")
             return
         place, turned = message.pose.position, message.pose.orientation
-        yaw = heading(turned.w, turned.x, turned.y, turned.z)
+        numbers = turned.w, turned.x, turned.y, turned.z
+        length = math.hypot(*numbers) or 1.0  # nodes do not all normalise it
+        yaw = heading(*(number / length for number in numbers))
         fields = {"position": (place.y, place.x, -place.z), "yaw": math.pi / 2.0 - yaw}
         self._ask("goto", name, fields, say)
 

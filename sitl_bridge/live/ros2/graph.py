@@ -74,7 +74,7 @@ class RosGraph:
         self._rotors = simulation.vehicles["rotor_count"].tolist()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ROS 2", daemon=True)
-        self._participant = Participant(domain)
+        self._participant = Participant(domain, run.notify)
         types = self._recorded = topic_types(simulation.names, list(simulation.sensors))
         self._battery_time = simulation.start - BATTERY_PERIOD
         batteries = {battery_topic(name): "sensor_msgs/BatteryState" for name in simulation.names}

@@ -118,9 +118,12 @@ class Participant:
 
     Args:
         domain: ROS_DOMAIN_ID.
+        notify: prints messages for the user.
     """
 
-    def __init__(self, domain: int) -> None:
+    def __init__(self, domain: int, notify: Callable[[str], None]) -> None:
+        self._notify = notify
+        self._unreadable: set[str] = set()
         self._domain = None if os.environ.get("CYCLONEDDS_URI") else Domain(domain, CONFIGURATION)
         enclave = Qos(Policy.Userdata(b"enclave=/;"))
         self._participant: DomainParticipant | None = DomainParticipant(domain, qos=enclave)
@@ -206,11 +209,19 @@ class Participant:
         """Hand over what has arrived, or arrives first within ``wait`` s of wall time."""
         while True:
             try:
-                reader, take = self._readers[self._arrived.get(wait > 0.0, wait or None)]
+                name = self._arrived.get(wait > 0.0, wait or None)
             except Empty:
                 return
             wait = 0.0
-            for sample in reader.take(N=SERVICE_DEPTH):
+            reader, take = self._readers[name]
+            try:
+                samples = reader.take(N=SERVICE_DEPTH)
+            except UnicodeDecodeError:
+                if name not in self._unreadable:
+                    self._unreadable.add(name)
+                    self._notify(f"ROS 2, {name}: messages whose text is not UTF-8 are left out")
+                continue
+            for sample in samples:
                 if not isinstance(sample, InvalidSample):
                     take(sample)
 
