@@ -441,6 +441,9 @@ def test_twists_poses_and_wind_become_commands_in_the_axes_of_ros(
         time.sleep(0.1)
         move(twist(vector(1e300, 0.0, 0.0), vector(0.0, 0.0, 0.0)))  # more than a float of MAVLink holds
         time.sleep(0.1)
+    move(still)  # again: who lands it by other means is not overruled
+    time.sleep(0.3)
+    assert len(source.flown) == 3
     assert [(k, {**d, "velocity": tuple(d["velocity"])}, n) for k, d, n in source.flown[:2]] == [expected] * 2
     assert source.flown[2][1]["velocity"] == (0.0, 0.0, 0.0)
     assert source.recorded == [("velocity", 1)]  # a stream is one command

@@ -108,14 +108,14 @@ class RosCommands:
         if not all(abs(value) <= LARGEST for value in values):
             self._say(topic, f"a twist has figures of {LARGEST:g} m/s and rad/s at most")
         elif now - self._streams.get(name, -math.inf) < STREAM:
-            self._streams[name] = now
+            self._streams[name] = now if any(values) else -math.inf  # zeros once: others may take over
             number = self._run.source.simulation.names.index(name)
             try:
                 if self._run.on_flight is not None:
                     self._run.on_flight("velocity", fields, number)
             except UserError as error:
                 self._say(topic, str(error))
-        elif any(values) and self._streams.get(name) != math.inf:  # zeros alone take over no vehicle
+        elif any(values):  # zeros alone take over no vehicle
             self._streams[name] = math.inf  # while the first one is on its way
 
             def begun(refused: str | None) -> None:
