@@ -394,6 +394,15 @@ def test_the_current_item_can_be_chosen() -> None:
     assert point.reached == [3]
 
 
+def test_the_way_to_a_chosen_item_is_straight() -> None:
+    places = ((20.0, 0.0), (20.0, 20.0), (0.0, 20.0))
+    point = start(item(0, TAKEOFF), *(item(k, WAYPOINT, *places[k - 1], param1=1.0) for k in (1, 2, 3)))
+    point.until(lambda: point.commander.mission_current == 3, 60.0)
+    assert point.do(224, 1.0) == 0
+    point.until(lambda: point.position[1] < 10.0, 20.0)
+    assert point.position[0] == pytest.approx(20.0, abs=1.0)
+
+
 def test_a_mission_flown_to_its_end_begins_anew_after_disarming() -> None:
     point = start(item(0, TAKEOFF), item(1, WAYPOINT, 10.0), item(2, LAND, 10.0, height=0.0))
     point.until(lambda: not point.commander.armed, 90.0)

@@ -107,7 +107,7 @@ class MissionFlight(VehiclePart):
         self.current = seq
         self.finished = False
         if self.active:
-            self._target.clear_path()
+            self._start_from_here()
             self._start_item(self._state.time)
         return True
 
@@ -127,12 +127,8 @@ class MissionFlight(VehiclePart):
         self.finished = False
         self.wants_return = False
         self._interest = None
-        target = self._target
-        target.clear_path()
-        target.kind = IDLE if self._land.landed else HOLD
-        target.x, target.y, target.z = self._state.x, self._state.y, self._state.z
-        target.yaw = math.nan
-        target.speed = self._resume_speed
+        self._start_from_here()
+        self._target.speed = self._resume_speed
         if not self.items:
             refusal = "refusing takeoff" if self._land.landed else "loitering"
             self._send_text(CRITICAL, f"No valid mission available, {refusal}")
@@ -140,6 +136,14 @@ class MissionFlight(VehiclePart):
             return
         self._send_text(INFO, "Executing Mission")
         self._start_item(now, climb_first=True)
+
+    def _start_from_here(self) -> None:
+        """Take the present position as the last target: the next path begins here."""
+        target, state = self._target, self._state
+        target.clear_path()
+        target.kind = IDLE if self._land.landed else HOLD
+        target.x, target.y, target.z = state.x, state.y, state.z
+        target.yaw = math.nan
 
     def pause(self) -> None:
         """Pause the mission; it can be resumed."""
