@@ -259,6 +259,10 @@ class FlownMission:
         """Why it failed."""
         return self._reason
 
+    def steers(self, vehicle: int) -> bool:
+        """Whether it sends a vehicle set-points, with which others would be at odds."""
+        return self._status is None and self._stacks.targets[vehicle] is not None
+
     def free(self) -> None:
         """Let time pass for others, after the end; safe to call twice."""
         self._limit.release()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -41,7 +42,7 @@ from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.fleet_missions import FleetMissions, mission_failed
 from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
-from sitl_bridge.session.running_session import FlightCommands
+from sitl_bridge.session.running_session import FlightCommands, FlownMission
 from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.stacks import STEP
 from sitl_bridge.session.vehicle_run import VehicleRun, require_free_udp, sensor_hosts
@@ -251,13 +252,23 @@ class Session:
             tuple(settings.instances),
             self.server.hosts,
             self._order_formation if formation else None,
-            commands.ask if monitored else None,
+            partial(self._order_stack, commands) if monitored else None,
             lambda: [vehicle.report() for vehicle in monitored],
             limit_time=self.server.limit_time,
         )
         for outlet in [one.make(shown) for one in settings.outlets]:
             self._stack.callback(outlet.close)
             outlet.start()
+
+    def _order_stack(
+        self, commands: FlightCommands, kind: str, data: ReadJson, vehicle: int | None
+    ) -> Future[None]:
+        """Hand a command of page, bus and ROS to a flight stack, or refuse what its mission overrules."""
+        mission = None if self.missions is None else self.missions.common
+        swarm = vehicle is not None and isinstance(mission, FlownMission) and mission.steers(vehicle)
+        if swarm and kind in ("goto", "velocity"):
+            raise UserError(f"{kind}: the formation or avoidance steers the vehicle; take it out by land")
+        return commands.ask(kind, data, vehicle)
 
     def _order_formation(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
         """Hand an order of page or bus to the formation."""

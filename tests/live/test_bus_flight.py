@@ -207,6 +207,8 @@ def _order(client: Client, wait_for: Wait) -> None:
         refused = client.ask(wait_for, "command/formation", **values)
         assert not refused.accepted
         assert reason in refused.reason
+    elsewhere = client.ask(wait_for, "vehicle/2/command/goto", position=[0.0, 20.0, -10.0])
+    assert "the formation or avoidance steers the vehicle" in elsewhere.reason
     client.do(wait_for, "vehicle/2/command/abort", action="land")
     wait_for(lambda: client.last("vehicle/2/health")["armed"] is False, "its landing", END)
     assert "has left" in client.ask(wait_for, "vehicle/2/command/abort", action="land").reason
