@@ -179,7 +179,7 @@ def test_a_list_of_topics_to_log_stands_among_links_to_the_builds_own_files(tmp_
     started = (tmp_path / "run" / "etc" / "init.d" / "rc.logging").read_text()
     assert started == 'set LOGGER_ARGS "-r 25"\nlogger start -t ${LOGGER_ARGS}\n'
     lines = (tmp_path / "run" / "etc" / "logging" / "logger_topics.txt").read_text().splitlines()
-    assert {"vehicle_local_position 100", "vehicle_status 0"} <= set(lines)
+    assert {"vehicle_local_position 100 0", "vehicle_status 0 0", "estimator_status 200"} <= set(lines)
     # PX4 reads lines of up to 79 characters.
     assert max(map(len, lines)) < 80
     # Whatever the report of a flight reads is there, or it would be silent about it.
