@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,15 +67,11 @@ class Simulation(VehicleArrays):
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         self.airframes, self.names = tuple(found), tuple(called)
         self._numbers = list(range(len(found)))
-        kinds = {id(a): a for a in found}
-        packed = {
-            key: (a.vehicle(), a.sensor_records()[: None if sensors else 0], a.loaded())
-            for key, a in kinds.items()
-        }
-        setups = [
-            VehicleSetup(*packed[id(a)][:2], (p[0], p[1], p[2]), float(h), name, packed[id(a)][2])
-            for a, p, h, name in zip(found, places, headings, called, strict=True)
-        ]
+        setups = VehicleSetup.of_fleet(
+            found, [(p[0], p[1], p[2]) for p in places], [float(h) for h in headings], called
+        )
+        if not sensors:
+            setups = [replace(setup, sensors=setup.sensors[:0]) for setup in setups]
         period = round(step * 1e6)
         if period < 1:
             raise UserError(f"step: {step:g} s is not above 0")

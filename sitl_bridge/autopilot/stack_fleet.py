@@ -87,10 +87,12 @@ class StackFleet(Closing):
         step: int = 4000,
         proximity: Proximity | None = None,
     ) -> None:
-        setups = [VehicleSetup.from_airframe(m.airframe, m.position, m.yaw, m.name) for m in members]
+        airframes = [m.airframe for m in members]
+        setups = VehicleSetup.of_fleet(
+            airframes, [m.position for m in members], [m.yaw for m in members], [m.name for m in members]
+        )
         self.simulation = Simulation(world, setups, seed=seed, step=step, proximity=proximity)
         s = self.simulation
-        airframes = [m.airframe for m in members]
         self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
         self._fresh_stacks = [array.copy() for array in self.stacks]
         kinds = {id(airframe): airframe for airframe in airframes}

@@ -7,8 +7,8 @@ The lockstep loop (hil/) and the built-in flight stacks (autopilot/) take the sa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,6 +96,21 @@ class VehicleSetup:
         """A vehicle of an airframe, with its sensors; arguments as the attributes."""
         return cls(airframe.vehicle(), airframe.sensor_records(), position, yaw, name, airframe.loaded())
 
+    @classmethod
+    def of_fleet(
+        cls,
+        airframes: Sequence[Airframe],
+        positions: Iterable[tuple[float, float, float]],
+        yaws: Iterable[float],
+        names: Iterable[str],
+    ) -> list[VehicleSetup]:
+        """Vehicles as by ``from_airframe``; those of one airframe share their records."""
+        made = {key: cls.from_airframe(one) for key, one in {id(one): one for one in airframes}.items()}
+        return [
+            replace(made[id(one)], position=position, yaw=yaw, name=name)
+            for one, position, yaw, name in zip(airframes, positions, yaws, names, strict=True)
+        ]
+
 
 class Simulation(Uncopied):
     """World and vehicles, advanced step by step.
@@ -175,12 +190,12 @@ class Simulation(Uncopied):
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {self.names[i]}: more than {MAX_SENSORS} sensors")
-            if (alike := (id(setup.vehicle), id(setup.sensors))) not in checked:
-                refuse_rates_beyond(setup.sensors, step)
+            refuse_rates_beyond(setup.sensors, step)
+            if id(setup.vehicle) not in checked:
                 check_law_address(self.vehicles[i])
                 check_table_addresses(self.vehicles[i])
                 self._refuse_unstable(self.vehicles[i], self.names[i])
-                checked.add(alike)
+                checked.add(id(setup.vehicle))
             self.restart_vehicle(i)
         prepare(*self._needed_on_demand())
 
