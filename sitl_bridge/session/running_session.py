@@ -443,8 +443,11 @@ class FlightCommands:
             if kind in SET_POINTS:
                 self._follow(stacks, kind, data, vehicle)
                 return
+            on = kind == "takeoff" or (kind == "arm" and bool(data.get("armed", True)))
+            if on:
+                stacks.leave_last_mode([0])
             if kind == "arm":
-                stacks.switch_motors([0], on=bool(data.get("armed", True)))
+                stacks.switch_motors([0], on=on)
             elif kind == "takeoff":
                 stacks.switch_motors([0], on=True)
                 stacks.take_off([0], float(data.get("height", 2.5)))
@@ -452,7 +455,7 @@ class FlightCommands:
                 stacks.set_mode([0], "Land", "land")
             else:
                 raise UserError(f"no command {kind!r} for flight stacks")
-            if followed is not None and (kind != "arm" or not data.get("armed", True)):
+            if followed is not None and not (kind == "arm" and on):
                 followed.let_go()
         finally:
             stacks.close()

@@ -252,12 +252,7 @@ class FlightStacks(ABC):
         Raises:
             UserError: for those that do not become ready or do not arm, with the reasons.
         """
-        # Where the flight before ended, or soon will: PX4 leaves Land and Return after the landing.
-        # No set-points come until the vehicle is in the air again.
-        ended = [i for i in vehicles if self.mode(i) in ("Offboard", "Land", "Return")]
-        ended = [i for i in ended if not (self.targets[i] or self.is_armed(i))]
-        if ended:
-            self.set_mode(ended, "Hold")
+        self.leave_last_mode(vehicles)
         waiting = self.wait(vehicles, lambda i: not self.problems(i), limit)
         if waiting:
             raise self.not_ready(waiting, limit)
@@ -265,6 +260,19 @@ class FlightStacks(ABC):
         waiting = self.wait(vehicles, self.is_armed, ARMING)
         if waiting:
             raise UserError(f"{self.title(waiting[0])} has not armed within {ARMING:g} s of simulated time")
+
+    def leave_last_mode(self, vehicles: Sequence[int]) -> None:
+        """Switch vehicles to Hold that cannot arm in the mode in which they ended a flight.
+
+        Raises:
+            UserError: when one refuses.
+        """
+        # PX4 leaves Land and Return after the landing by itself, but not at once.
+        # No set-points come until the vehicle is in the air again.
+        ended = [i for i in vehicles if self.mode(i) in ("Offboard", "Land", "Return")]
+        ended = [i for i in ended if not (self.targets[i] or self.is_armed(i))]
+        if ended:
+            self.set_mode(ended, "Hold")
 
     def switch_motors(self, vehicles: Sequence[int], *, on: bool, force: float = 0.0) -> None:
         """Arm or disarm vehicles now; ``force`` is the second parameter of the command."""
