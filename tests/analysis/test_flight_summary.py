@@ -219,12 +219,13 @@ def test_offboard_setpoints_that_move_are_followed_between_logged_ones_and_steps
 
 def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path) -> None:
     log = flight(hovering((0.0, 0.0, 0.0)), [(0.0, 4)])
-    log.add("vehicle_status", START + np.array([40.0, 50.0]), nav_state=[5, 5], failsafe=[1.0, 1.0])
+    log.add("vehicle_status", START + np.array([40.0, 60.0]), nav_state=[4, 5], failsafe=[1.0, 1.0])
     log.add(
         "failsafe_flags",
         START + np.array([5.0, 20.0, 39.5, 60.0]),
         manual_control_signal_lost=[1, 1, 1, 1],
-        battery_unhealthy=[0, 0, 1, 1],
+        battery_warning=[0, 1, 2, 2],  # a warning is no failsafe yet
+        offboard_control_signal_lost=[0, 0, 0, 1],
         mode_req_attitude=[0, 1, 0, 1],
     )
     moments = np.arange(0.0, 100.0, 1.0)
@@ -248,8 +249,10 @@ def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path)
         output_tracking_error_at_2=zeros,
     )
     record = read_flight(log.write(tmp_path / "bad.ulg"))
-    assert record.failsafes == ["battery unhealthy"]
-    assert record.failsafe_begin == START + 40.0
+    assert record.failsafes == [
+        (START + 40.0, "battery warning"),
+        (START + 60.0, "offboard control signal lost"),
+    ]
     (estimator,) = record.estimators
     assert estimator.begin == START + 30.0
     assert estimator.rejected == {"horizontal position": pytest.approx(10.0)}
@@ -260,7 +263,7 @@ def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path)
     assert estimator.warnings == ("output velocity error, m/s: median 0.06, above 0.05",)
     run = RunRecord(tmp_path, "bad", vehicles=[RecordedVehicle("0", record=record)])
     verdict, _ = conclude(run, {})
-    assert "failsafe: battery unhealthy" in verdict.reasons
+    assert "failsafe: battery warning" in verdict.reasons
     assert "estimator 0: horizontal position rejected in 10.0 % of the flight" in verdict.reasons
 
 

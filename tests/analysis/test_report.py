@@ -498,7 +498,7 @@ def test_a_failsafe_of_the_built_in_stack_has_its_warning_as_the_cause() -> None
         ([], "the flight log names no cause"),
     ):
         found = results_of(Path("x.ulg"), FlightLog(columns, messages))
-        assert found.failsafes == [cause]
+        assert found.failsafe_causes == [cause]
 
 
 def test_a_turn_beyond_180_degrees_is_continuous(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_what_went_wrong_before_a_fault_is_not_excused_by_it(tmp_path: Path, wha
         (vehicle,) = run.vehicles
         assert vehicle.record is not None
         if what == "failsafe":
-            vehicle.record.failsafes, vehicle.record.failsafe_begin = ["battery unhealthy"], begin
+            vehicle.record.failsafes = [(begin, "battery unhealthy")]
         else:
             vehicle.record.estimators = [Estimator(0, {}, {}, ("yaw rejected",), (), begin)]
         assert conclude(run, run.summary)[0].word == word

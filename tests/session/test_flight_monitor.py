@@ -310,6 +310,8 @@ def test_modes_have_px4s_names() -> None:
     ]
     assert mode_name(3 << 16) == "Position"
     assert mode_name(3 << 16 | 1 << 24) == "Orbit"
+    assert mode_name(3 << 16 | 2 << 24) == "Position slow"
+    assert mode_name(11 << 16) == "Altitude cruise"
 
 
 def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path) -> None:

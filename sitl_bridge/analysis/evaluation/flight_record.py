@@ -19,6 +19,8 @@ MODES = {
     3: "Mission",
     4: "Hold",
     5: "Return",
+    6: "Position slow",
+    8: "Altitude cruise",
     10: "Acro",
     12: "Descend",
     13: "Termination",
@@ -146,9 +148,8 @@ class FlightRecord:
     true_deviations: dict[str, Deviation] = field(default_factory=dict)  # the same by ground truth
     estimate_error: Deviation | None = None  # PX4's position against ground truth in flight
     estimators: list[Estimator] = field(default_factory=list)  # check results of all instances
-    # failsafes, failsafe_begin: texts of the causes of failsafes in flight, when the first began
-    failsafes: list[str] = field(default_factory=list)
-    failsafe_begin: float = math.inf
+    # (s, cause) of each beginning and escalation of a failsafe in flight
+    failsafes: list[tuple[float, str]] = field(default_factory=list)
     vibration: float = math.nan  # largest accel_vibration_metric in m/s^2
     damaged: bool = False  # whether parts of the ULog cannot be read; the figures are of the others
     # (s, level, text) logged by PX4, level 0 emergency ... 7 debug.
@@ -164,6 +165,11 @@ class FlightRecord:
     # error_time, error: deviation over time, by estimate
     error_time: Floats = field(default_factory=lambda: np.zeros(0))
     error: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def failsafe_causes(self) -> list[str]:
+        """Causes of failsafes in flight, each once, in the order in which they came."""
+        return list(dict.fromkeys(cause for _, cause in self.failsafes))
 
 
 def last_before(times: Floats, moments: Floats) -> NDArray[np.intp]:

@@ -238,7 +238,7 @@ def _log_values(vehicle: RecordedVehicle, values: dict[str, float]) -> None:
         values["estimator_failures"] = sum(len(e.failures) for e in record.estimators)
         values["estimator_warnings"] = sum(len(e.warnings) for e in record.estimators)
     values["vibration"] = record.vibration
-    values["failsafes"] = len(record.failsafes)
+    values["failsafes"] = len(record.failsafe_causes)
 
 
 def _rotors_values(found: VehicleEvaluation, values: dict[str, float]) -> None:

@@ -114,7 +114,7 @@ def summarise(
             "true_deviations": {name: asdict(d) for name, d in record.true_deviations.items()},
             "estimate_error": asdict(record.estimate_error) if record.estimate_error else None,
             "estimators": [asdict(estimator) for estimator in record.estimators],
-            "failsafes": record.failsafes,
+            "failsafes": record.failsafe_causes,
             "vibration": record.vibration,
         }
     return summary

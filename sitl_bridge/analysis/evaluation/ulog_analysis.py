@@ -87,7 +87,7 @@ def _figures(path: Path, log: FlightLog) -> FlightRecord:
     if status is not None:
         record.modes = _modes(status, record)
         _measure_tracking(log, record, status, position)
-    record.failsafes, record.failsafe_begin = _failsafes(log, record)
+    record.failsafes = _failsafes(log, record)
     record.estimators = [check_estimator(log, k, record) for k in log.instances("estimator_status")]
     record.vibration = vibration(log, record)
     return record
@@ -353,30 +353,33 @@ class _Legs:
 # -------------------------------------------------------------------------- failsafes
 
 
-def _failsafes(log: FlightLog, record: FlightRecord) -> tuple[list[str], float]:
-    """Return the causes of failsafes, and when the first began, s.
+def _failsafes(log: FlightLog, record: FlightRecord) -> list[tuple[float, str]]:
+    """Return (s, cause) of each failsafe in flight, and of each change of mode during one.
 
-    Causes are flags that rose during or shortly before one, else its warnings.
+    Causes are flags that rose shortly before or after, else the warnings at its beginning.
     """
     status, flags = log.topic("vehicle_status"), log.topic("failsafe_flags")
     if status is None:
-        return [], math.inf
+        return []
     time = seconds(status)
     active = (np.asarray(status["failsafe"]) != 0) & in_air(record, time)
-    if not active.any():
-        return [], math.inf
-    causes: list[str] = []
-    begun = time[active & np.concatenate([[True], ~active[:-1]])]
+    mode = np.where(active, np.asarray(status["nav_state"], int), -1)
+    rises: list[tuple[str, Floats]] = []
     if flags is not None:
         moments = seconds(flags)
         for name, values in flags.items():
-            if name == "timestamp" or name.startswith("mode_req_"):
-                continue
-            rises = moments[1:][np.diff((np.asarray(values) > 0).astype(int)) > 0]
-            # failsafe_flags is logged at 2 Hz or on a change, hence one second on either side.
-            if any(((rises > start - 2.0) & (rises < start + 1.0)).any() for start in begun):
-                causes.append(name.replace("_", " "))
-    if not causes:  # the built-in stack logs no flags
-        said = [m for m in record.messages if any(start - 2.0 < m[0] < start + 1.0 for start in begun)]
-        causes = list(dict.fromkeys(text for _, level, text in said if level <= WARNING))
-    return causes or ["the flight log names no cause"], float(begun[0])
+            if name != "timestamp" and not name.startswith("mode_req_"):
+                # battery_warning has levels.
+                risen = np.diff(np.asarray(values, float)) > 0
+                rises.append((name.replace("_", " "), moments[1:][risen]))
+    found: list[tuple[float, str]] = []
+    for k in np.flatnonzero(active & (np.diff(mode, prepend=-1) != 0)):
+        start = float(time[k])
+        # failsafe_flags is logged at 2 Hz or on a change, hence one second on either side.
+        causes = [name for name, at in rises if ((at > start - 2.0) & (at < start + 1.0)).any()]
+        if not causes and not (k and active[k - 1]):
+            # The built-in stack logs no flags.
+            said = [m for m in record.messages if start - 2.0 < m[0] < start + 1.0 and m[1] <= WARNING]
+            causes = [text for _, _, text in said] or ["the flight log names no cause"]
+        found += [(start, cause) for cause in causes]
+    return found

@@ -207,7 +207,7 @@ def _moment(run: RunRecord, one: Measure, vehicle: RecordedVehicle) -> float:
         case "touchdown" if one.limit is not None:
             return float(vehicle.time[np.argmax(vehicle.true("impact_speed") > one.limit)])
         case "failsafes" if record is not None:
-            return record.failsafe_begin
+            return record.failsafes[0][0]
         case "estimator_failures" if record is not None:
             return min(estimator.begin for estimator in record.estimators)
         case _:
@@ -236,7 +236,7 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
     record = vehicle.record
     match one.kind.name:
         case "failsafes" if record is not None:
-            found = [f"failsafe: {cause}" for cause in record.failsafes]
+            found = [f"failsafe: {cause}" for cause in record.failsafe_causes]
         case "estimator_failures" if record is not None:
             found = [f"estimator {e.instance}: {text}" for e in record.estimators for text in e.failures]
         case "object_contacts":

@@ -91,10 +91,11 @@ def _states(vehicle: RecordedVehicle, label: str) -> list[TimelineEntry]:
         armed = [s for s in _spans(time, np.asarray(status["arming_state"]) == 2) if s[2]]
         found += [TimelineEntry("armed", b, e, "armed", vehicle=label) for b, e, _ in armed]
         if "failsafe" in status:
-            causes = ", ".join(vehicle.record.failsafes) if vehicle.record is not None else ""
-            text = f"failsafe: {causes}" if causes else "failsafe"
+            causes = vehicle.record.failsafes if vehicle.record is not None else []
             for begin, end, value in _spans(time, np.asarray(status["failsafe"]) != 0):
                 if value:
+                    own = ", ".join(dict.fromkeys(cause for at, cause in causes if begin <= at <= end))
+                    text = f"failsafe: {own}" if own else "failsafe"
                     found.append(TimelineEntry("failsafe", begin, end, text, "error", label))
     flight = vehicle.flight()
     if flight is not None:

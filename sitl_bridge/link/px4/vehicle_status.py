@@ -230,10 +230,10 @@ def battery_message(sample: BatterySample) -> MavlinkMessage:
 def mode_name(custom_mode: int) -> str:
     """Return PX4's name of a flight mode, from HEARTBEAT.custom_mode."""
     main, sub = custom_mode >> 16 & 0xFF, custom_mode >> 24 & 0xFF
-    if main == 3 and sub == 1:
-        return "Orbit"
-    if main == 10:
-        return "Termination"
+    if main == 3 and sub:
+        return {1: "Orbit", 2: "Position slow"}.get(sub, "Position")
+    if main >= 10:
+        return {10: "Termination", 11: "Altitude cruise"}.get(main, f"Mode {main}")
     if main == 4:
         return AUTO_MODES.get(sub, f"Auto {sub}")
     return MAIN_MODES.get(main, f"Mode {main}")
