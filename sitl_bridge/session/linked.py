@@ -271,7 +271,8 @@ class LinkedVehicles(FlightStacks):
     def _said(self, vehicle: int, since: int) -> str:
         """What a flight stack has to say on a refusal, after its first ``since`` texts."""
         self.advance(REASONS)
-        return "; ".join(dict.fromkeys(m.text for m in self._links[vehicle].messages[since:]))
+        said = self._links[vehicle].messages[since:]
+        return "; ".join(dict.fromkeys(m.text for m in said if m.level < mavlink.MAV_SEVERITY_INFO))
 
     def _setpoint(self, vehicle: int, target: Target) -> MavlinkMessage:
         """A target as a message."""

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,12 +39,16 @@ from sitl_bridge.live.bus.client_link import (
     SnapshotRequest,
     StackReport,
     StackReports,
+    Stop,
+    UserNotice,
 )
 from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, Reply
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
+from sitl_bridge.live.bus.snapshot import take_snapshot
 from sitl_bridge.live.bus.topics import Topics
 from sitl_bridge.live.outlets import PageSettings, ViewerSettings
+from sitl_bridge.live.view import live_page
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.live_view import LiveView
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page
@@ -504,10 +509,58 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
         ("arm", page.gui.add_dropdown.return_value.value, {"armed": armed}) for armed in (False, True)
     ]
     wrong = Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False,
-                  reason="cannot disarm: not landed")  # fmt: skip
+                  reason="arm: not landed")  # fmt: skip
     fine = Reply(version=1, time=4.0, request_id="b", command="arm", vehicle="0", accepted=True)
     panel.show_replies([wrong, fine])
     assert "- 4.0 s: arm done\n- 3.0 s: disarm refused: not landed" in [shown.content for shown in listed]
+
+
+def test_the_speed_on_the_page_is_that_of_the_simulation(
+    make_desk: Callable[..., Desk], tmp_path: Path
+) -> None:
+    page, sent, chosen = MagicMock(), Mock(), dict[str, Mock]()
+
+    def dropdown(label: str, options: Sequence[str], initial_value: str = "", **_: Any) -> Mock:
+        return chosen.setdefault(label, Mock(value=initial_value or options[0], options=options))
+
+    page.gui.add_dropdown.side_effect = dropdown
+    server = make_desk().server
+    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
+    for speed, shown in ((3.0, "3"), (math.inf, "max"), (1.0, "1")):
+        server.set_speed(speed)
+        panel.show(take_snapshot(server), 0.0, rows_at(0.0, 1))
+        assert chosen["Speed"].value == shown
+        assert shown in chosen["Speed"].options
+    (update,) = chosen["Speed"].on_update.call_args.args
+    asyncio.run(update(Mock(client=None)))
+    assert not sent.called, "only a user's choice is a command"
+    asyncio.run(update(Mock()))
+    sent.assert_called_once_with("pace", None, {"speed": 1.0})
+
+
+def test_a_choice_of_a_tab_that_is_none_does_not_end_the_page(
+    free_port: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("viser")
+    monkeypatch.setattr(live_page, "RunLink", partial(RunLink, on_end=lambda: None))
+    here, there = socket.socketpair()
+    program = PipeEnd(here, 1 << 20)
+    page = live_page.LivePage(there.detach(), free_port(), make_run(tmp_path / "run"))
+    try:
+        page._panel.view._vehicle.value = "nobody"
+        page._try_to_show(1.0)
+        page._try_to_show(2.0)
+        page._panel.view._vehicle.value = "0"
+        page._try_to_show(3.0)
+        page._link.send(Stop())
+        sent = list(iter(program.receive, Stop()))
+        lines = [one.line for one in sent if isinstance(one, UserNotice)]
+        assert len(lines) == 2, "where the page is, and once what it could not show"
+        assert "not in tuple" in lines[1]
+    finally:
+        page._server.stop()
+        page._rows_source.close()
+        program.close()
 
 
 def test_a_click_on_the_ground_sends_the_vehicle_there_and_one_on_the_sky_does_not(tmp_path: Path) -> None:

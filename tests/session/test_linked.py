@@ -10,6 +10,7 @@ import pytest
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.session import linked
 from sitl_bridge.session.linked import SETPOINTS_BEFORE, LinkedVehicles
 from sitl_bridge.session.stacks import CHUNK, STEP, Target
@@ -22,6 +23,7 @@ class AnsweringMonitor(SimpleNamespace):
 
     def __init__(self, answers: Sequence[int]) -> None:
         super().__init__(system_id=1, acknowledged={}, answers=list(answers), asked=[], mode="")
+        self.messages, self.texts = list[VehicleMessage](), list[VehicleMessage]()
 
     def take_mode(self, name: str) -> None:
         self.mode = name
@@ -37,6 +39,7 @@ class AnsweringMonitor(SimpleNamespace):
             if message.get_type() == "COMMAND_LONG":
                 self.asked.append(message.command)
                 self.acknowledged[message.command] = self.answers.pop(0)
+                self.messages += self.texts
 
     def wait_for_answer(self, what: str) -> None:
         del what
@@ -55,7 +58,9 @@ class Vehicles(LinkedVehicles):
         super().__init__(names, ["iris"] * len(names), [(0.0, 0.0, 0.0)] * len(names))
         self.monitors = [AnsweringMonitor(each) for each in answers]
         self.monitor = self.monitors[0]
-        self.use_links([SimpleNamespace(monitor=monitor, messages=[]) for monitor in self.monitors])
+        self.use_links(
+            [SimpleNamespace(monitor=monitor, messages=monitor.messages) for monitor in self.monitors]
+        )
 
     @property
     def now(self) -> int:
@@ -91,6 +96,7 @@ def test_a_mode_that_is_refused_time_and_again_and_another_command_at_once_are_r
         vehicle.set_mode([0], "Mission")
     assert len(vehicle.monitor.asked) == 3
     vehicle = Vehicles([NOT_YET])
+    vehicle.monitor.texts = [VehicleMessage(0.0, 6, "Data link regained")]
     with pytest.raises(UserError, match="refuses to arm: temporarily rejected"):
         vehicle.command([0], "arm", mavlink.MAV_CMD_COMPONENT_ARM_DISARM, (1.0,))
     assert vehicle.monitor.asked == [mavlink.MAV_CMD_COMPONENT_ARM_DISARM]

@@ -58,6 +58,7 @@ class ControlPanel:
         self._arming: deque[bool] = deque()
         self._stick_answer: str | None = None
         self._paused = False
+        self._speed = ""
         self._in_the_air = False
         self._down = 0.0
         self._status = self._gui.add_markdown("waiting for the first step")
@@ -116,15 +117,17 @@ class ControlPanel:
         with self._gui.add_folder("Time"):
             self._pause = self._gui.add_button("Pause")
             self._button("Step", "step", lambda: {"count": 1}, vehicle=False)
-            pace = self._gui.add_dropdown("Speed", PACES, initial_value="1")
+            self._pace = self._gui.add_dropdown("Speed", PACES, initial_value="1")
 
-        def set_pace(_event: Any) -> None:
-            self._send("pace", None, {"speed": "max" if pace.value == "max" else float(pace.value)})
+        def set_pace(event: Any) -> None:
+            if event.client is not None:  # not this program's own update
+                pace = self._pace.value
+                self._send("pace", None, {"speed": "max" if pace == "max" else float(pace)})
 
         self._pause.on_click(
             on_page(lambda _event: self._send("resume" if self._paused else "pause", None, {}))
         )
-        pace.on_update(on_page(set_pace))
+        self._pace.on_update(on_page(set_pace))
 
     def _build_flight(self) -> None:
         with self._gui.add_folder("Flight", expand_by_default=False):
@@ -245,6 +248,12 @@ class ControlPanel:
         clock = snapshot.clock
         self._paused = bool(clock["paused"])
         self._pause.label = "Resume" if self._paused else "Pause"
+        speed = "max" if clock["speed"] is None else f"{clock['speed']:g}"
+        if speed != self._speed:
+            self._speed = speed
+            if speed not in PACES:
+                self._pace.options = (*PACES, speed)
+            self._pace.value = speed
         factor = clock["real_time_factor"]
         state = "paused" if self._paused else f"{factor:.1f} x real time"
         number = self.view.number
@@ -277,7 +286,9 @@ class ControlPanel:
                 name = "arm" if self._arming.popleft() else "disarm"
             several = reply.vehicle is not None and len(self._run.names) > 1
             what = f"{name} of {reply.vehicle}" if several else name
-            result = "done" if reply.accepted else f"refused: {reply.reason.removeprefix(f'cannot {name}: ')}"
+            result = (
+                "done" if reply.accepted else f"refused: {reply.reason.removeprefix(f'{reply.command}: ')}"
+            )
             self.show_note(f"{reply.time:.1f} s: {what} {result}")
 
     def show_note(self, line: str) -> None:

@@ -65,6 +65,7 @@ class LivePage:
         in_server(self._server, self._build)  # a page of an earlier run connects at once
         self._shown_time = -1
         self._followed = 0.0
+        self._told: set[str] = set()
         self._due = {"state": 0.0, "tracks": 0.0, "camera": 0.0}
         self._wind = 0.0
         self._link.notify(f"live view at {page_url(port)}")
@@ -97,12 +98,21 @@ class LivePage:
         while not self._link.stopped.wait(clock.remaining() if self._server.get_clients() else IDLE):
             if self._server.get_clients():
                 self._link.send(RowsRequest())
-                in_server(self._server, lambda: self._show(time.monotonic()))
-        in_server(self._server, lambda: self._show(time.monotonic() + TRACKS))
+                self._try_to_show(time.monotonic())
+        self._try_to_show(time.monotonic() + TRACKS)
         in_server(self._server, lambda: self._panel.show_note("the run has ended"))
         self._server.flush()
         time.sleep(INTERVAL)  # the pages receive the last picture
         self._server.stop()
+
+    def _try_to_show(self, now: float) -> None:
+        """Show what is there; a tab may have sent a camera or a choice that is none."""
+        try:
+            in_server(self._server, lambda: self._show(now))
+        except ValueError as error:
+            if str(error) not in self._told:
+                self._told.add(str(error))
+                self._link.notify(f"live view: {error}")
 
     def _is_due(self, what: str, now: float, interval: float) -> bool:
         if now < self._due[what]:
@@ -117,9 +127,6 @@ class LivePage:
         if int(self._last["time"][0]) != self._shown_time:
             self._shown_time = int(self._last["time"][0])
             self._stage.place(self._last)
-        clients = list(self._server.get_clients().values())
-        self._panel.view.follow(self._last, clients, min(now - self._followed, 1.0))
-        self._followed = now
         if self._is_due("tracks", now, TRACKS):
             self._stage.draw_tracks(rows)
         if self._is_due("state", now, SLOW):
@@ -130,6 +137,8 @@ class LivePage:
             self._link.send(SnapshotRequest(Counts()))
         if self._is_due("camera", now, CAMERA) and (camera := self._panel.camera()) is not None:
             self._link.send(PictureRequest(*camera))
+        since, self._followed = min(now - self._followed, 1.0), now
+        self._panel.view.follow(self._last, list(self._server.get_clients().values()), since)
 
 
 def main() -> None:
