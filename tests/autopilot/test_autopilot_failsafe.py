@@ -140,13 +140,17 @@ def test_lost_offboard_setpoints_are_answered_as_told(action: int, mode: flight_
     assert point.commander.failsafe == "Offboard control signal lost"
 
 
-def test_lost_offboard_setpoints_hold_the_place_in_position_mode() -> None:
+def test_position_mode_without_sticks_descends_and_lands() -> None:
     point = streaming(Point().airborne())
     point.run(1.5)
+    assert point.commander.mode is flight_modes.POSITION_CONTROL
+    point.run(3.0)
+    assert point.velocity[2] == pytest.approx(0.7, abs=0.05)  # MPC_LAND_SPEED
+    sticks(point, 3.0)
     held = point.position.copy()
-    point.run(20.0)
+    sticks(point, 10.0)
     assert np.allclose(point.position, held, atol=0.2)
-    assert point.commander.armed
+    point.until(lambda: not point.commander.armed, 30.0)
 
 
 def test_offboard_goes_on_when_the_setpoints_come_back() -> None:

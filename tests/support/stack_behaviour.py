@@ -339,6 +339,8 @@ AIR = (
             parameters={"COM_OBL_RC_ACT": action})
         for action, mode in ((3, "Return"), (4, "Land"), (5, "Hold"))
     ),
+    Row("offboard setpoints are lost, until it has landed", offboard_lost, "Offboard", in_air=True, wait=30.0,
+        parameters={"COM_OBL_RC_ACT": 0}),
     *(
         Row(f"battery falls to {share:.0%}", battery(share), mode, armed=True, in_air=True, wait=8.0,
             parameters={"COM_LOW_BAT_ACT": action})

@@ -92,6 +92,9 @@ class Takeoff:
 
 OWN_TASKS = frozenset({flight_modes.ORBIT, flight_modes.DESCEND, flight_modes.AUTO_FOLLOW})
 """Automatic modes that do not use the navigator's target."""
+STICK_TASKS = frozenset({flight_modes.ALTITUDE_CONTROL, flight_modes.POSITION_CONTROL})
+"""Modes whose task does not start without sticks; the vehicle then descends, as in PX4
+(FlightModeManager::start_flight_task)."""
 
 
 class FlightModeManager(VehiclePart):
@@ -151,6 +154,8 @@ class FlightModeManager(VehiclePart):
         """
         output = self.output
         self._set_limits()
+        if mode in STICK_TASKS and not self.sticks.available:
+            mode = flight_modes.DESCEND
         self.switch(mode, armed_for is not None, now)
         if armed_for is None or mode is flight_modes.TERMINATION:
             self._takeoff.update(False, True, False, dt)

@@ -103,7 +103,7 @@ class ConditionMonitor(VehiclePart):
         conditions.manual_lost = lost
         self._had_sticks |= not lost
         if lost:
-            self._sticks.centre()
+            self._sticks.lose()
         lost = self._station_time < 0 or now - self._station_time > self._values["COM_DL_LOSS_T"] * 1e6
         if lost and not conditions.station_lost:
             self._send_text(INFO, "Connection to ground control station lost")

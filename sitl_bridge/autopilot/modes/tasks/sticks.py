@@ -19,16 +19,17 @@ class Sticks:
 
     Attributes:
         time: us of the last sample; -1 if none.
+        available: whether samples arrive.
         moved: whether the sticks have moved enough for a takeover since :meth:`has_moved`.
     """
 
-    __slots__ = ("_last", "moved", "pitch", "roll", "throttle", "time", "yaw")
+    __slots__ = ("_last", "available", "moved", "pitch", "roll", "throttle", "time", "yaw")
 
     def __init__(self) -> None:
         self.pitch = self.roll = self.yaw = 0.0
         self.throttle = 0.0
         self.time = -1
-        self.moved = False
+        self.available = self.moved = False
         self._last = (0.0, 0.0, 0.0, 0.0)
 
     def update(self, pitch: float, roll: float, yaw: float, throttle: float, now: int, change: float) -> None:
@@ -51,12 +52,13 @@ class Sticks:
             self._last = position
             self.moved = True
         self.time = now
+        self.available = True
 
-    def centre(self) -> None:
-        """Centre all sticks."""
+    def lose(self) -> None:
+        """Centre all sticks, of which no samples arrive."""
         self.pitch = self.roll = self.yaw = 0.0
         self.throttle = 0.5
-        self.moved = False
+        self.available = self.moved = False
 
     def has_moved(self) -> bool:
         """Return whether the sticks have moved since the last call."""
