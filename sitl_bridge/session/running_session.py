@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, SetPointCommand
 from sitl_bridge.plan.plan import Plan
-from sitl_bridge.session.linked import LinkedVehicles
+from sitl_bridge.session.linked import HEARTBEATS, LinkedVehicles
 from sitl_bridge.session.missions.environment import FAILED, SUCCEEDED
 from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import MissionGate
@@ -120,8 +121,9 @@ class SessionVehicles(LinkedVehicles):
         return wait
 
     def send_again(self) -> None:
-        """Send the targets in force to vehicles whose time passes by itself, on the simulation's thread."""
+        """Send heartbeats and the targets in force as time passes by itself, on the simulation's thread."""
         self._look()
+        self.greet()
         self.send_targets()
 
     def _look(self) -> None:
@@ -396,6 +398,8 @@ class FlightCommands:
         self._vehicles, self._server = vehicles, server
         self._asked: SessionVehicles | None = None
         self._followed: dict[int, SetPoints] = {}
+        self._greeted: set[int] = set()
+        self._closed = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="flight-commands")
 
     def ask(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
@@ -424,6 +428,7 @@ class FlightCommands:
 
     def close(self) -> None:
         """Drop commands that wait; safe to call twice."""
+        self._closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
         for followed in self._followed.values():
             followed.ended = True
@@ -431,9 +436,18 @@ class FlightCommands:
             self._asked.close()
         self._executor.shutdown(wait=True)
 
+    def _greet(self, stacks: SessionVehicles) -> None:
+        """Stay the ground station of a vehicle that was commanded: it counts the link as lost otherwise."""
+        if not self._closed:
+            stacks.send_again()
+            self._server.at_answers((stacks.now + HEARTBEATS) * 1e-6, partial(self._greet, stacks))
+
     def _execute(self, kind: str, data: ReadJson, vehicle: int) -> None:
         if self._goes_on(kind, data, vehicle):  # by a command that was under way
             return
+        if vehicle not in self._greeted:
+            self._greeted.add(vehicle)
+            self._server.call(partial(self._greet, SessionVehicles([self._vehicles[vehicle]], self._server)))
         stacks = self._asked = SessionVehicles([self._vehicles[vehicle]], self._server)
         followed = self._followed.get(vehicle)
         try:
