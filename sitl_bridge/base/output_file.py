@@ -34,7 +34,8 @@ def write_whole(path: Path, content: bytes | str) -> Path:
     Raises:
         UserError: if it cannot be written.
     """
-    data = content.encode() if isinstance(content, str) else content
+    # Paths may have bytes that are no UTF-8.
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     with whole_file(path) as place:
         place.write_bytes(data)
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings
 from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
 from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED, Verdict, conclude
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.cli.flight_display import show
 from sitl_bridge.link.px4.startup import LOGGED
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
@@ -351,3 +353,11 @@ def test_summary_json_has_null_for_what_is_unknown(hover: FlightRecord, tmp_path
     data = json.loads(path.read_text())
     assert data["impact_speed"] is None
     assert data["flight"]["deviations"]["hold"]["rms"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_path_that_is_no_utf_8_stands_in_summary_and_report(tmp_path: Path) -> None:
+    place = os.fsdecode(b"l\xe4ufe/truth.npy")
+    write_summary({"logs": {"ground truth": place}}, tmp_path / "summary.json")
+    assert json.loads((tmp_path / "summary.json").read_bytes())["logs"]["ground truth"] == place
+    write_whole(tmp_path / "report.html", place)
+    assert (tmp_path / "report.html").read_text() == "l?ufe/truth.npy"

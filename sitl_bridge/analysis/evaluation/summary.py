@@ -5,7 +5,6 @@ Combines the values of ``ulog_analysis.py`` with those of the simulation.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.base.json_data import JsonObject, plain_values
-from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.output_file import write_json
 from sitl_bridge.core.dynamics.contact_log import VehicleContact
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
@@ -140,4 +139,4 @@ def write_summary(summary: JsonObject, path: Path) -> None:
     Raises:
         UserError: if it cannot be written.
     """
-    write_whole(path, json.dumps(plain_values(summary), indent=2, ensure_ascii=False) + "\n")
+    write_json(path, plain_values(summary))
