@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import socket
@@ -72,6 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIME_LIMIT))
+    gc.freeze()  # modules and items last: the search for garbage need not pass through them again and again
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -26,7 +26,7 @@ LOG_ENDED = "log ended: "
 class Configuration(BaseModel):
     """What a flight stack process flies, in a JSON file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     airframe: Airframe  # the vehicle
     # where it flies; of it the stack knows the magnetic field and gravity, as PX4 does

@@ -33,6 +33,22 @@ class StepRecorder(Protocol):
         ...
 
 
+_NONE = b"(0,), }"
+"""Ends the description of a table without rows; blanks follow."""
+
+
+def _header_of_none(columns: np.dtype[np.void]) -> bytes:
+    """Header of a table without rows.
+
+    numpy takes a millisecond for so many columns.  It leaves room for a count of 21 digits
+    (GROWTH_AXIS_MAX_DIGITS), so a header with another count has the same length.
+    """
+    fields = {"descr": npy.dtype_to_descr(columns), "fortran_order": False, "shape": (0,)}
+    header = io.BytesIO()
+    npy.write_array_header_2_0(header, fields)
+    return header.getvalue()
+
+
 class TruthLog(Closing):
     """Appends rows to a structured ``.npy`` file with one scalar column per component.
 
@@ -50,26 +66,20 @@ class TruthLog(Closing):
     def __init__(self, path: Path, dtype: np.dtype[np.void] = ROW) -> None:
         self.path = path
         self._dtype = dtype
-        self._columns = flat(dtype)
+        self._empty = _header_of_none(flat(dtype))
         self._count = 0
         self._ended = False
         try:
             self._file = path.open("xb", buffering=0)
-            append_whole(self._file, self._header(0))
+            append_whole(self._file, self._empty)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
     def _header(self, count: int) -> bytes:
         """Header of a table of ``count`` rows; its length is the same for every count."""
-        fields = {
-            "descr": npy.dtype_to_descr(self._columns),
-            "fortran_order": False,
-            "shape": (count,),
-        }
-        header = io.BytesIO()
-        # numpy leaves room for a count of 21 digits (GROWTH_AXIS_MAX_DIGITS), so the length never changes.
-        npy.write_array_header_2_0(header, fields)
-        return header.getvalue()
+        before, _, room = self._empty.rpartition(_NONE)
+        counted = b"(%d,), }" % count
+        return before + counted + room[len(counted) - len(_NONE) :]
 
     def write(self, rows: NDArray[np.void]) -> None:
         """Append rows ((k,) of the log's dtype); does nothing once the log has ended.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib import format as npy
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.records import ROW, flat
@@ -47,6 +49,9 @@ def test_rows_come_back_with_one_scalar_column_a_component(tmp_path: Path) -> No
     np.testing.assert_array_equal(table["control_3"], np.full(5, 0.25, np.float32))
     assert all(table.dtype[name].shape == () for name in table.dtype.names or ())
     assert flat(ROW).itemsize == ROW.itemsize
+    header = io.BytesIO()
+    npy.write_array_header_2_0(header, npy.header_data_from_array_1_0(table))
+    assert (tmp_path / "truth.npy").read_bytes() == header.getvalue() + table.tobytes()
 
 
 def test_a_log_whose_writer_was_killed_is_whole(tmp_path: Path) -> None:

@@ -100,7 +100,11 @@ def test_who_hovers_gives_way_to_one_of_higher_priority() -> None:
 
 def test_a_flight_is_the_same_to_the_last_bit_when_flown_again() -> None:
     noise = Noise(position=0.1, velocity=0.05)
-    scenario = mission("crossing_pair").model_copy(update={"duration": 7.0, "noise": noise})
+    routes = (
+        RouteSpecification(name="north", points=((-2.0, 0.0, -5.0), (2.0, 0.0, -5.0))),
+        RouteSpecification(name="east", points=((0.0, -2.0, -5.0), (0.0, 2.0, -5.0))),
+    )
+    scenario = AvoidanceSpecification(name="short", duration=4.0, routes=routes, noise=noise)
     first, again, other = (fly(scenario, seed=seed) for seed in (3, 3, 4))
     assert np.array_equal(first.state, again.state)
     assert not np.array_equal(first.state, other.state)

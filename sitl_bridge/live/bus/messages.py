@@ -53,7 +53,7 @@ Stick = Annotated[float, Field(ge=-1.0, le=1.0)]
 class BusMessage(BaseModel):
     """Fields of every message."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     version: Version = Field(VERSION, description="version of the message format")
 
@@ -124,7 +124,7 @@ class VehicleState(Timed):
 class FaultySensor(BaseModel):
     """A faulty sensor."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     sensor: str
     instance: int
