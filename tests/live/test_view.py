@@ -652,6 +652,12 @@ def test_sticks_of_the_page_are_a_command_of_the_bus_and_one_refusal_is_listed_o
                   reason="not armed")
         ])  # fmt: skip
     assert [one.content for one in listed].count("- 1.0 s: sticks refused: not armed") == 1
+    (switch,) = page.gui.add_checkbox.return_value.on_update.call_args.args
+    sent.reset_mock()
+    for on in (True, False):
+        page.gui.add_checkbox.return_value.value = on
+        asyncio.run(switch(Mock()))
+    assert sent.call_count == 1, "switched off with centred sticks it commands nothing"
 
 
 def flown_rows(steps: int, vehicles: int = 2) -> np.ndarray[Any, Any]:

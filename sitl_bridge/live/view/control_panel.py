@@ -57,6 +57,7 @@ class ControlPanel:
         self._replies: list[str] = []
         self._arming: deque[bool] = deque()
         self._stick_answer: str | None = None
+        self._moved = False
         self._paused = False
         self._speed = ""
         self._in_the_air = False
@@ -151,13 +152,15 @@ class ControlPanel:
         def switch(_event: Any) -> None:
             run_script(self._server, f"flyByHand({json.dumps(self._by_hand.value)});")
             self._stick_answer = None
-            self.take_sticks((0.0, 0.0, 0.0, 0.0))
+            if self._by_hand.value or self._moved:  # centred sticks would end a landing, too
+                self.take_sticks((0.0, 0.0, 0.0, 0.0))
 
         self._by_hand.on_update(on_page(switch))
 
     def take_sticks(self, sticks: Sequence[float]) -> None:
         """Move the sticks: forward, right, up and clockwise, each -1 to 1."""
         forward, right, up, clockwise = sticks
+        self._moved = any(sticks)
         fields = {"forward": forward, "right": right, "throttle": 0.5 + 0.5 * up, "clockwise": clockwise}
         self._send("sticks", self.view.vehicle, fields)
         names = ("forward", "right", "up", "clockwise")
