@@ -33,6 +33,9 @@ settings.load_profile("patient")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+gc.disable()  # until the tests are collected: what that makes lasts
+
+
 def px4_directories() -> list[str]:
     """Builds of PX4 to test with: those that PX4_DIRS names, else the one that ``find_px4`` finds ("").
 
@@ -73,7 +76,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIME_LIMIT))
-    gc.freeze()  # modules and items last: the search for garbage need not pass through them again and again
+    gc.freeze()  # the search for garbage need not pass through it again and again
+    gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

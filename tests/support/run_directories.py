@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +74,20 @@ def write_truth(path: Path, vehicles: int = 1, end: float = END) -> None:
         log.write(rows.reshape(-1))
 
 
+@cache
+def flight_log() -> bytes:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "flight.ulg"
+        write_samples(path)
+        return path.read_bytes()
+
+
 def write_log(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(flight_log())
+
+
+def write_samples(path: Path) -> None:
     with UlogWriter(path, 0, FORMATS, list(FORMATS)) as log:
         for k in range(0, int(END * 50)):
             stamp, seconds = k * 20_000, k / 50.0
