@@ -45,21 +45,25 @@ def px4_directories() -> list[str]:
 
 
 LONGEST = (
-    "test_autopilot_control.py",
-    "test_autopilot_flight.py",
     "test_papers.py",
-    "test_avoidance_flights.py",
-    "test_autopilot_odometry.py",
-    "test_flight_fleet.py",
-    "test_flight_scene.py",
-    "test_replay.py",
-    "test_perception.py",
-    "test_start.py",
-    "test_docs.py",
+    "test_autopilot_control.py",
     "test_compiled.py",
-    "test_flight_repeat.py",
+    "test_avoidance_flights.py",
     "test_pytest_plugin.py",
-    "test_airframes.py",
+    "test_docs.py",
+    "test_api.py",
+    "test_formation_flight.py",
+    "test_start.py",
+    "test_perception.py",
+    "test_autopilot_flight.py",
+    "test_flight_scene.py",
+    "test_flight_fleet.py",
+    "test_autopilot_odometry.py",
+    "test_identification.py",
+    "test_odometry.py",
+    "test_cli_simulate.py",
+    "test_autopilot_control_design.py",
+    "test_environments.py",
 )
 """Files that take longest.  They go first, so that no worker begins a long file when the others are done."""
 

@@ -104,6 +104,11 @@ def tree(name: str) -> ast.Module:
     return ast.parse(modules()[name].read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(name: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree(name)))
+
+
 def room(name: str) -> str:
     return name.split(".")[0]
 
@@ -121,7 +126,7 @@ def imported(name: str) -> Iterator[tuple[str, str]]:
         package.pop()
     if name == "__init__":
         package = ["sitl_bridge"]
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -196,7 +201,7 @@ def foreign(name: str, forbidden: set[str]) -> set[str]:
 def file_access(name: str) -> set[str]:
     """Functions that read or write files and are called in a module."""
     called = set()
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, ast.Call):
             function = node.func
             called.add(function.id if isinstance(function, ast.Name) else getattr(function, "attr", ""))
