@@ -172,10 +172,12 @@ def test_a_hover_does_not_show_inertia_and_drag() -> None:
 @pytest.mark.slow
 def test_seldom_logged_commands_leave_rotation_as_measured() -> None:
     log = fly_synthetic(other_airframe({"rotor_model.drag": 1.25}), 26.0, wind=WIND, every=10)
-    found = identify_airframe([log], IRIS, fit=("inertia", "thrust", "drag", "lag", "wind"))
+    log = replace(log, commands=Series(log.commands.time - 0.06, log.commands.values))  # acts 60 ms late
+    found = identify_airframe([log], IRIS, fit=("inertia", "thrust", "drag", "lag", "delay", "wind"))
     assert not found.turning
     estimates = by_path(found)
-    assert set(estimates) == {"rotor_model.thrust_c2", "rotor_model.drag"}
+    assert set(estimates) == {"rotor_model.thrust_c2", "rotor_model.drag", "delay"}
+    assert estimates["delay"].value == pytest.approx(0.06, abs=0.01)
     assert estimates["rotor_model.drag"].value == pytest.approx(1.25 * 1.75e-4, rel=0.1)
     assert any("SDLOG_PROFILE" in line for line in found.advice)
 

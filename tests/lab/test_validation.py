@@ -20,6 +20,7 @@ import sitl_bridge as sb
 from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.cli.check import flight_facts
 from sitl_bridge.cli.main import build
 from sitl_bridge.lab.identification.data_sets import read_table
@@ -74,12 +75,18 @@ def test_a_flight_before_fans_is_seen_from_the_air_that_they_move(tmp_path: Path
     log = read_table(table)
     np.testing.assert_allclose(log.velocity.at(np.array([1.0])), [[9.5, 0.0, 0.0]], atol=1e-3)
     np.testing.assert_allclose(log.position.at(np.array([1.0])), [[9.0, -0.1, -1.5]], atol=1e-3)
-    pitch = 2.0 * np.arcsin(log.attitude.values[0, 2])
-    assert pitch == pytest.approx(-0.2)
+    # The axes are those of the thrust, which leans forward by 2.45 deg and to the right by 1.04 deg.
+    tilt = matrix_from_quaternion(log.attitude.values[0]) @ (0.0, 0.0, -1.0)
+    np.testing.assert_allclose(
+        tilt[:2], [np.sin(0.2 + math.radians(2.45)), math.sin(math.radians(1.04))], atol=2e-3
+    )
     felt = [np.cos(0.2) - 9.80665 * np.sin(0.2), 0.0, -np.sin(0.2) - 9.80665 * np.cos(0.2)]
-    np.testing.assert_allclose(log.acceleration.at(np.array([1.0])), [felt], atol=0.02)
+    leaning = log.acceleration.at(np.array([1.0]))[0]
+    np.testing.assert_allclose(np.linalg.norm(leaning), np.linalg.norm(felt), atol=0.02)
+    np.testing.assert_allclose(leaning[0] - felt[0], -felt[2] * -math.radians(2.45), atol=0.02)
     lift = (2.0 * log.commands.values[50]) ** 2
-    np.testing.assert_allclose(lift, 1.25 * np.array([0.9, 1.1, 0.9, 1.1]))
+    thrust = 0.355 * 1.25**2 + 0.645 * 1.25
+    np.testing.assert_allclose(lift, thrust * np.array([0.9, 1.1, 0.9, 1.1]))
     gusty = table.with_name("custom_figure8_baseline_70p20sint.csv")
     gusty.write_text(table.read_text())
     with pytest.raises(UserError, match="its wind is none of nowind, 10wind"):

@@ -95,7 +95,7 @@ def test_the_same_seed_gives_the_same_samples() -> None:
     def samples(seed: int) -> bytes:
         world = sb.World(scene=SceneSpecification(objects=(WALL,)))
         with sb.Sitl("iris_depth", world=world, seed=seed) as fleet:
-            fleet.run(0.2)
+            fleet.run(0.3)
             return bytes(fleet.sensor("scanner")["ranges"].tobytes())
 
     assert samples(3) == samples(3)
@@ -125,5 +125,5 @@ def test_nothing_is_compiled_once_time_runs(airframe: str, monkeypatch: pytest.M
             return compile_one(self, signature)
 
         monkeypatch.setattr(Dispatcher, "compile", noted)
-        fleet.run(0.25)
+        fleet.run(0.4)
         assert [name for name in compiled if "perception" in name or "world" in name] == []

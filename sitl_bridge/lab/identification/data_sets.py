@@ -196,13 +196,19 @@ FANS = {
 """m/s of Neural-Fly's steady winds, from +x, by the end of a file's name (its README.md)."""
 HOVER_COMMAND = 0.5
 """Of Neural-Fly's motors as they are given here: signals are in proportion to the rotors' speeds."""
+CURVE = 0.355
+"""Of Neural-Fly's thrust f c^2 + (1 - f) c by the throttle c, both 1 at hover (PX4's THR_MDL_FAC): least
+squares of the specific force along the thrust, 80 ms late, in three calm flights (baseline, indi, L1)."""
+LEANING = Rotation.from_euler("yx", (2.45, 1.04), degrees=True)
+"""Of Neural-Fly's thrust from its body axes (forward, left, up): mean specific force of the same flights."""
 
 
 def _neural_fly(table: Table, name: str) -> VehicleLog:
     """Neural-Fly (O'Connell et al., Science Robotics 7, 2022): a quadrotor before a wall of fans, 50 Hz.
 
-    Its thrust over its weight is T_sp over hover_throttle, which follows the battery; the motors share it by
-    their PWM.  Motion is seen from the air, in which a steady wind is calm: the ground moves along.
+    Its throttle over that of the hover is T_sp over hover_throttle, which follows the battery; the motors
+    share the thrust by their PWM.  The axes are those of the thrust.  Motion is seen from the air, in which
+    a steady wind is calm: the ground moves along.
     """
     table = _ascending(table, "t")
     time, wind = table["t"] - table["t"][0], FANS.get(name.rpartition("_")[2])
@@ -211,9 +217,11 @@ def _neural_fly(table: Table, name: str) -> VehicleLog:
     drift = np.array([wind, 0.0, 0.0])
     velocity = columns(table, [f"v[{i}]" for i in range(3)]) + drift
     position = columns(table, [f"p[{i}]" for i in range(3)]) + drift * time[:, None]
-    attitude = columns(table, [f"q[{i}]" for i in (3, 0, 1, 2)])
-    pwm = columns(table, [f"pwm[{i}]" for i in range(4)])
-    lift = (table["T_sp"] / table["hover_throttle"])[:, None] * pwm / pwm.mean(axis=1, keepdims=True)
+    leaning = np.roll(LEANING.as_quat(), 1)
+    attitude = quaternion_product(columns(table, [f"q[{i}]" for i in (3, 0, 1, 2)]), leaning)
+    pwm, throttle = columns(table, [f"pwm[{i}]" for i in range(4)]), table["T_sp"] / table["hover_throttle"]
+    thrust = CURVE * throttle**2 + (1.0 - CURVE) * throttle
+    lift = thrust[:, None] * pwm / pwm.mean(axis=1, keepdims=True)
     return _flight(
         "Neural-Fly, thrust set-points over hover throttle",
         time,

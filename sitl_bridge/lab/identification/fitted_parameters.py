@@ -147,7 +147,7 @@ def _with_rotors_scaled(airframe: Airframe, fields: Sequence[str], factor: float
 
 
 DELAY = Delay(
-    "delay", DELAYED, "s", 0.02, True, "sharp doublets, with motor commands logged at their full rate"
+    "delay", DELAYED, "s", 0.02, False, "sharp doublets, with motor commands logged at their full rate"
 )
 PARAMETERS = (
     Parameter(
