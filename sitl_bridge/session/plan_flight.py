@@ -148,7 +148,9 @@ class PlanFlight:
         self._tell(progress.item)
         ending = plan.lands or self._returning
         if mode not in (FLOWN | LANDING if ending else FLOWN) and self._now > self._began + 1.0:
-            raise self._fail(f"the autopilot changed to {mode} by itself while it flew the mission")
+            raise self._fail(
+                f"the autopilot changed to {mode}, by itself or by another's command, in the mission"
+            )
         if progress.finished and not ending:
             self.say("the mission ends in the air: returning to launch")
             stacks.command([vehicle], "return", mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH)

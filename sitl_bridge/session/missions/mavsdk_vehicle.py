@@ -395,7 +395,8 @@ class Vehicle:
                 if self.mode not in modes:
                     name = FlightMode(self.mode).name
                     self.fail(
-                        f"the autopilot changed to {name} by itself while the mission waited for {what}"
+                        f"the autopilot changed to {name}, by itself or by another's command, while the"
+                        f" mission waited for {what}"
                     )
                 mode_before = FlightMode.UNKNOWN
             was_armed |= self.armed
