@@ -777,6 +777,7 @@ def test_playback_goes_from_event_to_event_and_shows_the_estimates(
     playback = Playback(ViewedRun(make_run(tmp_path / "run")), free_port())
     try:
         playback.logs.join()
+        in_server(playback.server, lambda: None)  # after what the logs' thread has asked of it
         titles = playback.event.options
         assert [title for title in titles if title.startswith("2.00 s: armed")]
         assert any(title.startswith("30.00 s: injected, gust") for title in titles)
