@@ -440,10 +440,9 @@ class Monitor:
                 if event.group == "default" and event.level < DEBUG:
                     self._add_message(event.level, event.text, event=True)
             return
-        text = self._texts.take(message)
-        if text is not None:
+        for level, text in self._texts.take(message):
             # PX4 ends a text with a tab if it sends the same as an event.
-            self._add_message(message.severity, text.strip())
+            self._add_message(level, text.strip())
 
     def _event(self, message: MavlinkMessage) -> EventText | None:
         if self._catalogue is None:

@@ -264,11 +264,16 @@ def test_events_and_texts_are_told_once_in_words(monitor: Monitor, px4: FakePx4)
     px4.send_event(4, 2, struct.pack("<Bf", 6, 12.34), damaged=True)
     px4.send_event(4, 2, struct.pack("<Bf", 6, 12.34))
     px4.send(mavlink.MAVLink_statustext_message(2, b"Failsafe: Return in 12.3 m\t"))
+    px4.send(mavlink.MAVLink_statustext_message(4, b"w" * 50, 0, 0))  # PX4's first text has the number 0
+    px4.send(mavlink.MAVLink_statustext_message(4, b"rest", 0, 1))
+    px4.send(mavlink.MAVLink_statustext_message(3, b"y" * 50, 4, 0))  # nothing ends it but the next
     px4.send(mavlink.MAVLink_statustext_message(6, b"x" * 50, 5, 0))
     px4.send(mavlink.MAVLink_statustext_message(6, b"tail", 5, 1))
-    wait_for(lambda: len(monitor.messages) == 2)
+    wait_for(lambda: len(monitor.messages) == 4)
     assert [(m.level, m.text) for m in monitor.messages] == [
         (2, "Failsafe: Return in 12.3 m"),
+        (4, "w" * 50 + "rest"),
+        (3, "y" * 50),
         (6, "x" * 50 + "tail"),
     ]
 

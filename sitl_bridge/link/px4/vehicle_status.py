@@ -191,23 +191,25 @@ READERS: dict[int, Callable[[MavlinkMessage], JsonObject]] = {
 
 
 class TextAssembly:
-    """Joins status texts that arrive in chunks."""
+    """Joins status texts that arrive in chunks, which PX4 sends one after the other (STATUSTEXT.hpp)."""
 
     def __init__(self) -> None:
-        self._chunks: dict[int, dict[int, str]] = {}
+        self._level, self._begun = 0, ""
 
-    def take(self, message: MavlinkMessage) -> str | None:
-        """Return the whole text of a STATUSTEXT; None while chunks are missing."""
-        part: str = message.text
-        if not message.id:
-            return part
-        chunks = self._chunks.setdefault(message.id, {})
-        chunks[message.chunk_seq] = part
-        last = max(chunks)
-        if len(chunks[last]) == TEXT_CHUNK or len(chunks) != last + 1:
-            return None
-        del self._chunks[message.id]
-        return "".join(chunks[k] for k in sorted(chunks))
+    def take(self, message: MavlinkMessage) -> list[tuple[int, str]]:
+        """Return level and text of what a STATUSTEXT completes.
+
+        A chunk that is not full ends a text.  Nothing ends one of full chunks alone but the next text.
+        """
+        whole = []
+        if message.chunk_seq == 0 and self._begun:
+            whole.append((self._level, self._begun))
+            self._begun = ""
+        self._level, self._begun = message.severity, self._begun + message.text
+        if len(message.text) < TEXT_CHUNK:
+            whole.append((self._level, self._begun))
+            self._begun = ""
+        return whole
 
 
 def battery_message(sample: BatterySample) -> MavlinkMessage:
