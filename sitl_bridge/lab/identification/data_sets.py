@@ -197,10 +197,10 @@ FANS = {
 HOVER_COMMAND = 0.5
 """Of Neural-Fly's motors as they are given here: signals are in proportion to the rotors' speeds."""
 CURVE = 0.355
-"""Of Neural-Fly's thrust f c^2 + (1 - f) c by the throttle c, both 1 at hover (PX4's THR_MDL_FAC): least
+"""f in Neural-Fly's thrust f c^2 + (1 - f) c at the throttle c, both 1 at hover (PX4's THR_MDL_FAC): least
 squares of the specific force along the thrust, 80 ms late, in three calm flights (baseline, indi, L1)."""
 LEANING = Rotation.from_euler("yx", (2.45, 1.04), degrees=True)
-"""Of Neural-Fly's thrust from its body axes (forward, left, up): mean specific force of the same flights."""
+"""From Neural-Fly's thrust to its body axes (forward, left, up): mean specific force of the same flights."""
 
 
 def _neural_fly(table: Table, name: str) -> VehicleLog:
@@ -217,8 +217,8 @@ def _neural_fly(table: Table, name: str) -> VehicleLog:
     drift = np.array([wind, 0.0, 0.0])
     velocity = columns(table, [f"v[{i}]" for i in range(3)]) + drift
     position = columns(table, [f"p[{i}]" for i in range(3)]) + drift * time[:, None]
-    leaning = np.roll(LEANING.as_quat(), 1)
-    attitude = quaternion_product(columns(table, [f"q[{i}]" for i in (3, 0, 1, 2)]), leaning)
+    attitude = columns(table, [f"q[{i}]" for i in (3, 0, 1, 2)])
+    attitude = quaternion_product(attitude, LEANING.as_quat()[[3, 0, 1, 2]])
     pwm, throttle = columns(table, [f"pwm[{i}]" for i in range(4)]), table["T_sp"] / table["hover_throttle"]
     thrust = CURVE * throttle**2 + (1.0 - CURVE) * throttle
     lift = thrust[:, None] * pwm / pwm.mean(axis=1, keepdims=True)

@@ -199,7 +199,7 @@ class TextAssembly:
     def take(self, message: MavlinkMessage) -> list[tuple[int, str]]:
         """Return level and text of what a STATUSTEXT completes.
 
-        A chunk that is not full ends a text.  Nothing ends one of full chunks alone but the next text.
+        A chunk that is not full ends its text.  A text of full chunks alone ends when the next one begins.
         """
         whole = []
         if message.chunk_seq == 0 and self._begun:
