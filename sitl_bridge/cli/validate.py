@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from sitl_bridge.lab.validation.windows import Predictor
 
 SHIPPED = ("constant", "textbook", "rotorpy", "crazyflow")
-DEFAULT = ("constant", "textbook", "crazyflie_published", "crazyflie", "crazyflie:observed")
+DEFAULT = (
+    "constant",
+    "textbook",
+    "crazyflie_published",
+    "crazyflie_published:observed",
+    "crazyflie",
+    "crazyflie:observed",
+)
 PEERS = ("rotorpy", "crazyflow")
 """Packages that are no dependencies."""
 

@@ -92,7 +92,12 @@ def test_a_hexarotor_does_what_px4_expects_when_motors_fail(case: str, tmp_path:
     if must_be_detected and version() >= (1, 18):
         pytest.skip("this PX4 detects no injected failure of a motor: FailureInjector changes no telemetry")
     options = ("--dead-telemetry",) if must_be_detected and misses_a_stopped_motor() else ()
-    outcome, table, console = flown(case, tmp_path, "typhoon_h480", *own_tolerances(), *options)
+    airframe = "typhoon_h480"
+    if case == "two_motors" and version() >= (1, 17):
+        # Not detected, both stay in the allocation and the vehicle spins.  To keep to its legs it needs the
+        # torque of Gazebo's rotors, five times the physical one, for which the case was written.
+        airframe += "_gazebo"
+    outcome, table, console = flown(case, tmp_path, airframe, *own_tolerances(), *options)
     if case == "terminate_on_failure" and not outcome.succeeded:
         # PX4 has terminated, but its simulator module sends nothing more once control allocation has ended
         # (PWMSim.cpp, updateOutputs): whether its last frame stops the motors is a race within PX4, and a
