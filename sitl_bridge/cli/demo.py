@@ -47,7 +47,7 @@ def _say_what_is_next(options: list[str]) -> None:
     """Commands that fly the same flight stack as the demo with its options."""
     from sitl_bridge.session.settings import choose_autopilot
 
-    program = "sitl-bridge" if shutil.which("sitl-bridge") else sys.argv[0]
+    program = "sitl-bridge" if shutil.which("sitl-bridge") else shlex.quote(sys.argv[0])
     of_px4 = [k for k, option in enumerate(options) if option.partition("=")[0] == "--px4"]
     px4 = "".join(f" {shlex.join(options[k : k + 1 + ('=' not in options[k])])}" for k in of_px4[-1:])
     typer.echo(NEXT.format(program=program, px4=px4))

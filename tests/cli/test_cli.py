@@ -358,8 +358,10 @@ def test_the_demonstration_says_what_is_next_and_how_to_fly_px4_where_it_is_not_
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("PX4_DIR", raising=False)
+    monkeypatch.setattr("sys.argv", ["/a b/.venv/bin/sitl-bridge"])
     assert flown(1) == ""
     said = flown(0)
+    assert "\n  '/a b/.venv/bin/sitl-bridge' start" in said
     assert "runs/latest/report.html" in said
     assert " start " in said
     assert ("demo --px4 DIR" in said) == (choose_autopilot().px4 is None)
