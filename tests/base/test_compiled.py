@@ -144,6 +144,35 @@ def test_a_kernel_on_demand_is_compiled_when_a_kernel_calls_it_first() -> None:
     prepare(_rare, _rarer)
 
 
+@on_demand
+def _rarest(x: float) -> float:
+    return 3.0 * x
+
+
+@compiled
+def _hardly_ever(x: Any) -> float:
+    return _rarest(x)
+
+
+def test_ctrl_c_while_a_kernel_is_compiled_on_demand_ends_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late: Any = _rarest
+    attempts: list[None] = []
+
+    def prepare_interrupted() -> None:
+        attempts.append(None)
+        if len(attempts) == 1:
+            raise KeyboardInterrupt
+        type(late).prepare(late)
+
+    monkeypatch.setattr(late, "prepare", prepare_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _hardly_ever(2.0)
+    assert _hardly_ever(2.0) == 6.0
+    assert len(attempts) == 2
+
+
 def test_under_an_unknown_numba_kernels_work_and_say_that_nothing_is_kept(tmp_path: Path) -> None:
     _small_package(tmp_path, 2.0)
     program = (

@@ -14,7 +14,6 @@ compiled.py names.
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import ctypes
 import fcntl
@@ -22,6 +21,7 @@ import functools
 import gc
 import os
 import pickle
+import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -382,23 +382,25 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._part.get_overload(sig)
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_int64)  # type: ignore[untyped-decorator]
-def _compile_now(cell: int) -> None:
-    """Compile the kernel whose address is to be in a cell; compiled code calls this while it is 0."""
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64)  # type: ignore[untyped-decorator]
+def _compile_now(cell: int) -> int:
+    """Compile the kernel whose address is to be in a cell; compiled code calls this while it is 0.
+
+    Returns the signal that came meanwhile, or 0: an exception would be lost here.
+    """
     kernel = LateKernel.by_cell[cell]
-    interrupted = False
+    number = 0
     while True:
         try:
             with announced_at_least(print_error, kernel.py_func.__module__.split(".")[-1].replace("_", " ")):
                 kernel.prepare()
             break
-        except KeyboardInterrupt:
-            interrupted = True  # the code that called cannot be left from here
+        except KeyboardInterrupt as error:
+            number = getattr(error, "number", signal.SIGINT)  # the code that called cannot be left from here
         except BaseException:  # noqa: BLE001
             traceback.print_exc()
             os._exit(70)  # nor can it go on
-    if interrupted:
-        _thread.interrupt_main()
+    return number
 
 
 _COMPILE_NOW = "sitl_bridge.compile_now"
@@ -454,10 +456,14 @@ class LateKernel(Kernel):
             builder.module, word, self._symbol
         )
         with builder.if_then(builder.icmp_signed("==", builder.load(cell), word(0)), likely=False):
+            number = ir.IntType(32)
             resolve = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(ir.VoidType(), [word]), _COMPILE_NOW
+                builder.module, ir.FunctionType(number, [word]), _COMPILE_NOW
             )
-            builder.call(resolve, [builder.ptrtoint(cell, word)])
+            raise_signal = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(number, [number]), "PyErr_SetInterruptEx"
+            )
+            builder.call(raise_signal, [builder.call(resolve, [builder.ptrtoint(cell, word)])])
         kind = ir.FunctionType(
             context.get_value_type(signature.return_type),
             [context.get_value_type(each) for each in signature.args],
