@@ -80,7 +80,9 @@ def read_text(path: Path, most: int) -> str:
     try:
         return read_bytes(path, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigurationError(str(path), [f"is not UTF-8 text: {error}"]) from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        message = f"line {line}: {error.reason}; save the file as UTF-8 text"
+        raise ConfigurationError(str(path), [message]) from error
 
 
 def read_rows(path: Path) -> list[tuple[list[str], int]]:

@@ -236,6 +236,12 @@ def read(path: Path) -> Document:
             f" than {MAX_DEPTH}"
         )
         raise ConfigurationError(source, [message]) from error
+    except yaml.reader.ReaderError as error:
+        text = raw.decode("utf-8" if error.encoding == "unicode" else "latin-1", "replace")
+        message = (
+            f"line {text.count(chr(10), 0, error.position) + 1}: {error.reason}; save the file as UTF-8 text"
+        )
+        raise ConfigurationError(source, [message]) from error
     except yaml.YAMLError as error:
         raise ConfigurationError(source, [_syntax(error)]) from error
     except ValueError as error:

@@ -279,3 +279,19 @@ def test_a_file_that_loads_itself_while_it_is_loaded_is_refused(tmp_path: Path) 
     path.write_text(SCRIPT.format(file="__file__"), encoding="utf-8")
     with pytest.raises(UserError, match="put the statements of the program under `if __name__"):
         load_class(path, "Mine", object, "controller")
+
+
+@pytest.mark.parametrize("kind", ["airframe", "scenario", "plan", "path"])
+def test_text_that_is_not_utf_8_is_refused_with_its_line_and_a_remedy(kind: str, tmp_path: Path) -> None:
+    name, read_file = READERS[kind]
+    path = tmp_path / name
+    path.write_bytes(b"# \xc3\xa4 comment\nname: mine\ndescription: Gr\xf6\xdfe\n")
+    with pytest.raises(ConfigurationError, match=r"line 3: invalid start byte; save the file as UTF-8 text"):
+        read_file(path)
+
+
+def test_a_control_character_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes("description: äöü\nname: a\x07\n".encode())
+    with pytest.raises(ConfigurationError, match="line 2: special characters are not allowed"):
+        read(path)
