@@ -115,6 +115,12 @@ def test_a_ulog_that_ends_early_is_read_up_to_there(ulog: Path, capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
+def test_a_log_that_ends_in_the_air_and_what_it_lacks_are_named(ulog: Path) -> None:
+    notes = read_run(ulog).notes
+    assert "the log ends in the air: the flight is measured up to there" in notes
+    assert "the log has no vehicle_status: what needs it is not measured" in notes
+
+
 def test_a_damaged_ulog_is_reported_and_nothing_is_identified_from_it(
     ulog: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,10 +165,10 @@ def test_no_damage_raises_anything_but_a_message(ulog: Path, truth: Path) -> Non
 
 
 def test_a_log_of_an_older_px4_is_reported_with_what_it_has(tmp_path: Path) -> None:
-    """PX4 v1.11 logs no device in estimator_status and no coning of the gyroscopes."""
+    """PX4 v1.11 logs no device in estimator_status and no coning of gyroscopes, v1.9 no tracking errors."""
     path = tmp_path / "old.ulg"
     imu = ["uint32_t accel_device_id", "float accel_vibration_metric"]
-    status = ["float hgt_test_ratio", "uint16_t filter_fault_flags", "float[3] output_tracking_error"]
+    status = ["float hgt_test_ratio", "uint16_t filter_fault_flags"]
     formats = FORMATS | {
         "estimator_status": ["uint64_t timestamp", *status],
         "vehicle_imu_status": ["uint64_t timestamp", *imu],
@@ -172,7 +178,7 @@ def test_a_log_of_an_older_px4_is_reported_with_what_it_has(tmp_path: Path) -> N
             landed = not 5_000_000 <= k < 35_000_000
             log.write("vehicle_local_position", k, 0.0, 0.0, -5.0, 0.0, 0.0, 0.0)
             log.write("vehicle_land_detected", k, landed)
-            log.write("estimator_status", k, 0.25, 0, 0.0, 0.0, 0.0)
+            log.write("estimator_status", k, 0.25, 0)
             log.write("vehicle_imu_status", k, 1, 1.5)
     run = read_run(path)
     assert not any("no field" in note for note in run.notes)

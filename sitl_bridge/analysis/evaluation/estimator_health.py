@@ -224,7 +224,7 @@ def _medians(log: FlightLog, instance: int, record: FlightRecord, warnings: list
     if status is not None:
         chosen = in_air(record, seconds(status), GROUND_EFFECT_MARGIN)
         for column, (words, level) in TRACKING.items():
-            if chosen.any():
+            if chosen.any() and column in status:  # before v1.10 PX4 logged some elsewhere
                 median = float(np.median(np.asarray(status[column])[chosen]))
                 if median > level:
                     warnings.append(f"{words}: median {median:.2g}, above {level:g}")

@@ -39,6 +39,9 @@ LOGGED: Fields = {
 }
 """Topics that a report reads, and their fields besides the time."""
 
+NEEDED = ("vehicle_land_detected", "vehicle_local_position", "vehicle_status")
+"""Topics without which a flight log shows little: when the vehicle flew, where, and in which mode."""
+
 RUN, SUMMARY, TRUTH = "run.json", "summary.json", "truth.npy"
 TRACKS = ("tracks.npz", "formation/tracks.npz")
 
@@ -178,6 +181,13 @@ def _single_log(path: Path) -> RunRecord:
     _read_log(record, vehicle, path, required=True)
     record.vehicles = [vehicle]
     record.notes.append("only a flight log was given: no recording, no events, no verdict of the mission")
+    assert vehicle.log is not None  # it is required
+    lacking = [name for name in NEEDED if vehicle.log.topic(name) is None]
+    if lacking:
+        record.notes.append(f"the log has no {' and no '.join(lacking)}: what needs it is not measured")
+    detected = vehicle.log.topic("vehicle_land_detected")
+    if detected is not None and not detected["landed"][-1]:
+        record.notes.append("the log ends in the air: the flight is measured up to there")
     return record
 
 
