@@ -21,6 +21,8 @@ GOALS = ((4.0, 0.0), (15.0, 3.0), (28.0, 6.0))
 HEIGHT = 5.0
 LAG = 0.8
 """Time constant of the flight to a goal, s."""
+YAW_RATE = 0.1
+"""Steady, rad/s."""
 OFFSET = np.array([0.5, -0.25, 0.1])
 """Of the estimator's origin from the world's, m."""
 
@@ -66,6 +68,7 @@ def write_truth(path: Path, vehicles: int = 1, end: float = END) -> None:
         row["position"] = position + np.array([0.0, 3.0 * i, 0.0])
         row["velocity"], row["attitude"] = velocity, (1.0, 0.0, 0.0, 0.0)
         row["angular_velocity"][:, 0] = 0.2 * np.sin(2.0 * np.pi * 3.0 * seconds)
+        row["angular_velocity"][:, 2] = YAW_RATE
         row["control"][:, :4] = np.where(flying, 0.6, 0.0)[:, None]
         row["battery_voltage"], row["battery_current"] = 12.0 - 0.01 * seconds, 10.0
         row["in_contact"] = np.where(flying, 0, 4)

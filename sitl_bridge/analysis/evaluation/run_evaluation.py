@@ -51,8 +51,9 @@ class VehicleEvaluation:
     waypoints: list[WaypointResult] = field(default_factory=list)
     disturbances: list[DisturbanceResult] = field(default_factory=list)
     steps: list[StepResponse] = field(default_factory=list)
-    # spectrum of the true angular velocity in flight, rad/s; of the measured one without a truth
+    # spectrum and RMS of the true angular velocity in flight, rad/s; of the measured one without a truth
     rates: Spectrum | None = None
+    rates_rms: float = math.nan
 
 
 @dataclass
@@ -103,7 +104,7 @@ def _evaluate_vehicle(
     values: dict[str, float] = {}
     _log_values(vehicle, values)
     _rotors_values(found, values)
-    _dynamics_values(vehicle, found, values)
+    _dynamics_values(found, values)
     _truth_values(run, vehicle, values)
     values |= own_values(vehicle, limits, failures)
     found.measures = measured(values, limits, label)
@@ -177,6 +178,8 @@ def _spectra_and_steps(
     first, last = np.searchsorted(time, [flight[0] + GROUND_MARGIN, flight[1] - GROUND_MARGIN])
     chosen = slice(int(first), int(last))
     found.rates = spectrum(time[chosen], rates[chosen])
+    if found.rates is not None:
+        found.rates_rms = math.sqrt(float(np.nanmean(np.sum(rates[chosen] ** 2, axis=1))))
     wanted = velocity_setpoints(vehicle)
     if wanted is None:
         return
@@ -259,18 +262,16 @@ def _rotors_values(found: VehicleEvaluation, values: dict[str, float]) -> None:
         values["disturbance_settling"] = max(times)
 
 
-def _dynamics_values(vehicle: RecordedVehicle, found: VehicleEvaluation, values: dict[str, float]) -> None:
+def _dynamics_values(found: VehicleEvaluation, values: dict[str, float]) -> None:
     if found.steps:
         rises = [s.rise for s in found.steps if math.isfinite(s.rise)]
         settlings = [s.settling for s in found.steps if math.isfinite(s.settling)]
         values["step_rise_time"] = float(np.mean(rises)) if rises else math.nan
         values["step_overshoot"] = max(s.overshoot for s in found.steps)
         values["step_settling"] = max(settlings, default=math.nan)
-    flight = vehicle.flight()
-    if found.rates is not None and flight is not None:
+    if found.rates is not None:
         values["rates_peak_frequency"] = found.rates.peak()
-        density = found.rates.density.sum(axis=1)
-        values["rates_rms"] = math.sqrt(float(np.trapezoid(density, found.rates.frequency)))
+        values["rates_rms"] = found.rates_rms
 
 
 def _truth_values(run: RunRecord, vehicle: RecordedVehicle, values: dict[str, float]) -> None:
