@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.cli.exit_codes import MEANINGS
 from sitl_bridge.cli.main import COMMANDS, build
+from sitl_bridge.cli.schema import file_schema
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import WorldSpecification
@@ -132,8 +133,9 @@ def user_files() -> dict[str, list[str]]:
         article = "an" if heading[0] in "AEIOU" else "a"
         found[pages[heading]] = [
             f"# {heading} file\n",
-            f"Every field of {article} {heading.lower()} file.  A field without a default is required.\n",
-            *described(heading, model.model_json_schema(by_alias=True), places, f"{pages[heading]}.md"),
+            f"Every field of {article} {heading.lower()} file.  A field without a default is required"
+            f"{', unless there is a `base`' if model is Airframe else ''}.\n",
+            *described(heading, file_schema(heading.lower()), places, f"{pages[heading]}.md"),
         ]
     return found
 
@@ -274,7 +276,7 @@ def kind(field: dict[str, Any], places: dict[str, str]) -> str:
         if key in field:
             return " or ".join(dict.fromkeys(kind(part, places) for part in field[key]))
     if "const" in field:
-        return f"`{field['const']}`"
+        return f"`{json.dumps(field['const']).strip(chr(34))}`"
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if field.get("type") == "array":

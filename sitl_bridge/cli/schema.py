@@ -90,6 +90,7 @@ def _based(made: JsonObject) -> JsonObject:
     controller = made["properties"]["controller"]
     made["properties"]["controller"] = {
         "anyOf": [{"type": "string", "description": "kind of controller"}, controller],
+        "default": controller.pop("default"),
         "description": "controller of the built-in flight stack",
     }
     sensors = made["properties"]["sensors"]

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 from unittest.mock import create_autospec
 
 import pytest
@@ -33,6 +33,7 @@ from typer.testing import CliRunner
 
 import sitl_bridge as sb
 from sitl_bridge.cli.main import COMMANDS, build, with_values
+from sitl_bridge.cli.schema import FileKind, file_schema
 from sitl_bridge.lab.environments.stack import StackEnvironment
 from sitl_bridge.session.session import Session
 
@@ -52,6 +53,12 @@ def test_the_pages_of_the_reference_are_what_the_code_says() -> None:
     script = ROOT / "scripts" / "docs_reference.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", get_args(FileKind))
+def test_the_reference_has_every_field_of_a_schema(kind: FileKind) -> None:
+    page = (DOCS / "reference" / f"{kind}-file.md").read_text(encoding="utf-8")
+    assert [name for name in file_schema(kind)["properties"] if f"\n| `{name}` |" not in page] == []
 
 
 def fly_the_flight_tests_of_the_page(tmp_path: Path, *options: str) -> None:
