@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +15,12 @@ from rich.table import Table
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
-from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, clopper_pearson, read_rows
+from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, clopper_pearson, is_sample, read_rows
 from sitl_bridge.lab.campaign.page import write_campaign_report
 from sitl_bridge.lab.campaign.result_table import write_tables
 from sitl_bridge.lab.campaign.run import CampaignProgress, CampaignRun
@@ -92,7 +93,7 @@ def _run(
             terminal.say(f"{len(ledger)} runs have been flown before")
         engine = engine_of()
         try:
-            with _Display(terminal) as display:
+            with _Display(terminal, campaign_header(place)) as display:
                 flown = CampaignRun(space, ledger, engine, px4=px4, on_progress=display.show)
                 progress = flown.fly()
         except signals.Interrupted:
@@ -122,8 +123,8 @@ def _run(
 class _Display:
     """The progress: a live table on a terminal, else a line now and then where runs have ended."""
 
-    def __init__(self, terminal: Terminal) -> None:
-        self._say = terminal.say
+    def __init__(self, terminal: Terminal, header: JsonObject) -> None:
+        self._say, self._header = terminal.say, header
         self._live_shown, self._every = terminal.live, 0.0 if terminal.verbose else EVERY
         self._live = Live(console=terminal.console, refresh_per_second=4, transient=True)
         self._printed = time.monotonic()
@@ -141,36 +142,35 @@ class _Display:
     def show(self, progress: CampaignProgress) -> None:
         """Show how far the campaign is."""
         if self._live_shown:
-            self._live.update(_table(progress))
+            self._live.update(_table(self._cells(progress)))
         elif time.monotonic() - self._printed > self._every and progress.done != self._done:
             self._printed, self._done = time.monotonic(), progress.done
             if not progress.done:
                 self._say("workers start; a new version is compiled first")
                 return
-            self._say(", ".join(f"{name} {value}" for name, value in _cells(progress)))
+            self._say(", ".join(f"{name} {value}" for name, value in self._cells(progress)))
+
+    def _cells(self, progress: CampaignProgress) -> list[tuple[str, str]]:
+        good, bad = progress.of("succeeded"), progress.of("failed")
+        low, high = clopper_pearson(good, good + bad)
+        success = f"{low:.1%} to {high:.1%}" if good + bad else "unknown"
+        rate = progress.rate
+        left = (progress.total - progress.done) / rate if rate > 0.0 else float("inf")
+        others = progress.of("invalid") + progress.of("lost")
+        return [
+            ("stage", progress.stage),
+            ("runs", f"{progress.done} of {progress.total}"),
+            ("succeeded", str(good)),
+            ("failed", str(bad)),
+            *([("not flown", str(others))] if others else []),
+            *([("success rate", success)] if is_sample(self._header, progress.stage) else []),
+            ("runs/s", f"{rate:.2f}"),
+            ("time left", f"{left:.0f} s" if left < 1e7 else "unknown"),
+        ]
 
 
-def _cells(progress: CampaignProgress) -> list[tuple[str, str]]:
-    good, bad = progress.of("succeeded"), progress.of("failed")
-    low, high = clopper_pearson(good, good + bad)
-    rate = progress.rate
-    left = (progress.total - progress.done) / rate if rate > 0.0 else float("inf")
-    others = progress.of("invalid") + progress.of("lost")
-    return [
-        ("stage", progress.stage),
-        ("runs", f"{progress.done} of {progress.total}"),
-        ("succeeded", str(good)),
-        ("failed", str(bad)),
-        *([("not flown", str(others))] if others else []),
-        ("success rate", f"{low:.1%} to {high:.1%}" if good + bad else "unknown"),
-        ("runs/s", f"{rate:.2f}"),
-        ("time left", f"{left:.0f} s" if left < 1e7 else "unknown"),
-    ]
-
-
-def _table(progress: CampaignProgress) -> Table:
+def _table(cells: Sequence[tuple[str, str]]) -> Table:
     table = Table(show_edge=False)
-    cells = _cells(progress)
     for name, _ in cells:
         table.add_column(name)
     table.add_row(*(value for _, value in cells))
@@ -202,6 +202,8 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
         good, bad = counts.get((stage, "succeeded"), 0), counts.get((stage, "failed"), 0)
         low, high = clopper_pearson(good, good + bad)
         rate = f"{good / (good + bad):.2%}, {low:.2%} to {high:.2%}" if good + bad else "unknown"
+        if not is_sample(header, stage):
+            rate = "runs were chosen"
         others = [str(counts.get((stage, name), 0)) for name in ("invalid", "lost")]
         rows.append((stage, str(good), str(bad), *others, rate))
     head = ("stage", "succeeded", "failed", "invalid", "lost", "success rate (95 %)")

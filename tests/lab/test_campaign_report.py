@@ -11,6 +11,7 @@ import pytest
 from support.campaigns import analytic, campaign, scenario
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
+from sitl_bridge.cli.campaign import status
 from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
 from sitl_bridge.lab.campaign.page import agreement, axis_ticks, cluster_of, write_campaign_report
 from sitl_bridge.lab.campaign.result_table import write_tables
@@ -46,6 +47,25 @@ def test_the_report_states_rate_failures_and_the_command_that_flies_one_again(tm
     assert any(f"sitl-bridge campaign reproduce {place} {row.id}" in page for row in failed)
     assert page.count("<circle") == 2 * 40
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    ("more", "sample"),
+    [
+        ("runs: 8\n", True),
+        ("design: grid\nlevels: 2\n", False),
+        ("runs: 8\nsearch: {kind: smallest_failure}\n", False),
+    ],
+)
+def test_only_runs_that_were_drawn_have_a_success_rate(
+    more: str, *, sample: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = flown(tmp_path, TEXT + more)
+    page = write_campaign_report(place).read_text(encoding="utf-8")
+    assert ("interval of the success rate" in page) is sample
+    assert ("do not show how often flights succeed" in page) is not sample
+    status(place)
+    assert ("runs were chosen" in capsys.readouterr().out) is not sample
 
 
 def test_a_measure_of_ones_own_stays_in_the_tables_of_another_process(tmp_path: Path) -> None:
@@ -89,7 +109,10 @@ def test_two_stages_are_compared_run_by_run(tmp_path: Path) -> None:
     other = agreement(turned)
     assert other is not None
     assert (other.confusion[True, False], other.confusion[False, True]) == (13, 4)
-    assert "Agreement of the stages" in write_campaign_report(place).read_text(encoding="utf-8")
+    page = write_campaign_report(place).read_text(encoding="utf-8")
+    assert "Agreement of the stages" in page
+    # PX4's runs are failures and near misses.
+    assert page.count("interval of the success rate") == page.count("do not show how often") == 1
 
 
 def test_failures_that_differ_in_figures_only_are_one_cluster(tmp_path: Path) -> None:

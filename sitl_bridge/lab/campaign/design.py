@@ -45,7 +45,7 @@ def grid_points(distributions: Sequence[Distribution], levels: int) -> Points:
 def runs_of(campaign: Campaign, distributions: Sequence[Distribution]) -> int:
     """Flights of the first stage, at most."""
     if campaign.search is not None and campaign.search.kind == "sensitivity":
-        return campaign.search.samples * (len(distributions) + 2)
+        return campaign.search.whole_samples * (len(distributions) + 2)
     if campaign.design == "grid":
         counts = [len(one.values) if one.discrete else campaign.levels for one in distributions]
         return int(np.prod(counts))

@@ -86,7 +86,14 @@ class Sensitivity(BaseModel):
 
     kind: Literal["sensitivity"] = Field(description="kind of search")
     measures: tuple[str, ...] = Field(min_length=1, description="names of the measures")
-    samples: int = Field(64, ge=8, description="base samples, a power of 2; it flies samples x (values + 2)")
+    samples: int = Field(
+        64, ge=8, description="base samples, rounded up to a power of 2; it flies samples x (values + 2)"
+    )
+
+    @property
+    def whole_samples(self) -> int:
+        """The samples, rounded up to a power of 2."""
+        return 2 ** (self.samples - 1).bit_length()
 
 
 Search = Annotated[RareEvents | WorstCase | SmallestFailure | Sensitivity, Field(discriminator="kind")]

@@ -220,6 +220,15 @@ def _part(directory: Path, name: str) -> Path:
     return path
 
 
+def is_sample(header: JsonObject, stage: str) -> bool:
+    """Whether a stage's runs were drawn from the distributions, so that they show how often flights succeed.
+
+    Those of a search, of a grid and of the second stage were chosen.
+    """
+    asked = header["asked"]
+    return bool(stage == asked["stages"][0] and asked["search"] is None and asked["design"] != "grid")
+
+
 def clopper_pearson(count: int, total: int) -> tuple[float, float]:
     """The exact 95 % interval of a rate (Clopper and Pearson 1934), (0, 1) without trials.
 

@@ -19,7 +19,7 @@ from sitl_bridge.analysis.report.report_page import html_page
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.lab.campaign.flight_job import RunRow
-from sitl_bridge.lab.campaign.ledger import FOUND, campaign_header, clopper_pearson, read_rows
+from sitl_bridge.lab.campaign.ledger import FOUND, campaign_header, clopper_pearson, is_sample, read_rows
 
 PAGE = "report.html"
 MOST_POINTS = 1500
@@ -74,14 +74,13 @@ def _verdict(header: JsonObject, stage: str, rows: Sequence[RunRow]) -> str:
     flown = [row for row in rows if row.status == "flown"]
     good, count = sum(row.succeeded for row in flown), len(flown)
     low, high = clopper_pearson(good, count)
-    weighted = any(row.weight != 1.0 for row in flown)
     kind = "passed" if good == count and count else "failed" if count else "unknown"
     mark = f"{good / count:.1%}" if count else "no runs"
     stack = "the built-in stack" if stage == "built_in" else "PX4"
     words = f"{good} of {count} flights by {stack} succeeded"
     interval = f"95 % Clopper-Pearson interval of the success rate: {low:.2%} to {high:.2%}"
-    if weighted:
-        interval = "runs were drawn where failures are frequent: the estimate of the search counts"
+    if not is_sample(header, stage):
+        interval = "these runs were chosen, and do not show how often flights succeed"
     notes = [
         f"<li>{count} runs {what}</li>"
         for what, status in (("made no valid scenario", "invalid"), ("were lost with their workers", "lost"))

@@ -285,9 +285,8 @@ def sensitivity(space: CampaignSpace, search: Sensitivity) -> Searching:
     from scipy.stats import qmc, sobol_indices  # loads slowly
 
     dimensions = len(space.names)
-    exponent = (search.samples - 1).bit_length()
-    count = 2**exponent
-    both = qmc.Sobol(2 * dimensions, seed=space.campaign.specification.seed).random_base2(exponent)
+    count = search.whole_samples
+    both = qmc.Sobol(2 * dimensions, seed=space.campaign.specification.seed).random(count)
     a, b = both[:, :dimensions], both[:, dimensions:]
     mixed = np.repeat(a[None], dimensions, axis=0)
     for i in range(dimensions):
