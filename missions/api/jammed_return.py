@@ -5,6 +5,7 @@ python missions/api/jammed_return.py [builtin|px4]
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -23,7 +24,7 @@ def main(**flown: Any) -> list[sb.Message]:
         with sitl.fault(sb.faults.GpsJamming(level=1.0)):
             drone.run(8)
         drone.run_until(lambda vehicle: not vehicle.armed, limit=200)
-        print(f"came down {drone.position[:2].round(1)} m from home")
+        print(f"came down {math.hypot(*drone.position[:2]):.1f} m from home")
         return drone.messages
 
 
