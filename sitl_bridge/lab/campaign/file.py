@@ -93,7 +93,7 @@ class Sensitivity(BaseModel):
     @property
     def whole_samples(self) -> int:
         """The samples, rounded up to a power of 2."""
-        return 2 ** (self.samples - 1).bit_length()
+        return 1 << (self.samples - 1).bit_length()
 
 
 Search = Annotated[RareEvents | WorstCase | SmallestFailure | Sensitivity, Field(discriminator="kind")]
