@@ -21,7 +21,7 @@ from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
 from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, clopper_pearson, is_sample, read_rows
-from sitl_bridge.lab.campaign.page import write_campaign_report
+from sitl_bridge.lab.campaign.page import cluster_of, write_campaign_report
 from sitl_bridge.lab.campaign.result_table import write_tables
 from sitl_bridge.lab.campaign.run import CampaignProgress, CampaignRun
 from sitl_bridge.lab.campaign.space import CampaignSpace
@@ -196,7 +196,8 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
         result = "succeeded" if row.succeeded else "failed" if row.status == "flown" else row.status
         counts[row.stage, result] = counts.get((row.stage, result), 0) + 1
         if not row.succeeded:
-            reasons[row.reason] = reasons.get(row.reason, 0) + 1
+            reason = cluster_of(row)
+            reasons[reason] = reasons.get(reason, 0) + 1
     rows = []
     for stage in header["asked"]["stages"]:
         good, bad = counts.get((stage, "succeeded"), 0), counts.get((stage, "failed"), 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -143,7 +144,7 @@ def _agreement(rows: Sequence[RunRow]) -> Iterator[str]:
 
 def cluster_of(row: RunRow) -> str:
     """What failures have in common: the reason without its figures."""
-    return "".join("#" if sign.isdigit() else sign for sign in row.reason.split(";")[0])
+    return re.sub(r"\d+(\.\d+)?(e[-+]?\d+)?", "#", row.reason.split(";")[0])
 
 
 def _failures(directory: Path, rows: Sequence[RunRow]) -> Iterator[str]:
