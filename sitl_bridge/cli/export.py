@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import typer
 
 from sitl_bridge.analysis.export.recorded_tables import write_csv_table
@@ -23,7 +24,7 @@ def export(
         Path | None,
         typer.Option("--output", "-o", help="file, or directory of tables or a bag (default: in the run)"),
     ] = None,
-    every: Annotated[int, typer.Option(min=1, help="one row of the truth in N")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="one step of the truth in N")] = 1,
     to: Annotated[
         Format | None,
         typer.Option(
@@ -67,7 +68,8 @@ def _truth(run: Path, output: Path | None, every: int) -> list[str]:
     """Write the truth and the commands as a table with a header line."""
     source = run / "truth.npy" if run.is_dir() else run
     table, note = map_truth(source)
-    table = table[::every]
+    steps = np.cumsum(table["vehicle"] == 0) - 1
+    table = table[steps % every == 0]
     target = output or source.with_suffix(".csv")
     write_csv_table(target, table)
     written = f"{target}: {len(table)} rows of {len(table.dtype.names or ())} columns"

@@ -157,6 +157,15 @@ def test_layouts_agree_with_another_encoder() -> None:
         assert bytes(STORE.serialize_cdr(decoded, "nav_msgs/msg/Odometry")) == bytes_of(table)[0].tobytes()
 
 
+def test_a_part_of_the_steps_has_all_vehicles(run: RecordedRun, tmp_path: Path) -> None:
+    path = tmp_path / "truth.csv"
+    arguments = ["export", str(run.path), "--every", "4", "-o", str(path)]
+    assert CliRunner().invoke(build(["export"]), arguments).exit_code == 0
+    table = np.genfromtxt(path, delimiter=",", names=True)
+    assert table["vehicle"].tolist() == [0, 1] * (STEPS // 4)
+    np.testing.assert_array_equal(table["time"][::2], run.rows["time"][:: 2 * 4])
+
+
 def test_the_command_writes_every_table_as_csv_and_parquet(run: RecordedRun, tmp_path: Path) -> None:
     for kind in ("csv-tables", "parquet"):
         arguments = ["export", str(run.path), "--format", kind, "-o", str(tmp_path / kind)]
@@ -167,6 +176,8 @@ def test_the_command_writes_every_table_as_csv_and_parquet(run: RecordedRun, tmp
         lines = (tmp_path / "csv-tables" / f"{name}.csv").read_text().splitlines()
         assert table.num_rows == len(lines) - 1
         assert lines[0].split(",") == table.column_names
+    written = np.genfromtxt(tmp_path / "csv-tables" / "truth.csv", delimiter=",", names=True)
+    np.testing.assert_allclose(written["position_down"], run.rows["position"][:, 2], rtol=1e-14, atol=0.0)
     truth = parquet.read_table(tmp_path / "parquet" / "truth.parquet")
     np.testing.assert_array_equal(truth["position_down"].to_numpy(), run.rows["position"][:, 2])
     with (tmp_path / "csv-tables" / "events.csv").open(newline="") as file:

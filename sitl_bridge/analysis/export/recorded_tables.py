@@ -57,8 +57,10 @@ def write_csv_table(path: Path, table: Records) -> None:
         UserError: if it cannot be written.
     """
     names = table.dtype.names or ()
-    kinds = {"i": "%d", "u": "%d", "f": "%.9g", "U": "%s"}
-    formats = [kinds[table.dtype[name].kind] for name in names]
+    kinds = {"i": "%d", "u": "%d", "U": "%s"}
+    columns = [table.dtype[name] for name in names]
+    # 9 digits are a float32; a longitude of 151 deg needs 10 for a receiver's 1e-7 deg.
+    formats = [kinds.get(one.kind, "%.15g" if one.itemsize == 8 else "%.9g") for one in columns]
     texts = {name: np.char.replace(table[name], '"', '""') for name in names if table.dtype[name].kind == "U"}
     if texts:
         wider = [(name, texts[name].dtype if name in texts else table.dtype[name]) for name in names]
