@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import aiomqtt
 import pytest
 from support.bus_client import Client
 from support.tls_broker import PASSWORD, USER, TlsBroker
 
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.live.bus import client as bus_client
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
+from sitl_bridge.live.bus.client_link import FROM_BRIDGE, FROM_CLIENT, PipeEnd, Settings, UserNotice
 from sitl_bridge.live.bus.outlet import RunContext
 
 Wait = Callable[..., None]
@@ -135,6 +139,7 @@ def test_commands_are_executed_once_over_tls_redelivery_and_a_broker_that_dies(
         assert bus.counts.executed == 1
         assert server.simulation.world.wind[0]["steady"][0] == pytest.approx(4.0)
         client.close()
+        wait_for(lambda: len(said) == 3, "the bus to say so")
     assert bus.failure is None
     assert said[0].startswith("bus at mqtts:")
     assert said[1].startswith("bus: no connection to mqtts:")
@@ -152,3 +157,49 @@ def test_a_broker_whose_certificate_nobody_vouches_for_is_refused_with_what_to_d
         wait_for(lambda: any(refused in note for note in notes), "the refusal")
         assert not bus.connected.is_set()
     assert not any(PASSWORD in note for note in notes)
+
+
+def test_a_broker_that_accepts_every_connection_and_closes_it_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As a broker does at once where its rules forbid what is published, or a message is too large."""
+    connections = []
+
+    class Closing:
+        async def __aenter__(self) -> Closing:
+            connections.append(self)
+            if len(connections) == 5:
+                bus._stop.set()
+            return self
+
+        async def __aexit__(self, *_exception: object) -> None:
+            """Nothing is open."""
+
+        async def subscribe(self, _topics: object) -> None:
+            """Granted."""
+
+        async def publish(self, *_message: object, **_quality: object) -> None:
+            """Accepted."""
+
+        @property
+        async def messages(self) -> AsyncIterator[aiomqtt.Message]:
+            for reason in ("Disconnected during message iteration",):
+                raise aiomqtt.MqttError(reason)
+            yield aiomqtt.Message("", b"", 0, False, 0, None)
+
+    here, there = socket.socketpair()
+    with here, there:
+        address = BusAddress.parse("mqtt://127.0.0.1:1")
+        settings = Settings(address, 1, str(address), "run", ("0",), tmp_path)
+        bus = bus_client.Client(settings, PipeEnd(there, FROM_BRIDGE))
+        monkeypatch.setattr(bus, "_client", Closing)
+        monkeypatch.setattr(bus_client, "LONGEST_WAIT", bus_client.FIRST_WAIT)
+        asyncio.run(bus._keep_connected())
+        there.shutdown(socket.SHUT_WR)
+        link, said = PipeEnd(here, FROM_CLIENT), []
+        with contextlib.suppress(EOFError):
+            while True:
+                said.append(link.receive())
+    assert [message.line for message in said if isinstance(message, UserNotice)] == [
+        "bus: no connection to mqtt://127.0.0.1:1: the broker closed the connection; trying again"
+    ]

@@ -50,6 +50,8 @@ MAX_STATE_RATE = 250.0
 """Limit of state messages a second of all vehicles: 25 vehicles have their full rate, more have less."""
 FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
 """Shortest and longest wait before a reconnection, s of wall time; the wait doubles with each failure."""
+LASTING = 1.0
+"""Time after which a connection is no failure, s of wall time; a broker may close each at once."""
 KEEP_ALIVE = 10
 """Silence after which the broker publishes the last will, and after which the client disconnects, s."""
 MAX_UNREAD = 200
@@ -92,6 +94,8 @@ class Client:
         self._fresh = asyncio.Event()
         self._stop = asyncio.Event()
         self._is_connected = False
+        self._told, self._reconnect_wait = False, FIRST_WAIT
+        """Whether the user was told of a failure, and s of wall time."""
 
     def _time(self) -> float:
         """Simulated time of the last snapshot, s."""
@@ -157,23 +161,19 @@ class Client:
     # --- the broker
 
     async def _keep_connected(self) -> None:
-        wait, told = FIRST_WAIT, False
         while not self._stop.is_set():
             self._ensure_broker()
             try:
                 async with self._client() as client:
-                    if told:
-                        self._notify(f"bus: connected to {self._settings.url}")
-                    wait, told = FIRST_WAIT, False
                     await self._run_connection(client)
             except (aiomqtt.MqttError, OSError) as error:
-                if self._is_connected or not (told or self._starting()):
+                if not self._told and (self._is_connected or not self._starting()):
                     where, why = self._settings.url, self._failure_reason(error)
                     self._notify(f"bus: no connection to {where}: {why}; trying again")
-                    told = True
+                    self._told = True
             self._send_connected(False)
-            await self._wait(wait)
-            wait = min(2.0 * wait, LONGEST_WAIT)
+            await self._wait(self._reconnect_wait)
+            self._reconnect_wait = min(2.0 * self._reconnect_wait, LONGEST_WAIT)
 
     def _starting(self) -> bool:
         """Whether the embedded broker may still be starting, which takes about a second."""
@@ -196,7 +196,7 @@ class Client:
             return f"the broker rejected {who} ({text}); check USER in its URL and {PASSWORD}"
         if found := re.search(r"certificate verify failed: (.*?)(?: \(_ssl|$)", text):
             return f"certificate verify failed: {found[1]}; check the broker's certificate, or use ca=FILE"
-        return text
+        return "the broker closed the connection" if "during message iteration" in text else text
 
     def _client(self) -> aiomqtt.Client:
         offline = Status(online=False, vehicles=self.topics.vehicles)
@@ -227,7 +227,7 @@ class Client:
         await self._publish_status(client, online=True)
         self._send_connected(True)
         stop = asyncio.create_task(self._stop.wait())
-        parts = (self._listen, self._move, self._send, self._report)
+        parts = (self._listen, self._move, self._send, self._report, self._note_lasting)
         work = {asyncio.create_task(part(client)) for part in parts}
         try:
             done, _ = await asyncio.wait({stop, *work}, return_when=asyncio.FIRST_COMPLETED)
@@ -237,6 +237,14 @@ class Client:
             await _end({stop, *work})
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._farewell(client), FAREWELL_TIMEOUT)
+
+    async def _note_lasting(self, _client: aiomqtt.Client) -> None:
+        """Forget the failures before, once the connection lasts."""
+        await asyncio.sleep(LASTING)
+        if self._told:
+            self._notify(f"bus: connected to {self._settings.url}")
+        self._told, self._reconnect_wait = False, FIRST_WAIT
+        await self._stop.wait()
 
     async def _listen(self, client: aiomqtt.Client) -> None:
         """Take commands."""
