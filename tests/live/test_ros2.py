@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import threading
@@ -33,8 +34,10 @@ from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.live.ros2 import waiting
 from sitl_bridge.live.ros2.graph import RosGraph
 from sitl_bridge.live.ros2.types import type_hash
+from sitl_bridge.live.ros2.waiting import WaitedNodes
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.plan.plan_file import load_plan
@@ -550,3 +553,27 @@ def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path
     assert said[1] == "simulated time waits for the ROS 2 nodes slow"
     assert np.allclose(np.diff(took), 0.004)
     assert took[0] <= begun * 1e-6 + 0.008
+
+
+def test_a_node_that_is_there_and_answers_nothing_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "SILENT", 0.0)
+    said: list[str] = []
+    looks = itertools.count()
+    waited: WaitedNodes
+
+    def look(_wait: float) -> None:
+        """All answer at last, as after a callback that took long."""
+        if next(looks) % 4 == 3:
+            for identity in tuple(waited._waiting):
+                waited._answered(identity)
+
+    participant: Any = SimpleNamespace(
+        be_client=lambda *_service: None,
+        has_server=lambda _service: True,
+        request=lambda *_request: None,
+        take_arrived=look,
+    )
+    waited = WaitedNodes(("slow",), participant, said.append, lambda: False)
+    waited.wait(5)
+    waited.wait(5)
+    assert said == ["simulated time stands: the ROS 2 node slow has not answered for 0 s"]

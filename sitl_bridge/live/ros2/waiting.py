@@ -12,7 +12,7 @@ import itertools
 import math
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sitl_bridge.live.ros2.participant import Participant
 
@@ -25,6 +25,8 @@ AGAIN = 2.0
 its answers.  An executor that receives one twice answers it in two rounds."""
 SETTLE = 0.5
 """s of wall time in which the subscriptions of a node that answers are found."""
+SILENT = 10.0
+"""s of wall time without an answer after which the user is told of a node that is there, once."""
 SERVICE = "rcl_interfaces/srv/GetParameterTypes"
 
 
@@ -49,6 +51,7 @@ class WaitedNodes:
         self._numbers = itertools.count(1)
         self._services = {f"/{name.strip('/')}/get_parameter_types": name for name in names}
         self._waiting: set[bytes] = set()
+        self._silent: set[str] = set()
         for service in self._services:
             participant.be_client(service, SERVICE, self._answered)
 
@@ -73,7 +76,7 @@ class WaitedNodes:
             for service in self._services
         }
         self._waiting = {identity for identities in asked.values() for identity in identities}
-        sent = -math.inf
+        begun, sent = time.monotonic(), -math.inf
         while self._waiting and not self._stopped():
             if time.monotonic() - sent > AGAIN:
                 sent = time.monotonic()
@@ -81,11 +84,23 @@ class WaitedNodes:
                     for identity in filter(self._waiting.__contains__, asked[service]):
                         self._participant.request(service, identity)
             self._participant.take_arrived(LOOK)
+            if time.monotonic() - begun > SILENT:
+                self._tell_silent(asked)
             for service in [one for one in self._services if not self._is_there(one)]:
                 self._notify(
                     f"the ROS 2 node {self._services.pop(service)} has gone; time goes on without it"
                 )
                 self._waiting.difference_update(asked[service])
+
+    def _tell_silent(self, asked: Mapping[str, Sequence[bytes]]) -> None:
+        """Tell the user which nodes have not answered."""
+        for service in self._services.keys() - self._silent:
+            if not self._waiting.isdisjoint(asked[service]):
+                self._silent.add(service)
+                name = self._services[service]
+                self._notify(
+                    f"simulated time stands: the ROS 2 node {name} has not answered for {SILENT:g} s"
+                )
 
     def _answered(self, identity: bytes) -> None:
         self._waiting.discard(identity)
