@@ -61,14 +61,20 @@ class SwarmVehicles:
         if self._monitoring:
             for i in np.flatnonzero(self._alive & ~alive).tolist():
                 if i not in self.left and i not in self._muted:
-                    silent = not stacks.reports(i)
-                    changed = f"changed to {stacks.mode(i)} by itself"
-                    self.say(f"vehicle {i} {'sends no telemetry any more' if silent else changed}")
+                    self.say(f"vehicle {stacks.names[i]} {self._loss(i)}")
         self._alive = alive
         attitudes = stacks.attitudes
         return States(
             stacks.now, stacks.estimates, stacks.velocities, attitudes[:, 2], alive.copy(), attitudes[:, :2]
         )
+
+    def _loss(self, vehicle: int) -> str:
+        """Why a vehicle does not fly by set-points any more."""
+        if not self.stacks.reports(vehicle):
+            return "sends no telemetry any more"
+        if not self.stacks.is_armed(vehicle):
+            return "disarmed"
+        return f"changed to {self.stacks.mode(vehicle)}, by itself or by another's command"
 
     def _is_alive(self, vehicle: int) -> bool:
         if vehicle in self._muted or not self.stacks.reports(vehicle):
@@ -213,12 +219,13 @@ class SwarmVehicles:
         Raises:
             UserError: if it refuses.
         """
+        name = f"vehicle {self.stacks.names[vehicle]}"
         if not self.stacks.reports(vehicle):
-            self.say(f"vehicle {vehicle} cannot be commanded to {action}: it sends no telemetry")
+            self.say(f"{name} cannot be commanded to {action}: it sends no telemetry")
             return
         self.left[vehicle] = action
         self._go(vehicle, action)
-        self.say(f"vehicle {vehicle} leaves the fleet: {action}")
+        self.say(f"{name} leaves the fleet: {action}")
 
     def _go(self, vehicle: int, action: Action) -> None:
         if action == "hold":
@@ -270,7 +277,7 @@ class SwarmVehicles:
             elif not stacks.is_armed(i):
                 if stacks.on_ground(i):
                     landed.add(i)
-                    self.say(f"vehicle {i}: landed and disarmed")
+                    self.say(f"vehicle {stacks.names[i]}: landed and disarmed")
                 else:
                     failures[i] = f"{stacks.title(i)} disarmed in the air"
             return i in landed or i in failures

@@ -73,15 +73,20 @@ def test_setpoints_go_on_while_a_vehicle_is_given_a_command() -> None:
 
 def test_a_vehicle_that_falls_silent_or_is_taken_over_is_lost_and_named_once() -> None:
     fleet, stacks, said = fleet_in_the_air()
+    stacks.names = ("a", "b", "c")
     stacks.silent.add(1)
     stacks.modes[2] = "Return"
     fly(fleet, 0.5)
-    assert said == ["vehicle 1 sends no telemetry any more", "vehicle 2 changed to Return by itself"]
+    changed = "vehicle c changed to Return, by itself or by another's command"
+    assert said == ["vehicle b sends no telemetry any more", changed]
     assert fleet.states().alive.tolist() == [True, False, False]
     fleet.leave(1, "land")
-    assert said[-1] == "vehicle 1 cannot be commanded to land: it sends no telemetry"
+    assert said[-1] == "vehicle b cannot be commanded to land: it sends no telemetry"
     stacks.silent.clear()
     assert fleet.states().alive.tolist() == [True, True, False]
+    stacks.armed[0] = False
+    fly(fleet, 0.5)
+    assert said[-1] == "vehicle a disarmed"
 
 
 def test_a_muted_vehicle_comes_back_to_its_setpoints() -> None:
