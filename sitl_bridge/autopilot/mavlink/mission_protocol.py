@@ -180,7 +180,7 @@ class MissionProtocol:
         if kind not in NAMES:
             return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
         if self._is_busy(peer, wall):
-            return [_ack(peer, mavlink.MAV_MISSION_DENIED, kind)]
+            return [_ack(peer, mavlink.MAV_MISSION_ERROR, kind)]
         if count > MAX_ITEMS[kind]:
             self._store.upload = None
             text = f"{NAMES[kind]} rejected: {count} items exceed the limit of {MAX_ITEMS[kind]}"
@@ -271,9 +271,10 @@ class MissionProtocol:
         kinds = tuple(NAMES) if kind == ALL else (kind,)
         if not set(kinds) <= set(NAMES):
             return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
-        if self._is_busy(peer, wall):
-            return [_ack(peer, mavlink.MAV_MISSION_DENIED, kind)]
-        self._store.upload = None
+        upload = self._own_upload()
+        if upload is not None and wall - upload.received_at <= UPLOAD_TIMEOUT:
+            self._store.send_text(mavlink.MAV_SEVERITY_CRITICAL, "WPM: IGN CLEAR CMD: Busy")
+            return []
         for each in kinds:
             fault = self._store.store(each, ())
             if fault is not None:
