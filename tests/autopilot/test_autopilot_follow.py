@@ -65,3 +65,15 @@ def test_the_height_follows_the_target_if_it_is_asked_to() -> None:
         point.commander.follow.report((*place(20.0, 0.0), ALTITUDE + 6.0), (0.0, 0.0, 0.0), point.now)
         point.run(1.0)
     assert point.height == pytest.approx(18.0, abs=0.5)
+
+
+def test_a_target_far_away_is_caught_up_with_at_the_greatest_speed() -> None:
+    point = Point().airborne()
+    point.do(SET_MODE, *FOLLOW)
+    fastest = 0.0
+    for _ in range(40):
+        point.commander.follow.report((*place(100.0, 0.0), ALTITUDE), (0.0, 0.0, 0.0), point.now)
+        point.run(0.5)
+        fastest = max(fastest, math.hypot(*point.velocity[:2]))
+    assert fastest == pytest.approx(12.0, abs=0.5)  # MPC_XY_VEL_MAX, not MPC_XY_CRUISE
+    assert point.position[:2] == pytest.approx((92.0, 0.0), abs=1.0)

@@ -241,17 +241,15 @@ class AutomaticTask(VehiclePart):
             descent = values["MPC_LAND_CRWL"]
         dx, dy = target.x - trajectory.x, target.y - trajectory.y
         jerk = values["MPC_JERK_AUTO"]
-        trajectory.steer(*self.approach(dx, dy), dt, values["MPC_ACC_HOR"], jerk)
+        trajectory.steer(*self.approach(dx, dy, values["MPC_XY_CRUISE"]), dt, values["MPC_ACC_HOR"], jerk)
         trajectory.climb(descent, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
         trajectory.z = state.z
 
-    def approach(self, dx: float, dy: float) -> tuple[float, float]:
-        """Return the horizontal velocity towards a point at the given distance."""
+    def approach(self, dx: float, dy: float, fastest: float) -> tuple[float, float]:
+        """Return the horizontal velocity, at most ``fastest`` m/s, towards a point at the given distance."""
         values = self._values
         left = math.hypot(dx, dy)
-        speed = min(
-            values["MPC_XY_CRUISE"], brake_speed(left, values["MPC_ACC_HOR"], values["MPC_JERK_AUTO"])
-        )
+        speed = min(fastest, brake_speed(left, values["MPC_ACC_HOR"], values["MPC_JERK_AUTO"]))
         share = speed / left if left > 1e-6 else 0.0
         return share * dx, share * dy
 

@@ -114,10 +114,13 @@ class FollowTask(TrajectoryTask):
         return where[0] + distance * math.cos(self._angle), where[1] + distance * math.sin(self._angle)
 
     def _approach(self, dx: float, dy: float, vx: float, vy: float) -> tuple[float, float]:
-        """Return the velocity towards a moving point at the given distance."""
-        ux, uy = self._automatic.approach(dx, dy)
-        ux, uy = vx + ux, vy + uy
+        """Return the velocity towards a moving point at the given distance.
+
+        PX4 smooths no way to it: its position controller closes the distance at MPC_XY_VEL_MAX.
+        """
         limit = self._values["MPC_XY_VEL_MAX"]
+        ux, uy = self._automatic.approach(dx, dy, limit)
+        ux, uy = vx + ux, vy + uy
         over = math.hypot(ux, uy) / limit if limit > 0.0 else 0.0
         return (ux / over, uy / over) if over > 1.0 else (ux, uy)
 
