@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import REPORT_INTERVAL
-from sitl_bridge.base.kernels.kernel_cache import is_cached
+from sitl_bridge.base.kernels.kernel_cache import is_cached, root
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.cli.terminal import QuietOption, Terminal
 
@@ -107,6 +107,15 @@ PARTS = (
 """What flights compile, the longest first."""
 
 
+def _check_place(place: Path) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=place).close()
+    except OSError as error:
+        remedy = "set XDG_CACHE_HOME to a directory that can be written"
+        raise UserError(f"{place}: compiled code cannot be kept: {error.strerror}; {remedy}") from error
+
+
 def warm(quiet: QuietOption = False) -> None:
     """Compile the simulation and the built-in flight stack ahead, so that the first flight starts at once.
 
@@ -118,6 +127,8 @@ def warm(quiet: QuietOption = False) -> None:
         if part.cached:
             terminal.say(f"{part.name}: is compiled")
     waiting = [part for part in PARTS if not part.cached]
+    if waiting:
+        _check_place(root())
     running: dict[Part, ChildProcess] = {}
     begun = reported = time.monotonic()
     with ExitStack() as stack:

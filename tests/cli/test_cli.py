@@ -201,6 +201,17 @@ def test_the_doctor_tells_a_package_that_is_absent_or_of_a_version_that_does_not
     assert "mavsdk 1.0 is installed, mavsdk" in finding.text
 
 
+def test_nothing_is_compiled_ahead_where_it_cannot_be_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    done = run("warm")
+    assert done.returncode == 2
+    assert "compiled code cannot be kept: Not a directory; set XDG_CACHE_HOME" in done.stderr
+    assert "compiling" not in done.stdout
+
+
 def test_the_doctor_says_which_parts_are_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     for part in PARTS:
