@@ -258,6 +258,9 @@ class SwarmVehicles:
                 except UserError as error:
                     failures[i] = str(error)
         failures |= self._wait_until_landed(going)
+        for i, name in enumerate(stacks.names):
+            if i not in failures and i not in going and stacks.reports(i) and stacks.is_armed(i):
+                self.say(f"vehicle {name} stays in the air, in mode {stacks.mode(i)}: it was taken out")
         if failures:
             raise UserError("; ".join(failures[i] for i in sorted(failures)))
 

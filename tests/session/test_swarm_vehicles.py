@@ -126,6 +126,14 @@ def test_vehicles_that_refuse_do_not_keep_the_others_from_landing() -> None:
     assert stacks.armed == [True, False, False]
 
 
+def test_a_vehicle_that_was_taken_out_and_stays_in_the_air_is_told_of() -> None:
+    fleet, stacks, said = fleet_in_the_air()
+    fleet.leave(1, "hold")
+    fleet.land()
+    assert not stacks.is_armed(0)
+    assert "vehicle 1 stays in the air, in mode Hold: it was taken out" in said
+
+
 def test_vehicles_in_the_air_hold_when_the_flight_fails() -> None:
     fleet, stacks, said = fleet_in_the_air()
     stacks.refuses.add((0, "switch to Hold"))
