@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sitl_bridge as sb
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
 from sitl_bridge.perception.mapping.clearance import SceneObstacles
 
@@ -49,6 +50,21 @@ def test_a_map_built_in_flight_has_its_occupied_cells_on_surfaces(names: tuple[s
     front = np.abs(centers - [7.0, 0.0, -2.0]) < [0.4, 4.0, 2.0]
     assert front.all(axis=1).sum() > 30
     assert built.free.sum() > 5_000
+
+
+NEAR = [
+    {"kind": "lidar", "rate": 5, "columns": 120, "lowest": -90.0, "map_cell": 0.25},
+    {"kind": "scanner", "rate": 10, "step": 1.0, "rotation": [90, 0, 0], "minimum": 0.5, "map_cell": 0.25},
+]
+
+
+@pytest.mark.parametrize("sensor", NEAR, ids=("lidar", "scanner"))
+def test_a_beam_that_meets_something_too_near_for_a_return_frees_nothing(sensor: JsonObject) -> None:
+    with sb.Sitl(sb.Airframe.load("iris").changed(sensors=[sensor])) as fleet:
+        fleet.run(1.0)
+        built = fleet.map()
+    assert built.free.any()
+    assert built.centers(built.free)[:, 2].max() < 0.25
 
 
 def test_one_seed_builds_one_map_and_reading_it_changes_nothing() -> None:

@@ -102,6 +102,15 @@ def test_a_ray_beyond_the_range_frees_cells_and_hits_none() -> None:
     assert made.free.sum() == 10
 
 
+def test_a_copy_takes_scans_by_the_limits_of_its_map() -> None:
+    built = OccupancyMap(0.5, clamping=(0.35, 0.85))
+    copy = built.copy()
+    for one in (built, copy):
+        for _ in range(20):
+            one.insert((0.1, 0.1, 0.1), [[3.1, 0.1, 0.1]])
+    assert copy.log_odds.tobytes() == built.log_odds.tobytes()
+
+
 def test_a_map_is_read_as_it_was_saved(seen: OccupancyMap, tmp_path: Path) -> None:
     read = OccupancyMap.load(seen.save(tmp_path / "map.npz"))
     assert read.cell == seen.cell

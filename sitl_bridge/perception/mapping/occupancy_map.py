@@ -208,7 +208,7 @@ class OccupancyMap:
 
     def _part(self, *cells: slice) -> OccupancyMap:
         part = OccupancyMap(self.cell)
-        part.time = self.time
+        part.time, part._model = self.time, self._model
         part.log_odds = self.log_odds[cells].copy()
         part.first = self.first + [at.start or 0 for at in cells]
         part._marks = np.zeros(part.log_odds.shape, np.uint8)

@@ -154,11 +154,12 @@ class LidarSpecification(RangingSpecification):
         return {"points": points, "intensity": intensity, **self._layout}
 
     def sight(self, view: View, arrays: Arrays) -> Sight:
-        """All beams; those without a return are free, unless some drop out."""
+        """All beams; those without a return are free, unless some drop out or met something too near."""
         origins, turned = self.rays(view, self.directions, -self.offsets if self.rolling else None)
         ranges = np.linalg.norm(arrays["points"].astype(float), axis=1)
         if self.drop_out == 0.0:
-            ranges[np.isnan(ranges)] = np.inf
+            lost, nearest = np.isnan(ranges), self.minimum + 6.0 * self.noise
+            ranges[lost] = self.ranges_without_return(view, origins, turned, lost, nearest)
         return Sight(origins, turned, ranges, self.sight_range)
 
     def mapped(self, view: View, arrays: Arrays) -> Sight:
@@ -171,8 +172,7 @@ class LidarSpecification(RangingSpecification):
         lost = np.isnan(ranges)
         rays[lost] = arrays["map_rays"][lost]
         rays[~lost] /= ranges[~lost, None]
-        if self.drop_out == 0.0:
-            ranges[lost] = np.inf
+        ranges[lost] = self.sight(view, arrays).ranges[lost]
         return Sight(place[None], rays, ranges, self.sight_range)
 
     def processor(self) -> Processor | None:

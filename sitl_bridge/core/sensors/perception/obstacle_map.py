@@ -78,6 +78,14 @@ class RangingSpecification(SeeingSpecification):
         """m up to which rays count for the map."""
         return min(self.map_range, self.maximum)
 
+    def ranges_without_return(
+        self, view: View, origins: Floats, directions: Floats, lost: Mask, nearest: float
+    ) -> Floats:
+        """(k,) m: inf of a lost beam that meets nothing up to ``nearest``, nan of one that does."""
+        begin = origins if len(origins) == 1 else origins[lost]
+        near = view.caster.cast(begin, directions[lost], nearest).distance
+        return np.where(np.isinf(near), np.inf, np.nan)
+
     @abstractmethod
     def returns(self, view: View, arrays: Arrays) -> Returns:
         """Where a sample's rays met something."""

@@ -59,11 +59,14 @@ class ScannerSpecification(RangingSpecification):
         return self.rays(view, self.directions, age)
 
     def sight(self, view: View, arrays: Arrays) -> Sight:
-        """All beams; those without a return are free, unless some drop out."""
+        """All beams; those without a return are free, unless some drop out or met something too near."""
         origins, directions = self._beams(view)
         ranges = arrays["ranges"].astype(float)
+        lost, nearest = np.isinf(ranges), self.minimum + 6.0 * self.noise
         if self.drop_out > 0.0:
-            ranges[np.isinf(ranges)] = np.nan
+            ranges[lost] = np.nan
+        else:
+            ranges[lost] = self.ranges_without_return(view, origins, directions, lost, nearest)
         return Sight(origins, directions, ranges, self.sight_range)
 
     def returns(self, view: View, arrays: Arrays) -> Returns:
