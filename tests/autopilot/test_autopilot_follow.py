@@ -49,6 +49,23 @@ def test_it_flies_beside_a_moving_target_at_the_angle_and_looks_at_it(
     assert math.remainder(point.yaw - to_target, 2.0 * math.pi) == pytest.approx(0.0, abs=0.3)
 
 
+def test_the_velocity_that_a_target_does_not_tell_is_estimated() -> None:
+    point = Point().airborne()
+    point.do(SET_MODE, *FOLLOW)
+    for second in range(20):
+        where = (*place(20.0 + 4.0 * second, 0.0), ALTITUDE)
+        point.commander.follow.report(where, (math.nan, math.nan, math.nan), point.now)
+        point.run(1.0)
+    assert point.position[0] == pytest.approx(92.0, abs=1.0)  # PX4 v1.16.0 was at 92.0
+
+
+def test_the_vehicle_comes_from_in_front_of_the_target_round_the_west_to_its_place_behind() -> None:
+    point = Point().airborne()
+    point.do(SET_MODE, *FOLLOW)
+    follow(point, 5.0, speed=4.0)
+    assert point.position[1] < -3.0  # PX4 v1.16.0: -5.6
+
+
 def test_a_target_that_falls_silent_stands_still() -> None:
     point = Point().airborne()
     point.do(SET_MODE, *FOLLOW)

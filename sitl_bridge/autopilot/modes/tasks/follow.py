@@ -1,13 +1,14 @@
 """Follow a target that reports its position (FOLLOW_TARGET) at an offset and a height, facing it.
 
-After PX4's FlightTaskAutoFollowTarget and TargetEstimator: parameters, angles and limits are PX4's; the
-filters are of first order and the sticks have no effect.
+After PX4's FlightTaskAutoFollowTarget and TargetEstimator: parameters, angles, limits and the estimator of
+the target are PX4's; the sticks have no effect.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from sitl_bridge.autopilot.modes.tasks.automatic import AutomaticTask, TrajectoryTask
 from sitl_bridge.autopilot.vehicle_part import Vehicle
@@ -28,17 +29,76 @@ MIN_HEADING_DISTANCE = 1.0
 MIN_RESPONSE = 0.1
 """Lower limit of FLW_TGT_RS (TargetEstimator.cpp)."""
 
+POSITION_PERIOD, VELOCITY_PERIOD = 0.5, 0.1
+"""Least time between two positions and between two velocities that correct the estimate, s
+(TargetEstimator.hpp)."""
+
+MAX_FUSION_TIME = 20.0
+"""Longest time that a correction counts for, s (TargetEstimator.cpp)."""
+
+MAX_ACCELERATION = 20.0
+"""Of the estimate, m/s^2 (TargetEstimator.hpp)."""
+
 TRACK_HEIGHT = 2
 """FLW_TGT_ALT_M: the height is relative to the target, not to home."""
 
 
-@dataclass(slots=True)
-class FollowTarget:
-    """Estimated target: m and m/s NED, us."""
+Triple: TypeAlias = tuple[float, float, float]
 
-    position: tuple[float, float, float]
-    velocity: tuple[float, float, float]
-    time: int
+
+@dataclass(slots=True)
+class Target:
+    """A target's motion, m, m/s and m/s^2 NED."""
+
+    position: Triple
+    velocity: Triple
+    acceleration: Triple = (0.0, 0.0, 0.0)
+
+
+class TargetEstimator:
+    """Alpha-beta-gamma filter of what a target reports, which also finds a velocity that it does not tell."""
+
+    def __init__(self, position: Triple, velocity: Triple, now: int) -> None:
+        self._at = Target(position, velocity if _finite(velocity) else (0.0, 0.0, 0.0))
+        self._time = self._heard = now
+        self._position, self._position_time = position, now
+        self._velocity, self._velocity_time = velocity, now
+
+    def predict(self, now: int) -> Target:
+        """Return the motion at a time; after a while without a report, the target stands still."""
+        end = self._heard + round(TARGET_TIMEOUT * 1e6)
+        at, t = self._at, (min(now, end) - self._time) * 1e-6
+        velocity = _add(at.velocity, at.acceleration, t)
+        position = _add(_add(at.position, at.velocity, t), at.acceleration, 0.5 * t * t)
+        if now >= end:
+            return Target(position, (0.0, 0.0, 0.0))
+        return Target(position, velocity, at.acceleration)
+
+    def correct(self, position: Triple, velocity: Triple, response: float, now: int) -> None:
+        """Correct the motion by a report; a velocity of nan counts for nothing."""
+        at = self.predict(now)
+        self._time = self._heard = now
+        beta = math.cbrt(max(MIN_RESPONSE, min(1.0, response)))
+        if _is_due(position != self._position, now - self._position_time, POSITION_PERIOD):
+            dt = min((now - self._position_time) * 1e-6, MAX_FUSION_TIME)
+            error = _add(position, at.position, -1.0)
+            left = 1.0 - beta
+            at.position = _add(at.position, error, 1.0 - beta**3)
+            at.velocity = _add(at.velocity, error, 1.5 * left**2 * (1.0 + beta) / dt)
+            at.acceleration = _add(at.acceleration, error, left**3 / dt**2)
+            self._position, self._position_time = position, now
+        if _finite(velocity) and _is_due(
+            velocity != self._velocity, now - self._velocity_time, VELOCITY_PERIOD
+        ):
+            dt = min((now - self._velocity_time) * 1e-6, MAX_FUSION_TIME)
+            error = _add(velocity, at.velocity, -1.0)
+            at.velocity = _add(at.velocity, error, 1.0 - (0.9 * beta) ** 2)
+            at.acceleration = _add(at.acceleration, error, (1.0 - 0.9 * beta) ** 2 / dt)
+            self._velocity, self._velocity_time = velocity, now
+        excess = math.hypot(*at.acceleration) / MAX_ACCELERATION
+        if excess > 1.0:
+            at.acceleration = _add((0.0, 0.0, 0.0), at.acceleration, 1.0 / excess)
+        self._at = at
 
 
 class FollowTask(TrajectoryTask):
@@ -46,41 +106,32 @@ class FollowTask(TrajectoryTask):
 
     def __init__(self, vehicle: Vehicle, automatic: AutomaticTask) -> None:
         super().__init__(vehicle, automatic)
-        self._target: FollowTarget | None = None
+        self._target: TargetEstimator | None = None
         self._course = 0.0
-        self._angle = math.nan
+        self._angle = 0.0
 
     def begin(self) -> None:
         """Start after another mode."""
-        self._angle = math.nan
+        self._course = self._angle = 0.0
 
-    def report(
-        self, place: tuple[float, float, float], velocity: tuple[float, float, float], now: int
-    ) -> None:
-        """Update the target: deg, deg, m above mean sea level, m/s NED; nan velocities count as zero."""
+    def report(self, place: Triple, velocity: Triple, now: int) -> None:
+        """Update the target: deg, deg, m above mean sea level, m/s NED; nan where it tells no velocity."""
         projection = self._state.projection
         if projection is None:
             return
         position = projection.position(place)
-        moving = all(map(math.isfinite, velocity))
-        velocity = velocity if moving else (0.0, 0.0, 0.0)
-        before = self._target
-        if before is not None:
-            share = 1.0 - max(MIN_RESPONSE, min(1.0, self._values["FLW_TGT_RS"]))
-            position = _blend(self._extrapolated(before, now), position, share)
-            velocity = _blend(before.velocity, velocity, share)
-        self._target = FollowTarget(position, velocity, now)
+        if self._target is None:
+            self._target = TargetEstimator(position, velocity, now)
+        self._target.correct(position, velocity, self._values["FLW_TGT_RS"], now)
 
     def update(self, home_z: float, now: int, dt: float) -> None:
         """Set the output for the next ``dt`` s; without a target, hold the position."""
         values, point = self._values, self._automatic.trajectory
         ux = uy = 0.0
         height = point.z
-        target = self._target
-        if target is not None:
-            where = self._extrapolated(target, now)
-            moving = (now - target.time) * 1e-6 <= TARGET_TIMEOUT
-            vx, vy = target.velocity[:2] if moving else (0.0, 0.0)
+        if self._target is not None:
+            target = self._target.predict(now)
+            where, (vx, vy, _) = target.position, target.velocity
             x, y = self._offset_position(where, vx, vy, dt)
             base = where[2] if values["FLW_TGT_ALT_M"] == TRACK_HEIGHT else home_z
             height = base - values["FLW_TGT_HT"]
@@ -93,22 +144,14 @@ class FollowTask(TrajectoryTask):
         self._climb_to(height, dt)
         self._write_output()
 
-    def _extrapolated(self, target: FollowTarget, now: int) -> tuple[float, float, float]:
-        seconds = min(max((now - target.time) * 1e-6, 0.0), TARGET_TIMEOUT)
-        north, east, down = (p + v * seconds for p, v in zip(target.position, target.velocity, strict=True))
-        return north, east, down
-
-    def _offset_position(
-        self, where: tuple[float, float, float], vx: float, vy: float, dt: float
-    ) -> tuple[float, float]:
+    def _offset_position(self, where: Triple, vx: float, vy: float, dt: float) -> tuple[float, float]:
         """Return the position beside the target; its angle changes at most with FLW_TGT_MAX_VEL."""
         values = self._values
         if math.hypot(vx, vy) >= MIN_COURSE_SPEED:
             self._course = math.atan2(vy, vx)
         distance = max(values["FLW_TGT_DST"], MIN_HEADING_DISTANCE)
-        wanted = self._course + math.radians(values["FLW_TGT_FA"])
-        if math.isnan(self._angle):
-            self._angle = wanted
+        # Behind is -180 deg, as PX4's: from in front, where it begins, the vehicle turns that way.
+        wanted = self._course + math.radians((values["FLW_TGT_FA"] + 180.0) % 360.0 - 180.0)
         turn = values["FLW_TGT_MAX_VEL"] / distance * dt
         self._angle += max(-turn, min(turn, wrap_angle(wanted - self._angle)))
         return where[0] + distance * math.cos(self._angle), where[1] + distance * math.sin(self._angle)
@@ -125,8 +168,15 @@ class FollowTask(TrajectoryTask):
         return (ux / over, uy / over) if over > 1.0 else (ux, uy)
 
 
-def _blend(
-    old: tuple[float, float, float], new: tuple[float, float, float], share: float
-) -> tuple[float, float, float]:
-    x, y, z = (a + share * (b - a) for a, b in zip(old, new, strict=True))
+def _is_due(is_new: bool, age: int, period: float) -> bool:
+    """Whether a value counts that was last heard of ``age`` us ago: one that repeats, half as often."""
+    return age * 1e-6 > (period if is_new else 2.0 * period)
+
+
+def _finite(values: Triple) -> bool:
+    return all(map(math.isfinite, values))
+
+
+def _add(vector: Triple, other: Triple, times: float) -> Triple:
+    x, y, z = (a + times * b for a, b in zip(vector, other, strict=True))
     return x, y, z
