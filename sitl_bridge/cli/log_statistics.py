@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +34,16 @@ def log_statistics(
             terminal.say(f"note: left out: {error}")
     if len(found) < 2:
         raise UserError(f"{real}: a range needs two flights at least, ULogs (.ulg); there are {len(found)}")
-    if len({log.stem for log in logs}) < len(logs):
-        raise UserError("logs: two have the same name; copy them to names that tell them apart")
-    for line in table(found, {log.stem: statistics(log) for log in logs}):
+    for line in table(found, {name: statistics(log) for name, log in _named(logs).items()}):
         terminal.say(line)
+
+
+def _named(logs: Sequence[Path]) -> dict[str, Path]:
+    """Logs by their names, or by their paths from a common directory on where names are alike."""
+    if len({log.stem for log in logs}) == len(logs):
+        return {log.stem: log for log in logs}
+    paths = [log.resolve() for log in logs]
+    if len(set(paths)) < len(paths):
+        raise UserError("logs: one is given twice")
+    common = os.path.commonpath([path.parent for path in paths])
+    return {str(path.relative_to(common).with_suffix("")): log for path, log in zip(paths, logs, strict=True)}

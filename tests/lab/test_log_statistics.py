@@ -93,6 +93,20 @@ def test_motors_are_compared_by_their_signals_not_by_their_thrusts(tmp_path: Pat
     assert found["motors: unevenness of their signals"] == pytest.approx(expected, rel=1e-3)
 
 
+def test_an_innovation_is_divided_by_the_deviation_of_its_time(tmp_path: Path) -> None:
+    """Variances are logged half as often: 0.25 at first, later 1; the innovation is 1, later 2."""
+    with UlogWriter(tmp_path / "log.ulg", 0, FORMATS, list(FORMATS)) as log:
+        for k in range(400):
+            now, late = 1_000_000 + 100_000 * k, k >= 200
+            log.write("vehicle_land_detected", now, k < 50 or k >= 350)
+            log.write("estimator_innovations", now, 2.0 if late else 1.0)
+            if k % 2 == 0:
+                log.write("estimator_innovation_variances", now + 4_000, 1.0 if late else 0.25)
+        log.flush()
+    found = statistics(tmp_path / "log.ulg")["innovation of the barometer, deviations"]
+    assert found == pytest.approx(2.0, rel=0.01)
+
+
 def test_a_log_that_is_no_flight_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"short\.ulg: is too short"):
         statistics(write(tmp_path / "short.ulg", seconds=15))
@@ -120,3 +134,17 @@ def test_the_command_sets_simulated_logs_beside_the_range_of_real_ones(tmp_path:
     assert "short.ulg: is too short" in result.output
     assert "| accelerometer: vibration metric, m/s² | 4 to 8 (2) | **6** |" in result.output
     assert "| battery: sag, ohm | 0.02 to 0.02 (2) | 0.1 |" in result.output
+
+
+def test_logs_of_one_name_are_told_apart_by_their_directories(tmp_path: Path) -> None:
+    for name in ("real", "one", "other"):
+        (tmp_path / name).mkdir()
+    for name in ("a", "b"):
+        write(tmp_path / "real" / f"{name}.ulg")
+    logs = [str(write(tmp_path / name / "flight.ulg")) for name in ("one", "other")]
+    arguments = ["log-statistics", str(tmp_path / "real"), *logs]
+    result = CliRunner().invoke(build(arguments), arguments)
+    assert "| | real | one/flight | other/flight |" in result.output
+    arguments = ["log-statistics", str(tmp_path / "real"), logs[0], logs[0]]
+    result = CliRunner().invoke(build(arguments), arguments)
+    assert "given twice" in str(result.exception)

@@ -63,13 +63,18 @@ class Flight:
 
     def series(self, topic: str, *names: str) -> Floats | None:
         """(k, c) fields of a topic's first instance in the air; None where they were not logged."""
+        found = self._timed(topic, *names)
+        return None if found is None else found[1]
+
+    def _timed(self, topic: str, *names: str) -> tuple[Floats, Floats] | None:
+        """(k,) s and the fields at these times."""
         found = self._log.topic(topic)
         if found is None or any(name not in found for name in names):
             return None
         time = seconds(found)
         inside = (time > self.start) & (time < self.end)
         rows: Floats = columns(found, *names)[inside]
-        return rows if len(rows) > 4 else None
+        return (time[inside], rows) if len(rows) > 4 else None
 
     def receiver(self, *names: str) -> Floats | None:
         """Fields of the satellite receiver, where it has a fix."""
@@ -81,14 +86,15 @@ class Flight:
         return None
 
     def innovation(self, field: str) -> float | None:
-        """RMS of an innovation of the estimator over its deviation."""
-        found = self.series("estimator_innovations", field)
-        variance = self.series("estimator_innovation_variances", field)
-        if found is None or variance is None:
+        """RMS of an innovation of the estimator over its deviation, which is logged a moment apart."""
+        found = self._timed("estimator_innovations", field)
+        variances = self._timed("estimator_innovation_variances", field)
+        if found is None or variances is None:
             return None
-        n = min(len(found), len(variance))
-        used = variance[:n] > 1e-9
-        return float(np.sqrt(np.mean(found[:n][used] ** 2 / variance[:n][used]))) if used.any() else None
+        (times, rows), (known, variance) = found, variances
+        variance = variance[np.searchsorted(0.5 * (known[1:] + known[:-1]), times)]  # the nearest in time
+        used = variance > 1e-9
+        return float(np.sqrt(np.mean(rows[used] ** 2 / variance[used]))) if used.any() else None
 
 
 def _of(topic: str, *names: str, by: Callable[[Floats], float]) -> Callable[[Flight], float | None]:
