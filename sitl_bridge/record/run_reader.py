@@ -184,6 +184,14 @@ def vehicle_logs(directory: Path, vehicle: str, *, alone: bool) -> list[Path]:
     return sorted(place.rglob(name), key=lambda file: file.stat().st_size) if place.is_dir() else []
 
 
+def vehicle_log(directory: Path, vehicle: str, *, alone: bool) -> tuple[Path | None, str | None]:
+    """A vehicle's flight log, the largest where the flight stack began several, and a note on them."""
+    found = vehicle_logs(directory, vehicle, alone=alone)
+    if len(found) < 2:
+        return (found[0] if found else None), None
+    return found[-1], f"{vehicle}: has {len(found)} flight logs; {found[-1].name}, the largest, is used"
+
+
 def read_events(file: Path) -> tuple[JsonObject, ...] | None:
     """The entries of events.jsonl up to the first that is not whole; None without the file."""
     if not file.is_file():

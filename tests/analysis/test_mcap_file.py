@@ -94,6 +94,17 @@ def test_a_killed_run_passes_the_doctor_s_checks(run: Path, tmp_path: Path) -> N
     assert complaints(tmp_path / "killed.mcap") == []
 
 
+def test_of_several_flight_logs_the_largest_is_exported_as_in_the_report(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    run = recorded(tmp_path_factory, STEPS // 20)
+    (run / "vehicle-0" / "log" / "restarted.ulg").write_bytes(b"")
+    said: list[str] = []
+    write_mcap(RecordedRun(run), tmp_path / "run.mcap", notify=said.append)
+    assert said == ["0: has 2 flight logs; flight.ulg, the largest, is used"]
+    assert b"/vehicle_0/estimate/odometry" in (tmp_path / "run.mcap").read_bytes()
+
+
 def test_every_damaged_byte_is_noticed(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The checksums of chunks, data and summary cover the whole file that is exported."""
     file = tmp_path / "whole.mcap"

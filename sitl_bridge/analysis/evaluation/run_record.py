@@ -23,7 +23,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan, parse_plan
-from sitl_bridge.record.run_reader import read_events, vehicle_logs
+from sitl_bridge.record.run_reader import read_events, vehicle_log
 from sitl_bridge.record.run_recorder import EVENTS
 from sitl_bridge.record.truth_log import map_truth, read_columns
 from sitl_bridge.record.ulog_reader import Fields, FlightLog
@@ -277,13 +277,10 @@ def _truth(record: RunRecord) -> Records | None:
 
 
 def _log_file(record: RunRecord, vehicle: RecordedVehicle) -> Path | None:
-    """The vehicle's flight log; the largest where the flight stack began several."""
-    found = vehicle_logs(record.path, vehicle.name, alone=len(record.vehicles) == 1)
-    if len(found) > 1:
-        record.notes.append(
-            f"{vehicle.name}: has {len(found)} flight logs; {found[-1].name}, the largest, is used"
-        )
-    return found[-1] if found else None
+    """The vehicle's flight log."""
+    found, note = vehicle_log(record.path, vehicle.name, alone=len(record.vehicles) == 1)
+    record.notes += [note] if note else []
+    return found
 
 
 def _read_log(record: RunRecord, vehicle: RecordedVehicle, file: Path, *, required: bool = False) -> None:

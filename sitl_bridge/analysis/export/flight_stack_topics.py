@@ -5,7 +5,7 @@ The estimated position is in ``NAME/odom``: east-north-up from the origin that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,7 @@ from sitl_bridge.analysis.export.ros_topics import (
 )
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
 from sitl_bridge.base.arrays import Floats, Ints, Records
-from sitl_bridge.base.errors import UserError
-from sitl_bridge.record.run_reader import RecordedRun, vehicle_logs
+from sitl_bridge.record.run_reader import RecordedRun, vehicle_log
 
 ODOMETRY, ATTITUDE = "estimate/odometry", "estimate/attitude"
 ORIGIN, AIRBORNE = "estimate/origin", "estimate/airborne"
@@ -48,21 +47,26 @@ class FlightStackTopics:
             yield RosMessages(one.topic, one.name, one.time[first:last], one.data[first:last])
 
 
-def flight_stack_topics(run: RecordedRun, index: int) -> FlightStackTopics | None:
+def flight_stack_topics(
+    run: RecordedRun, index: int, notify: Callable[[str], None]
+) -> FlightStackTopics | None:
     """What a vehicle's flight stack logged; None for a run without a log.
+
+    Args:
+        notify: takes which of several logs it is.
 
     Raises:
         UserError: for a log that cannot be read, or lacks what a flight is described by.
     """
     name = run.names[index]
-    logs = vehicle_logs(run.path, name, alone=run.count == 1)
-    if not logs:
+    file, note = vehicle_log(run.path, name, alone=run.count == 1)
+    if file is None:
         return None
-    if len(logs) > 1:
-        raise UserError(f"{name}: has {len(logs)} flight logs, of which none is exported")
-    log = read_vehicle_log(logs[0], run.rotors[index])
+    if note is not None:
+        notify(note)
+    log = read_vehicle_log(file, run.rotors[index])
     facts = {
-        "log": str(logs[0].relative_to(run.path)),
+        "log": str(file.relative_to(run.path)),
         "commands": log.source,
         "damaged": "yes" if log.damaged else "no",
     }

@@ -44,7 +44,7 @@ def write_mcap(
     Args:
         target: file, overwritten, or directory of the bag, made if it does not exist.
         rate: Hz of ground truth, rotor speeds and transforms.
-        notify: takes why a flight stack's log was left out.
+        notify: takes which of several logs of a flight stack is used, or why one was left out.
         bag: whether it is a bag.
 
     Returns:
@@ -211,7 +211,7 @@ def _logged(run: RecordedRun, notify: Callable[[str], None]) -> dict[str, Flight
     found = {}
     for index, name in enumerate(run.names):
         try:
-            topics = flight_stack_topics(run, index)
+            topics = flight_stack_topics(run, index, notify)
         except UserError as error:
             notify(f"without the flight stack's log: {error}")
             continue
