@@ -46,7 +46,10 @@ class RunDirectory:
             parent.mkdir(parents=True, exist_ok=True)
             self.path = self._make(parent, f"{stamp}-{name}")
         except OSError as error:
-            raise UserError(f"{parent}: cannot create run directories there: {error.strerror}") from error
+            raise UserError(
+                f"{parent}: cannot create run directories there: {error.strerror};"
+                " choose another place by --runs-dir"
+            ) from error
         self.give_room = weakref.finalize(self, os.close, self._keep_room())
         self._console = LineLog(self.path / "console.log")
 
