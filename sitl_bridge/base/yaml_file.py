@@ -266,8 +266,8 @@ def load(path: Path) -> tuple[JsonObject, dict[FieldPath, int]]:
 
 def _syntax(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {error.problem_mark.line + 1}: {error.problem or error.context}"
-    return "line 1: " + str(error).replace("\n", " ")
+        return f"line {error.problem_mark.line + 1}: is not YAML: {error.problem or error.context}"
+    return "line 1: is not YAML: " + str(error).replace("\n", " ")
 
 
 def validate(model: type[Model], document: Document) -> Model:

@@ -364,6 +364,8 @@ def facts_of(file: str, flight: Path | None = None) -> Facts:
     """
     if file.endswith(".plan"):
         return _plan_file_facts(_find_mission(file))
+    if file.endswith(".py"):
+        raise UserError(f"{file}: a Python file is checked with the file that names it; `fly` flies a script")
     if Path(file).suffix.lower() in SDF_SUFFIXES:
         return world_facts(load_world(Path(file)))
     path = _find(file)

@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.airframe_texts import spelled_out
-from support.paths import AIRFRAMES, ROOT
+from support.paths import AIRFRAMES, MISSIONS, ROOT
 
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.kernel_cache import file_of
 from sitl_bridge.base.kernels.numba_internals import Kernel
 from sitl_bridge.base.system.signals import SIGNALS
@@ -125,6 +126,14 @@ def test_checking_an_airframe_lists_what_is_still_its_bases_and_what_no_longer_f
     assert hover == pytest.approx(factor * throttle**2 + (1.0 - factor) * throttle, abs=0.001)
     assert f"MPC_THR_HOVER {hover:g}" in facts["hover_thrust"]
     assert f"THR_MDL_FAC {factor:g}" in facts["hover_thrust"]
+
+
+def test_checking_what_is_no_yaml_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"hover\.py: a Python file is checked with the file that names it"):
+        facts_of(str(MISSIONS / "hover.py"))
+    (tmp_path / "notes.txt").write_text("Wind: from the west: strong\n")
+    with pytest.raises(UserError, match=r"line 1: is not YAML: mapping values"):
+        facts_of(str(tmp_path / "notes.txt"))
 
 
 def test_checking_a_plan_tells_what_it_holds() -> None:
