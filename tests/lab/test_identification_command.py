@@ -102,6 +102,7 @@ def test_a_run_of_the_built_in_stack_is_identified_from_the_recorder(tmp_path: P
     prior = load_airframe("iris")
     changed = prior.model_copy(update={"inertia": prior.inertia.model_copy(update={"xx": 0.036})})
     found = identify_airframe([log], changed, fit=DEFAULT)
+    assert found.settled, "its estimates move no more"
     for estimate in found.estimates:
         assert estimate.value == pytest.approx(estimate.parameter.value(prior), rel=0.05), estimate
     assert found.wind[0].mean == pytest.approx((3.0, 5.196), abs=0.3)

@@ -43,8 +43,9 @@ HUBER = 4.0
 """Standard deviations from which on an error counts less."""
 NONE = 1e-3
 """Share of the windows' moments and forces that counts as none."""
-ITERATIONS, SETTLED, HALVINGS = 20, 0.5, 5
-"""Steps at most; gain of the likelihood's logarithm that ends them; halvings of a step that gains nothing."""
+ITERATIONS, SETTLED, HALVINGS = 20, 0.1, 5
+"""Steps at most; change of the estimates, over their deviations, that ends them; halvings of a step that gains
+nothing."""
 LARGEST = 0.3
 """Relative change of a parameter in one step."""
 BOUNDS = (0.1, 10.0)
@@ -200,10 +201,12 @@ class Synthesis:
                 taken += 1
                 equations = self._equations(unknowns, now.deviations)
                 better = self._improved(unknowns, equations, now.cost)
-                settled = better is None or now.cost - better[1].cost < SETTLED
-                if better is not None:
-                    unknowns, now = better
-                if better is not None and share == 1.0:
+                if better is None:
+                    settled = True
+                    continue
+                settled = self._moved(better[0].vector() - unknowns.vector(), equations) < SETTLED
+                unknowns, now = better
+                if share == 1.0:
                     unknowns = self._spreading(unknowns, equations)
                     now = self._quality(unknowns)
         equations = self._equations(unknowns, now.deviations)
@@ -225,6 +228,14 @@ class Synthesis:
                 return proposal, quality
             change, start = 0.5 * change, 0.5 * start
         return None
+
+    def _moved(self, change: Floats, equations: Equations) -> float:
+        """Largest change of an estimate over its deviation.
+
+        The likelihood's gain does not tell: each new ``spread`` costs some of it, which the next step regains.
+        """
+        variance = np.diag(np.linalg.inv(equations.hessian + self._information()[0]))
+        return float(np.max(np.abs(change) / np.sqrt(variance)))
 
     @staticmethod
     def _spreading(unknowns: Unknowns, equations: Equations) -> Unknowns:
