@@ -44,8 +44,8 @@ HUBER = 4.0
 NONE = 1e-3
 """Share of the windows' moments and forces that counts as none."""
 ITERATIONS, SETTLED, HALVINGS = 20, 0.1, 5
-"""Steps at most; change of the estimates, over their deviations, that ends them; halvings of a step that gains
-nothing."""
+"""Steps at most; change of the estimates, over their deviations, that ends them; halvings of a step without
+gain."""
 LARGEST = 0.3
 """Relative change of a parameter in one step."""
 BOUNDS = (0.1, 10.0)
@@ -232,7 +232,7 @@ class Synthesis:
     def _moved(self, change: Floats, equations: Equations) -> float:
         """Largest change of an estimate over its deviation.
 
-        The likelihood's gain does not tell: each new ``spread`` costs some of it, which the next step regains.
+        The likelihood's gain does not tell: each new ``spread`` costs what the next step gains.
         """
         variance = np.diag(np.linalg.inv(equations.hessian + self._information()[0]))
         return float(np.max(np.abs(change) / np.sqrt(variance)))
