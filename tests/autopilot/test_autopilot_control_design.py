@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from sitl_bridge.autopilot.control.gains import CASCADE_RATIO, Design, controlle
 from sitl_bridge.autopilot.control.lee import attitude_moment
 from sitl_bridge.autopilot.records import LEVEL_ATTITUDE, LEVEL_RATES, TRAJECTORY, WRENCH
 from sitl_bridge.base.kernels.record import Packed
+from sitl_bridge.core.dynamics import performance
 from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.control_effectiveness import geometry, response, thrust_curve_factor
 from sitl_bridge.core.world.world import World
@@ -194,3 +197,17 @@ def test_lees_law_cancels_the_gyroscopic_moment_of_the_turning_body(name: str) -
     expected = np.cross(spin, inertia @ spin)
     assert np.abs(expected).max() > 0.005
     np.testing.assert_allclose(wrenches[0]["moment"] - wrenches[1]["moment"], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_figures_of_a_vehicle_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = Mock(wraps=thrust_and_torque)
+    monkeypatch.setattr(performance, "thrust_and_torque", law)
+    iris = load_airframe("iris")
+    made: list[bytes] = []
+    asked: list[int] = []
+    for mass in (1.6125, 1.6125, 1.625):
+        made.append(controller_record(iris.model_copy(update={"mass": mass}), WORLD).tobytes())
+        asked.append(law.call_count - sum(asked))
+    assert made[0] == made[1] != made[2]
+    assert asked[1] < 0.1 * asked[0]
+    assert asked[2] == pytest.approx(asked[0], rel=0.1)

@@ -14,7 +14,8 @@ from sitl_bridge.autopilot.records import ALLOCATION, IDLE, OFF, Allocation, Wre
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.core.dynamics.performance import hover, static_thrusts, torque_slope
+from sitl_bridge.base.kernels.record import Packed
+from sitl_bridge.core.dynamics.performance import hover, remembered, static_thrusts, torque_slope
 from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.world.atmosphere import air
 
@@ -48,16 +49,21 @@ def allocation_record(airframe: Airframe, world: World) -> Records:
     Raises:
         UserError: if the airframe cannot hover or its rotors cannot control roll and pitch.
     """
-    record, rotors = airframe.record, len(airframe.rotors)
-    density = density_at(world)
-    trim = hover(record, density, float(world.environment[0]["gravity"]))
+    gravity = float(world.environment[0]["gravity"])
+    return _allocation(airframe.record, airframe.name, density_at(world), gravity).copy()
+
+
+@remembered
+def _allocation(record: Packed, name: str, density: float, gravity: float) -> Records:
+    rotors = int(record["rotor_count"])
+    trim = hover(record, density, gravity)
     if trim is None:
-        raise UserError(f"{airframe.name} cannot hover; see `sitl-bridge check`")
+        raise UserError(f"{name} cannot hover; see `sitl-bridge check`")
     allocation = np.zeros((), ALLOCATION)
     allocation["rotor_count"] = rotors
     effectiveness = _effectiveness(record, trim.rotor_thrust, density)
     if np.linalg.matrix_rank(effectiveness[:3], tol=1e-6 * np.abs(effectiveness).max()) < 3:
-        raise UserError(f"{airframe.name}: its rotors cannot control thrust, roll and pitch independently")
+        raise UserError(f"{name}: its rotors cannot control thrust, roll and pitch independently")
     allocation["effectiveness"][:, :rotors] = effectiveness
     allocation["inverse"][:rotors] = np.linalg.pinv(effectiveness, rcond=1e-6)
     least = MIN_DC_COMMAND if record["motor_kind"] == MOTOR_DC else 0.0

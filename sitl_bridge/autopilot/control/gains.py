@@ -160,7 +160,7 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
         RATE_LIMIT, 0.5 * loops.angular_acceleration / np.maximum(loops.attitude, 1e-9)
     )
     controller["drag"] = (*[_rotor_drag(airframe, world)] * 2, 0.0)
-    controller["thrust_ratio"] = thrust_ratios(airframe, density_at(world), gravity)
+    controller["thrust_ratio"] = thrust_ratios(record, density_at(world), gravity)
     controller["thrust_lag"] = loops.motor_lag
     controller["derivative"], controller["derivative_filter"] = loops.derivative, loops.derivative_filter
     controller["yaw_lead"] = loops.yaw_lead

@@ -8,7 +8,6 @@ once over the velocity along and across the rotors' axes.  Wind is not known her
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from sitl_bridge.autopilot.control.records import ACROSS_STEPS, ALONG_STEPS, Con
 from sitl_bridge.autopilot.records import Estimate
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.dynamics.performance import hover
+from sitl_bridge.base.kernels.record import Packed
+from sitl_bridge.core.dynamics.performance import hover, remembered
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
-
-if TYPE_CHECKING:
-    from sitl_bridge.core.vehicle.airframe import Airframe
 
 ALONG_STEP, ACROSS_STEP = 1.0, 2.0
 """m/s between velocities along the axes and across them."""
@@ -28,18 +25,18 @@ LEAST, MOST = 0.5, 2.0
 """Limits of the ratio: beyond them the rotor speeds of a hover say little."""
 
 
-def thrust_ratios(airframe: Airframe, density: float, gravity: float) -> Floats:
+@remembered
+def thrust_ratios(record: Packed, density: float, gravity: float) -> Floats:
     """Return thrust in motion over thrust in still air at hover speed, over velocities along and across.
 
     Shape: (2 ALONG_STEPS + 1, ACROSS_STEPS + 1).
 
     Args:
-        airframe: the airframe, which can hover.
+        record: () VEHICLE record of an airframe that can hover.
         density: kg/m^3.
         gravity: m/s^2.
     """
     ratios = np.ones((2 * ALONG_STEPS + 1, ACROSS_STEPS + 1))
-    record = airframe.record
     trim = hover(record, density, gravity)
     if trim is None:
         return ratios

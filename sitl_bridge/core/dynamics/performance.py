@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.root import root
 from sitl_bridge.core.dynamics.battery import open_circuit_voltage
 from sitl_bridge.core.dynamics.motor import dc_current, first_order_target, limited_supply
-from sitl_bridge.core.dynamics.records import MOTOR_DC
+from sitl_bridge.core.dynamics.records import MOTOR_DC, VEHICLE
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
 
 _MAX_SPEED = 200.0
@@ -31,6 +33,26 @@ _MIN_SHARE = 1e-3
 """Share of the mean hover thrust below which a rotor counts as idle."""
 _MIN_LEVER_ARM = 1e-6
 """Smallest lever arm (moment over thrust) that counts as a moment, m."""
+
+
+Find = TypeVar("Find", bound=Callable[..., Any])
+
+
+def remembered(find: Find) -> Find:
+    """Keep what is found for a VEHICLE record: a vehicle's start asks several times, flights ask again.
+
+    The answer is shared, so nobody may change it.
+    """
+
+    @lru_cache(maxsize=64)
+    def of_bytes(vehicle: bytes, *others: Any, **named: Any) -> Any:
+        return find(np.frombuffer(vehicle, VEHICLE)[0], *others, **named)
+
+    @wraps(find)
+    def of(vehicle: Packed, *others: Any, **named: Any) -> Any:
+        return of_bytes(vehicle.tobytes(), *others, **named)
+
+    return cast("Find", of)
 
 
 @dataclass(frozen=True)
@@ -232,6 +254,7 @@ def _balanced_voltage(vehicle: Packed, charge: float, draws: Callable[[float], f
     return root(excess, 0.5 * source, source, 1e-12)
 
 
+@remembered
 def hover(vehicle: Packed, density: float, gravity: float) -> Hover | None:
     """Return the trim of a vehicle in hover with a full battery.
 
@@ -364,6 +387,7 @@ def static_thrusts(vehicle: Packed, command: float, density: float) -> Floats:
     )
 
 
+@remembered
 def torque_slope(vehicle: Packed, k: int, thrust: float, density: float) -> float:
     """Return the derivative of reaction torque by thrust of rotor ``k`` at a thrust (N), in m."""
     low, high = (
@@ -452,6 +476,7 @@ def _endurance(vehicle: Packed, density: float, gravity: float) -> float:
     return seconds
 
 
+@remembered
 def performance(vehicle: Packed, density: float, gravity: float, *, endurance: bool = True) -> Performance:
     """Compute the performance of a vehicle in still air.
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Singles
 from sitl_bridge.base.constants import STANDARD_GRAVITY
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.motor import dc_current
-from sitl_bridge.core.dynamics.performance import Hover, static_thrusts, torque_slope
+from sitl_bridge.core.dynamics.performance import Hover, remembered, static_thrusts, torque_slope
 from sitl_bridge.core.dynamics.records import MOTOR_DC
 from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -185,9 +186,14 @@ def thrust_curve_factor(airframe: Airframe) -> float:
     PX4 inverts that curve (FunctionMotors.hpp), so that thrust follows its setpoint.  Least squares over the
     commands at which rotors work in flight, 0.2 to 1.
     """
+    return _curve_factor(airframe.record, airframe.rotor_model.reference_density)
+
+
+@remembered
+def _curve_factor(record: Packed, density: float) -> float:
     command = np.linspace(0.2, 1.0, 81)
-    full = float(np.sum(_thrusts(airframe, 1.0)))
-    share = np.array([float(np.sum(_thrusts(airframe, float(c)))) / full for c in command])
+    full = float(np.sum(static_thrusts(record, 1.0, density)))
+    share = np.array([float(np.sum(static_thrusts(record, float(c), density))) / full for c in command])
     bend = command**2 - command
     return float(np.clip(bend @ (share - command) / (bend @ bend), 0.0, 1.0))
 

@@ -12,7 +12,6 @@ import difflib
 import json
 import lzma
 import math
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ import numpy as np
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.performance import Performance, performance
-from sitl_bridge.core.dynamics.records import VEHICLE
 from sitl_bridge.core.dynamics.rotor_laws import in_plane_drag, thrust_and_torque
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.control_effectiveness import (
@@ -134,7 +132,7 @@ def parameters_for(
 def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlink: bool) -> Parameters:
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
-    result = _performance(airframe.record.tobytes(), density, float(environment["gravity"]))
+    result = performance(airframe.record, density, float(environment["gravity"]))
     factor = round(thrust_curve_factor(airframe), 3)
     found = geometry(airframe)
     found["MAV_TYPE"] = MAV_TYPE.get(len(airframe.rotors), QUADROTOR)
@@ -157,12 +155,6 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     for name, most in MAXIMA.items():
         found[name] = min(found[name], given.get(most, math.inf))
     return found | given
-
-
-@lru_cache(maxsize=64)
-def _performance(vehicle: bytes, density: float, gravity: float) -> Performance:
-    """The performance by the bytes of a VEHICLE record, remembered: each start of a vehicle asks twice."""
-    return performance(np.frombuffer(vehicle, VEHICLE)[0], density, gravity)
 
 
 def _thrust(result: Performance, factor: float) -> Parameters:
