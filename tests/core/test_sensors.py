@@ -24,7 +24,8 @@ from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.atmosphere import air
-from sitl_bridge.core.world.world import World
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 
 NONE = ErrorSpecification()
 Make = Callable[..., Simulation]
@@ -270,6 +271,69 @@ def test_the_errors_of_a_receiver_grow_with_the_accuracy_it_reports(jamming: flo
         0.1**2 + gps(velocity=noise, position_correlation_time=1.0).position_deviation()[0] ** 2
     )
     assert np.std(points / worse[::7, None]) == pytest.approx(wanted, rel=0.03)
+
+
+def beside_a_wall(distance: float, height: float, **more: Any) -> Bench:
+    """A receiver on the ground, south of a wall of 4 km along east."""
+    objects = [
+        BoxObject(kind="box", size=(1.0, 4000.0, height), position=(distance + 0.5, 0.0, -height / 2.0))
+    ]
+    world = World(WorldSpecification(earth_rotation=False, scene=SceneSpecification(objects=objects)))
+    fields: dict[str, Any] = {"velocity": {"noise_deviation": 0.1}, "satellites": 15, "multipath": 3.6}
+    return Bench(gps(**(fields | more)), world=world)
+
+
+def hidden_by_a_wall(distance: float, height: float) -> float:
+    """Share of the solid angle above 10 deg of elevation that it hides: sin(elevation) over the turns."""
+    toward, lowest = np.cos(np.linspace(-math.pi / 2.0, math.pi / 2.0, 10_001)), math.sin(math.radians(10.0))
+    top = height / distance * toward
+    covered = np.clip(top / np.sqrt(1.0 + top**2) - lowest, 0.0, None) / (1.0 - lowest)
+    return float(covered.mean()) / 2.0
+
+
+@pytest.mark.parametrize(("distance", "height"), [(10.0, 10.0), (5.0, 20.0), (20.0, 8.0), (1.0, 900.0)])
+def test_a_wall_hides_satellites_and_makes_a_receiver_report_larger_errors(
+    distance: float, height: float
+) -> None:
+    bench = beside_a_wall(distance, height)
+    fix = bench.run(100)[-1]
+    clear = (gps(velocity={"noise_deviation": 0.1}).position_deviation()[:2] ** 2).sum()
+    # Of 64 rays, one or two at the wall's edge may fall on the other side.
+    hidden = hidden_by_a_wall(distance, height) + np.array([-1.5, 1.5]) / 64.0
+    most, least = 15.0 * (1.0 - hidden)
+    assert math.floor(least) <= fix[9] <= most
+    low, high = np.sqrt((1.0 + (3.6 * hidden / 0.5) ** 2 / clear) / (1.0 - hidden))
+    assert low < fix[6] / 0.9 < high
+    np.testing.assert_allclose(fix[7] / fix[6], 2.0)
+
+
+def test_a_receiver_beside_a_wall_errs_by_as_much_more_as_it_reports() -> None:
+    noise = {"velocity": {"noise_deviation": 0.1}, "position_correlation_time": 1.0}
+    bench = beside_a_wall(5.0, 20.0, **noise)
+    fixes = bench.run(250 * 2000)
+    points = np.array([bench.world.ned(math.degrees(f[0]), math.degrees(f[1]), f[2]) for f in fixes[::7]])
+    deviation = gps(**noise).position_deviation()[0]
+    assert np.std(points) == pytest.approx(deviation * fixes[0, 6] / 0.9, rel=0.03)
+
+
+def test_a_receiver_sees_through_obstacles_unless_told_otherwise_and_nothing_far_from_them() -> None:
+    noise = {"velocity": {"noise_deviation": 0.1}}
+    alone = Bench(gps(**noise, satellites=15)).run(2000)
+    np.testing.assert_array_equal(beside_a_wall(5.0, 20.0, multipath=0.0).run(2000), alone)
+    np.testing.assert_array_equal(beside_a_wall(500.0, 20.0).run(2000), alone)
+
+
+def test_under_a_roof_a_receiver_has_no_fix() -> None:
+    roof = BoxObject(kind="box", size=(4000.0, 4000.0, 1.0), position=(0.0, 0.0, -5.5))
+    world = World(WorldSpecification(earth_rotation=False, scene=SceneSpecification(objects=[roof])))
+    fix = Bench(gps(velocity={"noise_deviation": 0.1}, multipath=3.6), world=world).run(100)[-1]
+    assert tuple(fix[8:10]) == (1.0, 0.0)
+    assert np.isfinite(fix).all()
+
+
+def test_reflections_need_an_error_that_they_can_make_larger() -> None:
+    with pytest.raises(ValidationError, match="give velocity noise or a bias"):
+        gps(multipath=3.6)
 
 
 def test_the_position_error_of_a_receiver_integrates_its_velocity_error() -> None:

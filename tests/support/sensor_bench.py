@@ -45,8 +45,9 @@ def _surroundings() -> tuple[World, NDArray[np.void]]:
 class Bench:
     """A sensor on a vehicle whose state the test sets."""
 
-    def __init__(self, specification: Any, seed: int = 1) -> None:
+    def __init__(self, specification: Any, seed: int = 1, world: World | None = None) -> None:
         self.world, self.vehicles = _surroundings()
+        self.world = world or self.world
         self.states = np.zeros(1, STATE)
         self.states["attitude"] = (1.0, 0.0, 0.0, 0.0)
         self.states["specific_force"] = (0.0, 0.0, -9.80665)

@@ -1,4 +1,4 @@
-"""Satellite receiver: a position error that integrates the velocity error, jamming and spoofing.
+"""Satellite receiver: a position error that integrates the velocity error, multipath, jamming and spoofing.
 
 ``memory`` of the state: 0-2 position error NED m; 4 jamming level 0..1; 5-7 spoofing drift NED m/s; 8-10
 spoofed offset NED m.  sensor_faults.py sets jamming and spoofing between steps.
@@ -13,14 +13,15 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sitl_bridge.base.arrays import Floats, Records
-from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.random_streams import normal
-from sitl_bridge.base.quantities import Positive
+from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.axes import point_position, point_velocity
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.earth import geodetic
+from sitl_bridge.core.world.ray_casting import cast_ray
 from sitl_bridge.core.world.records import Environment
 
 GPS = 4
@@ -34,6 +35,14 @@ SPOOF_OFFSET = 8
 CLEAR_FIX = 10
 """Index in ``parameter``; 0 decay of the position error per period, 1-2 eph and epv, 3 satellites, 4-6 and
 7-9 the position error's deviation and its slope over the velocity's bias."""
+MULTIPATH = 11
+"""Index in ``parameter``: square of the error by reflections over that under a clear sky."""
+
+SKY_RAYS = 64
+LOWEST_SATELLITE = math.radians(10.0)
+"""Elevation below which a receiver uses no satellite (u-blox M10, CFG-NAVSPG-INFIL_MINELEV)."""
+SKY_REACH = 1000.0
+"""m within which obstacles hide satellites."""
 
 LEAST_ACCURACY = 0.1
 """Share of eph and epv below which a receiver reports none."""
@@ -80,6 +89,11 @@ class GpsSpecification(SensorSpecification):
     visibility: ErrorSpecification | None = Field(
         None, description="satellites in the fix beside that number, as they come and go"
     )
+    multipath: NonNegative = Field(
+        0.0,
+        description="m, horizontal error that reflections add where obstacles hide half the sky, in"
+        " proportion to what they hide; they also hide satellites; 0: the receiver sees through them",
+    )
     fix: int = Field(3, ge=3, le=6, description="GPS_FIX_TYPE under a clear sky: 3 is 3-D, 6 RTK fixed")
 
     @model_validator(mode="after")
@@ -87,10 +101,19 @@ class GpsSpecification(SensorSpecification):
         noise = self.position_noise
         if noise.scale_error != 0.0 or noise.resolution != 0.0:
             raise ValueError("position_noise takes no scale_error and no resolution")
+        if self.multipath > 0.0 and not self.position_deviation()[:2].any():
+            raise ValueError("multipath makes the position's error larger, so give velocity noise or a bias")
         return self
 
     def pack(self) -> Records:
         """() SENSOR."""
+        sensor = self._packed()
+        if self.multipath > 0.0:
+            sensor["parameter"][MULTIPATH] = self.multipath**2 / (_deviation(sensor)[:2] ** 2).sum()
+        return sensor
+
+    def _packed(self) -> Records:
+        """() SENSOR without multipath."""
         sensor = self.record()
         sensor["axis_count"] = 6
         self.velocity.fill(sensor, (0, 1, 2), self.period)
@@ -114,11 +137,14 @@ class GpsSpecification(SensorSpecification):
 
     def position_deviation(self) -> Floats:
         """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
-        sensor = self.pack()
-        slope, rest = sensor["parameter"][7:10], sensor["parameter"][4:7]
-        bias = sensor["bias_start"][:3]
-        deviation: Floats = np.sqrt(rest**2 + (slope * bias) ** 2)
-        return deviation
+        return _deviation(self._packed())
+
+
+def _deviation(sensor: Records) -> Floats:
+    """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
+    slope, rest = sensor["parameter"][7:10], sensor["parameter"][4:7]
+    deviation: Floats = np.sqrt(rest**2 + (slope * sensor["bias_start"][:3]) ** 2)
+    return deviation
 
 
 def _stationary(sensor: Records, axis: int, period: float) -> tuple[float, float]:
@@ -148,6 +174,35 @@ def start_gps(sensor: Sensor, state: SensorState) -> None:
         )
 
 
+@on_demand
+def hidden_sky(environment: Environment, sensor: Sensor, state: State) -> float:
+    """Share of the sky, 0..1, above LOWEST_SATELLITE that obstacles hide from the antenna.
+
+    The rays are a Fibonacci spiral, each for the same solid angle (Gonzalez, Mathematical Geosciences 42,
+    2010).
+    """
+    origin, direction, hidden = state.scratch.work[0], state.scratch.work[1], 0
+    origin[0], origin[1], origin[2] = point_position(sensor, state)
+    if environment.scene.groundless == 0:
+        origin[2] = min(origin[2], -0.01)  # from within the ground, everything would be hidden
+    lowest = math.sin(LOWEST_SATELLITE)
+    for ray in range(SKY_RAYS):
+        up = lowest + (1.0 - lowest) * (ray + 0.5) / SKY_RAYS
+        turn, across = math.pi * (3.0 - math.sqrt(5.0)) * ray, math.sqrt(1.0 - up * up)
+        direction[0], direction[1], direction[2] = across * math.cos(turn), across * math.sin(turn), -up
+        distance, _, _, _, _ = cast_ray(
+            environment.scene,
+            origin,
+            direction,
+            SKY_REACH,
+            state.scratch.ray_work[:],
+            state.scratch.ray_stack[:],
+        )
+        if distance < SKY_REACH:
+            hidden += 1
+    return hidden / SKY_RAYS
+
+
 @compiled
 def sample_gps(
     state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
@@ -159,12 +214,21 @@ def sample_gps(
     the bias times the correlation time.  All errors grow with eph and epv, the receiver's estimates of them
     (u-blox interface description, UBX-NAV-PVT hAcc and vAcc).  Jamming reduces satellites and accuracy, then
     the fix; spoofing moves position and velocity consistently.
+
+    Where obstacles hide a share h of the sky, n (1 - h) satellites are left, with which errors grow by
+    1/sqrt(1 - h), as of n equal pseudoranges, and reflections add an error in proportion to h.
     """
     jamming = memory.memory[JAMMING]
     period = sensor.period * 1e-6
     n, e, d = point_position(sensor, state)
     vn, ve, vd = point_velocity(sensor, state)
     worse = (1.0 + JAMMED_ACCURACY_GAIN * jamming) * max(1.0 + memory.error[6], LEAST_ACCURACY)
+    seen = 1.0
+    if sensor.parameter[MULTIPATH] > 0.0 and environment.scene.shape_count > 0:
+        hidden = hidden_sky(environment, sensor, state)
+        seen = 1.0 - hidden
+        reflected = 1.0 + sensor.parameter[MULTIPATH] * (hidden / 0.5) ** 2
+        worse *= math.sqrt(reflected / max(seen, 1.0 / SKY_RAYS))
     for axis in range(3):
         speed_error = memory.error[axis] - memory.turn_on[axis]
         memory.memory[axis] = sensor.parameter[0] * memory.memory[axis] + period * speed_error
@@ -187,7 +251,7 @@ def sample_gps(
     out[6] = sensor.parameter[1] * worse
     out[7] = sensor.parameter[2] * worse
     visible = max(sensor.parameter[3] + math.floor(memory.error[7] + 0.5), 0.0)
-    satellites = math.floor(visible * (1.0 - jamming))
+    satellites = math.floor(visible * seen * (1.0 - jamming))
     out[9] = satellites
     # Four pseudoranges give position and time, three give a position at a known height.  Carrier ambiguities
     # stay fixed only under a clear sky.
