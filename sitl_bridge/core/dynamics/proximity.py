@@ -168,18 +168,17 @@ def hull(vehicle: Records) -> Records:
 
 def spheres_beside(hulls: Records, states: Records, vehicle: int) -> Floats:
     """(k, 4) m: centres NED and radii of the spheres that stand for the vehicles other than one."""
-    found = [np.zeros((0, 4))]
-    for i, (shape, state) in enumerate(zip(hulls, states, strict=True)):
-        if i == vehicle:
-            continue
-        spheres = shape["sphere"][: int(shape["sphere_count"])].copy()
-        w, x, y, z = state["attitude"]
-        # Turn by the quaternion: v + 2 u x (u x v + w v).
-        u = np.array([x, y, z])
-        spheres[:, :3] += 2.0 * np.cross(u, np.cross(u, spheres[:, :3]) + w * spheres[:, :3])
-        spheres[:, :3] += state["position"]
-        found.append(spheres)
-    return np.concatenate(found)
+    if len(hulls) == 1:
+        return np.zeros((0, 4))
+    counts = hulls["sphere_count"].copy()
+    counts[vehicle] = 0
+    which, sphere = np.nonzero(np.arange(hulls["sphere"].shape[1]) < counts[:, None])
+    spheres: Floats = hulls["sphere"][which, sphere]
+    # Turn by the quaternion: v + 2 u x (u x v + w v).
+    w, u = np.split(states["attitude"][which], [1], axis=1)
+    spheres[:, :3] += 2.0 * np.cross(u, np.cross(u, spheres[:, :3]) + w * spheres[:, :3])
+    spheres[:, :3] += states["position"][which]
+    return spheres
 
 
 def touching_pairs(hulls: Records, states: Records) -> list[tuple[int, int]]:
