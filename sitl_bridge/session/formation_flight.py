@@ -77,7 +77,7 @@ class FormationFlight:
                 self._orders.open(self.execute)
             stored = self.recording(states, setpoints)
             for note in formation.events[self._printed :]:
-                name = "" if note.vehicle < 0 else f"vehicle {note.vehicle} "
+                name = "" if note.vehicle < 0 else f"vehicle {vehicles.stacks.names[note.vehicle]} "
                 vehicles.say(f"{name}{note.text}")
             self._printed = len(formation.events)
             watch(stored)

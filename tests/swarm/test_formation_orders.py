@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +15,10 @@ from support.fleet_loop import fly
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.messages import FormationTarget
+from sitl_bridge.session.formation_flight import FormationFlight
 from sitl_bridge.session.live_orders import Orders
+from sitl_bridge.session.swarm_vehicles import SwarmVehicles
+from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.formation.specification import (
@@ -180,3 +185,19 @@ def test_orders_to_a_formation_that_ends_are_refused_also_those_that_wait() -> N
         waits.result(0.0)
     with pytest.raises(UserError, match="lands"):
         orders.ask("formation", {"pattern": "cube"}, None)
+
+
+def test_the_lines_of_a_flight_name_the_vehicles(plan: FormationPlan) -> None:
+    said: list[str] = []
+
+    def fly_two_ticks(
+        formation: Formation, _end: object, each: Callable[..., None], _between: object
+    ) -> None:
+        states = PointMassFleet(plan.places).states()
+        for now in (states, replace(states, alive=np.arange(9) != 1)):
+            each(now, formation.tick(now))
+
+    names = tuple("abcdefghi")
+    vehicles = SimpleNamespace(say=said.append, fly=fly_two_ticks, stacks=SimpleNamespace(now=0, names=names))
+    FormationFlight(plan, cast("SwarmVehicles", vehicles)).fly()
+    assert said[1:] == ["vehicle b is gone"]
