@@ -114,6 +114,8 @@ def _replay_log(
 
     airframe = load_airframe(name)
     log = read_vehicle_log(file, len(airframe.rotors))
+    if log.damaged:
+        terminal.say(f"note: {file}: is damaged; the figures are of the part that can be read", "yellow")
     with terminal.step(f"flying {file.name} on {airframe.name}"):
         result = replay_log(log, airframe, window=window, wind=wind)
     _show(result, f"{file.name} on {airframe.name}", terminal)

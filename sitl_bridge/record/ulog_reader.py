@@ -44,9 +44,9 @@ class FlightLog:
     def read(cls, path: Path, topics: Fields, *, whole: bool = False) -> Self:
         """Read some topics of a ULog, of each the named fields; what the log lacks is left out.
 
-        A file that ends in the middle is read up to there; of a damaged one, what pyulog can read.  pyulog
-        holds every field of the topics that it reads.  A long flight's topics are therefore read one after
-        the other, and only the columns are kept.
+        A file that ends in the middle is read up to there, a topic up to where its time goes back; of a
+        damaged file, what pyulog can read.  pyulog holds every field of the topics that it reads.  A long
+        flight's topics are therefore read one after the other, and only the columns are kept.
 
         Args:
             path: of the ULog.
@@ -61,20 +61,26 @@ class FlightLog:
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
         found: dict[tuple[str, int], Columns] = {}
+        damaged = False
         for first in range(passes):
             log = _open(path, list(topics)[first::passes])
-            if whole and log.file_corruption:
-                raise UserError(f"{path}: is damaged; take another flight")
+            damaged |= bool(log.file_corruption)
             for data in log.data_list:
                 kept = topics[data.name] and ("timestamp", *topics[data.name])
                 columns = {name: np.array(c) for name, c in data.data.items() if not kept or name in kept}
+                back = np.flatnonzero(np.diff(columns.get("timestamp", np.zeros(0)).astype(np.int64)) < 0)
+                if len(back):
+                    damaged = True
+                    columns = {name: column[: back[0] + 1] for name, column in columns.items()}
                 found.setdefault((data.name, data.multi_id), columns)
+        if whole and damaged:
+            raise UserError(f"{path}: is damaged; take another flight")
         messages = [
             (m.timestamp, _level(m.log_level), COLOUR.sub("", m.message)) for m in log.logged_messages
         ]
         info = log.msg_info_dict
         version = str(log.get_version_info_str() or info.get("ver_sw") or "")[:20]
-        return cls(found, messages, info, version, dict(log.initial_parameters), bool(log.file_corruption))
+        return cls(found, messages, info, version, dict(log.initial_parameters), damaged)
 
     @classmethod
     def from_memory(cls, memory: TopicMemory, writer: str) -> Self:

@@ -118,6 +118,8 @@ def test_files_that_are_no_log_or_end_early(tmp_path: Path) -> None:
     shorter = replay_log(read_vehicle_log(cut, 4), frame, wind="none")
     longer = replay_log(read_vehicle_log(whole, 4), frame, wind="none")
     assert 0 < shorter.windows < longer.windows
+    arguments = ["replay", str(cut), "--airframe", "iris", "--wind", "none"]
+    assert "cut.ulg: is damaged" in CliRunner().invoke(build(["replay"]), arguments).output
 
 
 def test_an_origin_that_is_not_on_earth_is_passed_over(tmp_path: Path) -> None:
