@@ -221,11 +221,22 @@ def test_the_first_difference_is_named(recorded: Path, tmp_path: Path) -> None:
     assert (first.recorded, first.replayed) == ("-1.25", repr(float(run.rows["position"][1200, 2])))
 
 
-def test_a_changed_frame_is_named_by_message_and_field(recorded: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        (10 + 8, "acc[0]"),
+        (2, "byte 2 of the header"),
+        (-1, "checksum"),
+    ],
+)
+def test_a_changed_frame_is_named_by_message_and_field(
+    recorded: Path, tmp_path: Path, place: int, field: str
+) -> None:
     target = tmp_path / "frames"
     shutil.copytree(recorded, target)
     run = RecordedRun(recorded)
-    at = int(run.offsets[2 * 300]) + 10 + 8
+    at = int(run.offsets[2 * 300])
+    at += place if place >= 0 else 10 + int(run.frames[at + 1]) + 2 + place
     with (target / "frames.bin").open("r+b") as file:
         file.seek(at)
         byte = file.read(1)[0]
@@ -233,7 +244,8 @@ def test_a_changed_frame_is_named_by_message_and_field(recorded: Path, tmp_path:
         file.write(bytes([byte ^ 1]))
     first = replay_run(RecordedRun(target)).difference
     assert first is not None
-    assert (first.step, first.vehicle, first.field) == (301, "iris", "sensor.acc[0]")
+    assert (first.step, first.vehicle, first.field) == (301, "iris", f"sensor.{field}")
+    assert first.recorded != first.replayed
 
 
 def test_the_command_reports_and_its_exit_code_follows(recorded: Path, tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ def test_files_that_are_no_log_or_end_early(tmp_path: Path) -> None:
     shorter = replay_log(read_vehicle_log(cut, 4), frame, wind="none")
     longer = replay_log(read_vehicle_log(whole, 4), frame, wind="none")
     assert 0 < shorter.windows < longer.windows
+    data, middle = whole.read_bytes(), whole.stat().st_size // 2
+    cut.write_bytes(data[:middle] + b"\xff" * 100 + data[middle + 100 :])
     arguments = ["replay", str(cut), "--airframe", "iris", "--wind", "none"]
     assert "cut.ulg: is damaged" in CliRunner().invoke(build(["replay"]), arguments).output
 

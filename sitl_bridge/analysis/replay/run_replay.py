@@ -184,14 +184,14 @@ def _first_field(recorded: Bytes, replayed: Bytes) -> tuple[str, str, str]:
 
 
 def _first_value(name: str, left: Bytes, right: Bytes) -> tuple[str, str, str]:
-    """First field of two frames of the same message that differs; the header's sequence last."""
+    """First field of two frames of the same message that differs, else the first byte around them."""
     fields = PAYLOADS.fields
     assert fields is not None
     dtype = fields[name][0]
     payloads = []
     for frame in (left, right):
         data = np.zeros(dtype.itemsize, np.uint8)
-        length = int(frame[1])
+        length = min(int(frame[1]), dtype.itemsize)
         data[:length] = frame[HEADER : HEADER + length]
         payloads.append(data.view(dtype)[0])
     for field in dtype.names or ():
@@ -200,4 +200,7 @@ def _first_value(name: str, left: Bytes, right: Bytes) -> tuple[str, str, str]:
             if one[k].tobytes() != other[k].tobytes():
                 part = f"[{k}]" if len(one) > 1 else ""
                 return f"{name}.{field}{part}", repr(one[k].item()), repr(other[k].item())
-    return f"{name}: sequence", str(int(left[4])), str(int(right[4]))
+    end = HEADER + int(left[1])
+    at = next(k for k in (*range(HEADER), end, end + 1) if left[k] != right[k])
+    part = "sequence" if at == 4 else "checksum" if at >= HEADER else f"byte {at} of the header"
+    return f"{name}.{part}", str(int(left[at])), str(int(right[at]))
