@@ -79,11 +79,13 @@ def validate(
 def _flights(place: Path, terminal: Terminal) -> dict[str, VehicleLog]:
     """The flights of a directory that have a part in the air."""
     from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
-    from sitl_bridge.lab.identification.data_sets import read_table
+    from sitl_bridge.lab.identification.data_sets import BLACKBIRD_SPEEDS, read_table
 
-    files = sorted(file for file in place.glob("*") if file.suffix in (".csv", ".ulg"))
+    blackbird = {str(f.parent.relative_to(place)): f for f in sorted(place.rglob(BLACKBIRD_SPEEDS))}
+    files = blackbird or {f.stem: f for f in sorted(place.glob("*")) if f.suffix in (".csv", ".ulg")}
     read = {
-        f.stem: read_table(f) if f.suffix == ".csv" else read_vehicle_log(f, 4, whole=True) for f in files
+        name: read_table(f) if f.suffix == ".csv" else read_vehicle_log(f, 4, whole=True)
+        for name, f in files.items()
     }
     found = {name: log for name, log in read.items() if log.airborne}
     for name in read.keys() - found.keys():

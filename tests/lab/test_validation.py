@@ -165,6 +165,69 @@ def test_races_are_read_beside_the_names_of_their_pictures(tmp_path: Path) -> No
     np.testing.assert_allclose(log.acceleration.at(np.array([0.5])), [felt], atol=0.02)
 
 
+def write_blackbird(folder: Path, flown: Floats, order: Sequence[int]) -> Path:
+    """A flight of NanoBench as rosbags become tables: a cell for each line of a message that has a colon.
+
+    Poses have 100 Hz, NED and forward, right, down; speeds 50 Hz, a motor's 20,000 RPM at full duty.
+    """
+    column = {name: flown[:, i] for i, name in enumerate(HEADER)}
+    speeds = np.stack([column[f"motor_motor_m{i + 1}"] for i in order], axis=1) * 20_000.0 / 65535.0
+    heads = ["rosbagTimestamp,header,seq,stamp,secs,nsecs,frame_id"]
+    state = [f"{heads[0]},pose,position,x,y,z,orientation,x,y,z,w"]
+    rpm = [f"{heads[0]},sample_stamp" + ",-,secs,nsecs" * 4 + ",rpm"]
+    for k, t in enumerate(column["t"]):
+        seconds = f"{int(t) + 1_525_000_000},{round(t % 1.0 * 1e9)}"
+        start = f"{k},,{k},,{seconds}"
+        p, q = ([column[f"{what}{axis}"][k] for axis in axes] for what, axes in (("p", "xyz"), ("q", "xyzw")))
+        state.append(f"{start},mocap_NED,,,{p[0]},{-p[1]},{-p[2]},,{q[0]},{-q[1]},{-q[2]},{q[3]}")
+        if k % 2 == 0:
+            cells = ", ".join(f"{speed:.3f}" for speed in speeds[k])
+            rpm.append(f'{start},body,,{",".join([seconds] * 4)},"[{cells}]"')
+    folder.mkdir(parents=True)
+    (folder / "blackbird_slash_state.csv").write_text("\n".join(state))
+    (folder / "blackbird_slash_rotor_rpm.csv").write_text("\n".join(rpm))
+    return folder / "blackbird_slash_rotor_rpm.csv"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1)])
+def test_blackbird_is_read_and_shows_by_itself_which_motor_is_where(
+    tmp_path: Path, order: Sequence[int]
+) -> None:
+    flown = rows()
+    log = read_table(write_blackbird(tmp_path / "star" / "csv", flown, order))
+    nano = read_table(write_crazyflie(tmp_path / "flight.csv", flown))
+    late = nano.position.time[len(nano.position.time) - 100 - len(flown)]  # the other begins on the ground
+    at = np.arange(1.0, flown[-1, 0] - 1.0, 0.02)
+    for name, error in (("position", 1e-6), ("velocity", 0.1), ("attitude", 1e-3), ("rates", 0.05)):
+        one, other = getattr(log, name).at(at), getattr(nano, name).at(at + late)
+        assert np.abs(one - other).max() < error, name
+    signals = log.commands.at(at) * 3000.0 / (20_000.0 * math.pi / 30.0)
+    np.testing.assert_allclose(signals, nano.commands.at(at + late), atol=0.02)
+
+
+def test_flights_of_blackbird_are_found_in_its_tree_and_compared(tmp_path: Path) -> None:
+    for name, seed in (("fit", 1), ("test", 2)):
+        write_blackbird(tmp_path / name / "mouse" / "yawForward" / "csv", rows(seed), (0, 1, 2, 3))
+        (tmp_path / name / "mouse" / "yawForward" / "groundTruthPoses.csv").write_text("0,0,0,0,1,0,0,0")
+    arguments = ["validate", str(tmp_path / "test"), "--fit", str(tmp_path / "fit")]
+    result = CliRunner().invoke(build(["validate"]), [*arguments, "--simulator", "constant"])
+    assert result.exit_code == 0, result.output
+    assert "1 flight" in result.output
+
+
+def test_a_flight_of_blackbird_without_its_poses_or_turns_is_refused(tmp_path: Path) -> None:
+    speeds = write_blackbird(tmp_path / "csv", rows(), (0, 1, 2, 3))
+    state = speeds.with_name("blackbird_slash_state.csv")
+    text = state.read_text().splitlines()
+    level = [",".join([*line.split(",")[:-4], "0", "0", "0", "1"]) for line in text[1:]]
+    state.write_text("\n".join([text[0], *level]))
+    with pytest.raises(UserError, match="turns too little to show which rotor is where"):
+        read_table(speeds)
+    state.unlink()
+    with pytest.raises(UserError, match=r"blackbird_slash_state\.csv: cannot be read"):
+        read_table(speeds)
+
+
 def test_the_airframe_that_flew_predicts_its_flight_and_constant_rates_do_not(tmp_path: Path) -> None:
     flown = windows(tmp_path)
     made = sitl_bridge.Simulator("crazyflie_published").predict(flown, np.ones((len(flown), 4)))

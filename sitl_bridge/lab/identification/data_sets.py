@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,8 @@ def read_table(path: Path) -> VehicleLog:
     Raises:
         UserError: if it is of no known data set, or its figures cannot be a flight's.
     """
+    if path.name == BLACKBIRD_SPEEDS:
+        return _blackbird(path)
     try:
         with path.open(encoding="utf-8", newline="") as file:
             header, *lines = csv.reader(file)
@@ -308,6 +311,72 @@ def _tii(table: Table, name: str) -> VehicleLog:
         origin=(24.45, 54.40, 10.0),  # Abu Dhabi
         above_ground=ABOVE_GROUND,
     )
+
+
+BLACKBIRD_SPEEDS, BLACKBIRD_STATE = "blackbird_slash_rotor_rpm.csv", "blackbird_slash_state.csv"
+"""A flight of Blackbird: measured rotor speeds, and beside it the poses by motion capture."""
+CORNERS = ((1, -1), (-1, 1), (1, 1), (-1, -1))
+"""Signs of pitch up and roll right by thrust: front right, rear left, front left, rear right, PX4's order."""
+
+
+def _blackbird(path: Path) -> VehicleLog:
+    """Blackbird (Antonini et al., ISER 2018): motion capture of 360 Hz; NED, body axes forward, right, down.
+
+    A row of its tables has the values of a ROS message's lines (bagToCsv.py): s and ns after the fourth, pose
+    or speeds in RPM at the end.  Which motor is where is not documented; the flight shows it.  It is in
+    the air where the rotors turn.
+
+    Raises:
+        UserError: if a table cannot be read, or the flight does not show where a rotor is.
+    """
+    state, speeds = _blackbird_rows(path.with_name(BLACKBIRD_STATE), 8), _blackbird_rows(path, 4)
+    begin, end = max(state[0, 0], speeds[0, 0]), min(state[-1, 0], speeds[-1, 0])
+    state = state[(state[:, 0] >= begin) & (state[:, 0] <= end)]
+    if len(state) < 2 * SMOOTHED:
+        raise UserError(f"{path}: has no rows of the times of {BLACKBIRD_STATE}")
+    time = state[:, 0] - begin
+    position, attitude = state[:, 1:4], state[:, [8, 5, 6, 7]]
+    turned = Series(speeds[:, 0] - begin, speeds[:, 1:] * (2.0 * math.pi / 60.0)).at(time)
+    order = _corners(rates_of(time, attitude), Series(time, turned**2))
+    if order is None:
+        raise UserError(f"{path}: the flight turns too little to show which rotor is where")
+    log = _flight(
+        "Blackbird, measured rotor speeds",
+        time,
+        turned[:, order] / FULL_SPEED,
+        position=TO_FRD * position,
+        velocity=_derivative(time, TO_FRD * position),
+        attitude=attitude * np.append(1.0, TO_FRD),
+        origin=(42.36, -71.09, 10.0),  # Cambridge, Massachusetts
+    )
+    lift = (turned**2).mean(axis=1)
+    turning = ((float(time[a]), float(time[b - 1])) for a, b in true_spans(lift > 0.5 * np.median(lift)))
+    return replace(log, airborne=tuple(span for span in turning if span[1] - span[0] > 1.0))
+
+
+def _blackbird_rows(path: Path, count: int) -> Floats:
+    """(k, 1 + count) time in s, ascending, and the numbers at the end of each row."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            _, *lines = csv.reader(file)
+        cells = [(*line[4:6], *",".join(line).replace("[", "").replace("]", "").split(",")) for line in lines]
+        found = np.array([[float(s) + 1e-9 * float(ns), *(float(v or "nan") for v in rest[-count:])]
+                          for s, ns, *rest in cells])  # fmt: skip
+    except (OSError, UnicodeDecodeError, ValueError, IndexError, csv.Error) as error:
+        raise UserError(f"{path}: cannot be read as a table of Blackbird: {error}") from error
+    if len(found) < 2 * SMOOTHED:
+        raise UserError(f"{path}: {len(found)} rows are no flight")
+    later = found[:, 0] > np.maximum.accumulate(np.append(-np.inf, found[:-1, 0]))
+    return np.asarray(found[later])
+
+
+def _corners(rates: Series, squares: Series) -> list[int] | None:
+    """The motors in PX4's order, by the signs of what their squared speeds add to pitch and roll."""
+    known = squares.at(rates.time)
+    matrix = np.concatenate([known, np.ones((len(known), 1))], axis=1)
+    found = np.sign(np.linalg.lstsq(matrix, _slope(rates.values)[:, [1, 0]], rcond=None)[0][:4])
+    where = [tuple(int(sign) for sign in motor) for motor in found]
+    return [where.index(corner) for corner in CORNERS] if set(where) == set(CORNERS) else None
 
 
 DATA_SETS = (
