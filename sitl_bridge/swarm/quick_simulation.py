@@ -46,7 +46,8 @@ class FormationRecording:
         if states.time < self._next:
             return False
         self._next = states.time + ROW_INTERVAL
-        slots, errors = self.formation.slots(states), self.formation.slot_errors(states)
+        slots = self.formation.slots(states)
+        errors = self.formation.slot_errors(states, slots)
         who = np.flatnonzero(states.alive)
         distance, i, j = closest_pair(states.position[who])
         closest = (distance, int(who[i]), int(who[j])) if len(who) > 1 else (distance, 0, 0)

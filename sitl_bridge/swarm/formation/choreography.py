@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -51,8 +52,12 @@ class Move:
 
     def at(self, time: int) -> tuple[Floats, Floats, Floats]:
         """Return offsets (n, 3) at a time in us, and their first and second derivative."""
-        offsets, rate, bend = self.rows(np.array([time]))
-        return offsets, rate, bend
+        offsets, rate, bend = self._after if time >= self.over else self.rows(np.array([time]))
+        return offsets.copy(), rate.copy(), bend.copy()
+
+    @cached_property
+    def _after(self) -> tuple[Floats, Floats, Floats]:
+        return self.rows(np.array([self.over]))
 
     def rows(self, time: Ints) -> tuple[Floats, Floats, Floats]:
         """Return offsets (k n, 3) at times (k,) in us, time by time, and their two derivatives."""
@@ -171,6 +176,8 @@ class Choreography:
             time: us.
         """
         epochs = np.minimum(known, self.epoch_at(time))
+        if (epochs == epochs[0]).all():
+            return self.moves[int(epochs[0])].at(time)
         result = np.zeros((3, self.count, 3))
         for epoch in np.unique(epochs).tolist():
             rows = epochs == epoch
@@ -253,14 +260,14 @@ def in_world(
         heading, turn_rate: (n,) rad, rad/s.
     """
     c, s = np.cos(heading), np.sin(heading)
-    place, rate, bend = (np.empty_like(part) for part in offsets)
-    for turned, part in zip((place, rate, bend), offsets, strict=True):
-        turned[:, 0] = c * part[:, 0] - s * part[:, 1]
-        turned[:, 1] = s * part[:, 0] + c * part[:, 1]
-        turned[:, 2] = part[:, 2]
-    w = turn_rate
-    bend[:, 0] -= w * (2.0 * rate[:, 1] + w * place[:, 0])
-    bend[:, 1] += w * (2.0 * rate[:, 0] - w * place[:, 1])
-    rate[:, 0] -= w * place[:, 1]
-    rate[:, 1] += w * place[:, 0]
+    turned = np.array(offsets)
+    x, y = turned[..., 0], turned[..., 1]
+    turned[..., 0], turned[..., 1] = c * x - s * y, s * x + c * y
+    place, rate, bend = turned
+    if turn_rate.any():
+        w = turn_rate
+        bend[:, 0] -= w * (2.0 * rate[:, 1] + w * place[:, 0])
+        bend[:, 1] += w * (2.0 * rate[:, 0] - w * place[:, 1])
+        rate[:, 0] -= w * place[:, 1]
+        rate[:, 1] += w * place[:, 0]
     return place, rate, bend

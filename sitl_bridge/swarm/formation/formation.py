@@ -490,20 +490,22 @@ class Formation:
         time = self._time - self.started_at if self.started_at else 0
         offsets = self.choreography.offsets(self._epoch, time)
         centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
-        place = in_world(offsets, centre["heading"], centre["turn_rate"])[0]
+        heading: Floats = centre["heading"]
         if leaders:
-            first = leaders[0]
-            heading = np.full(len(place), float(centre["heading"][first]))
-            place = in_world(offsets, heading, np.zeros(len(place)))[0]
-            middle = np.broadcast_to(states.position[first] - place[first], place.shape)
-        else:
-            middle = centre["position"]
+            heading = np.full(len(heading), float(heading[leaders[0]]))
+        place = in_world(offsets, heading, np.zeros(len(heading)))[0]
+        middle = states.position[leaders[0]] - place[leaders[0]] if leaders else centre["position"]
         slots: Floats = middle + place
         return slots
 
-    def slot_errors(self, states: States) -> Floats:
-        """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning."""
-        error = np.linalg.norm(states.position - self.slots(states), axis=1)
+    def slot_errors(self, states: States, slots: Floats | None = None) -> Floats:
+        """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning.
+
+        Args:
+            states: of the vehicles.
+            slots: of these states, where they are known.
+        """
+        error = np.linalg.norm(states.position - (self.slots(states) if slots is None else slots), axis=1)
         counts = self.members & (self.started_at > 0)
         counts[[*self._rejoining, *self._lost_way, *self._returning]] = False
         return np.where(counts, error, np.nan)

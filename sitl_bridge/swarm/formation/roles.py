@@ -268,6 +268,11 @@ def extrapolated(centre: Records, time: int, coast: float, braking: float) -> Re
     velocity = centre["velocity"] + short * centre["acceleration"]
     position = centre["position"] + short * (centre["velocity"] + 0.5 * short * centre["acceleration"])
     position += velocity * np.maximum(np.minimum(age, coast) - short, 0.0)
+    result["heading"] = centre["heading"] + centre["turn_rate"] * np.minimum(age, coast)[:, 0]
+    if (age <= coast).all():
+        result["position"], result["velocity"] = position, velocity
+        result["acceleration"][(age > ACCELERATION_HORIZON)[:, 0]] = 0.0
+        return result
     speed = np.linalg.norm(velocity, axis=1, keepdims=True)
     slowing = np.clip(age - coast, 0.0, speed / braking)
     direction = velocity / np.maximum(speed, 1e-9)
@@ -277,7 +282,6 @@ def extrapolated(centre: Records, time: int, coast: float, braking: float) -> Re
     result["acceleration"] = np.where(
         age <= ACCELERATION_HORIZON, centre["acceleration"], np.where(on_way, -braking * direction, 0.0)
     )
-    result["heading"] = centre["heading"] + centre["turn_rate"] * np.minimum(age, coast)[:, 0]
     result["turn_rate"] = np.where(age[:, 0] <= coast, centre["turn_rate"], 0.0)
     return result
 
