@@ -104,7 +104,7 @@ def test_measured_rotor_speeds_take_the_place_of_the_motors() -> None:
     motor = IRIS.motor.model_copy(update={"time_constant_up": 0.1, "time_constant_down": 0.01})
     wrong = IRIS.model_copy(update={"motor": motor})
     wrong.__dict__.pop("record", None)
-    log = fly_synthetic(changed, 18.0, controllers=True)
+    log = fly_synthetic(changed, 12.0, controllers=True)
     assert log.speeds is not None
     found = identify_airframe([log], wrong, fit=("inertia", "thrust", "lag"), window=0.5)
     estimates = by_path(found)
@@ -183,7 +183,7 @@ def test_seldom_logged_commands_leave_rotation_as_measured() -> None:
 
 
 def test_known_values_are_held() -> None:
-    log = fly_synthetic(IRIS, 18.0)
+    log = fly_synthetic(IRIS, 8.0)
     found = identify_airframe(
         [log], IRIS, fit=("inertia",), fix={"mass": 1.6, "inertia.xx": 0.031}, window=0.5
     )

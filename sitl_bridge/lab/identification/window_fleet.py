@@ -86,6 +86,8 @@ class WindowFleet:
         simulation.armed[:] = 1
         shape = (windows.steps, len(self.members), 3)
         made = {name: np.zeros(shape) for name in ("rates", "acceleration", "velocity")}
+        turn, force, velocity = (states[name] for name in ("angular_velocity", "specific_force", "velocity"))
+        offset = bool(self._arm.any())
         for w in range(len(windows)):
             if windows.speeds is None:
                 every = np.ones(len(self.members))
@@ -102,10 +104,8 @@ class WindowFleet:
                 else:
                     self._turn_rotors(windows.speeds[w, k], windows.speeds[w, k + 1])
                 self._advance(w)
-                made["rates"][k] = states["angular_velocity"]
-                made["acceleration"][k] = states["specific_force"]
-                made["velocity"][k] = states["velocity"]
-                if self._arm.any():
+                made["rates"][k], made["acceleration"][k], made["velocity"][k] = turn, force, velocity
+                if offset:
                     made["acceleration"][k] += self._lever(states)
                 if not windows.turning:
                     states["attitude"] = windows.attitude[w, k + 1]
