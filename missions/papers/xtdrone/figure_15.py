@@ -12,9 +12,9 @@ from sitl_bridge.swarm.formation.roles import VelocityFollower
 from .formation import full
 
 
-def reproduce(picture: Path, _quick: bool) -> list[Row]:
+def reproduce(picture: Path, quick: bool) -> list[Row]:
     """Draw the velocity of the follower that moves most along Y, and the command of its law."""
-    flown = full()
+    flown = full(short=quick)
     shown = flown.time >= 0.0
     time = flown.time[shown]
     most = int(np.argmax(np.abs(np.diff(flown.slot[shown, :, 1], axis=0)).sum(axis=0)))

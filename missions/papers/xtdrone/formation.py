@@ -23,6 +23,8 @@ CONFIGURATIONS = {"cube": 24.5, "pyramid": 49.5, "triangle": 74.5}
 """s at which each is drawn, at its end."""
 SETTLED = 5.0
 """s before the end of each configuration in which its errors are taken."""
+SHORT = 25.0
+"""s of a quick form's flight: the first configuration."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,11 @@ class Flown:
         return float(np.nanmax(self.error[(self.time > end - SETTLED) & (self.time <= end)]))
 
 
-def scenario(seed: int = 1, *, wake: bool = False) -> LoadedScenario:
-    """The scenario, with its wakes or, as in Gazebo, without."""
+def scenario(seed: int = 1, *, wake: bool = False, short: bool = False) -> LoadedScenario:
+    """The scenario, with its wakes or, as in Gazebo, without; short: of the first configuration alone."""
     found = load_scenario(SCENARIO, seed=seed)
+    if short and found.formation is not None:
+        found = replace(found, formation=replace(found.formation, duration=SHORT))
     if wake:
         found = replace(
             found,
@@ -62,18 +66,18 @@ def scenario(seed: int = 1, *, wake: bool = False) -> LoadedScenario:
 
 
 @cache
-def quick() -> Flown:
+def quick(*, short: bool = False) -> Flown:
     """On point masses, XTDrone's simple 3-D simulator."""
-    plan = scenario().formation
+    plan = scenario(short=short).formation
     assert plan is not None
     result = fly_quick(plan)
     return Flown(result.time, result.position, result.slot, result.error, float(result.separation.min()))
 
 
 @cache
-def full(seed: int = 1, *, wake: bool = False) -> Flown:
+def full(seed: int = 1, *, wake: bool = False, short: bool = False) -> Flown:
     """On full dynamics, with nine built-in stacks."""
-    flown = fly_formation(scenario(seed, wake=wake), say=lambda _line: None)
+    flown = fly_formation(scenario(seed, wake=wake, short=short), say=lambda _line: None)
     result = flown.result
     return Flown(
         result.time, result.position, result.slot, flown.true_error, flown.separation, flown.contacts
