@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import errno
+import os
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -268,6 +270,23 @@ def test_a_run_whose_worker_is_lost_is_tried_once_more_and_reported(tmp_path: Pa
     assert [by_number[i].status for i in range(3)] == ["lost", "flown", "flown"]
     assert by_number[2].attempt == 2
     assert len(progress.lost) == 3
+
+
+def test_a_disk_that_stays_full_ends_the_campaign_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    """Only some runs write files, such as failures: leaving those out would raise the success rate."""
+    space = space_of(tmp_path, WIND + "runs: 6\n")
+    good = analytic(space, lambda wind: wind)
+    engine = Inline(lambda job: os.strerror(errno.ENOSPC) if job.number == 3 else good.answer(job))
+    with (
+        pytest.raises(UserError, match=r"No space left on device; make room and run the campaign again"),
+        Ledger(tmp_path / "out", space) as ledger,
+    ):
+        CampaignRun(space, ledger, engine).fly()
+    with Ledger(tmp_path / "out", space) as ledger:
+        CampaignRun(space, ledger, good).fly()
+    assert sorted((row.number, row.status) for row in read_rows(tmp_path / "out")) == [
+        (number, "flown") for number in range(6)
+    ]
 
 
 def test_stop_rules_end_a_campaign_early(tmp_path: Path) -> None:

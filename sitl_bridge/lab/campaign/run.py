@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_json
 from sitl_bridge.lab.campaign.design import design_points
 from sitl_bridge.lab.campaign.file import FEWEST_FOR_AN_INTERVAL, Stage
-from sitl_bridge.lab.campaign.flight_job import Job, RunRow, row_of
+from sitl_bridge.lab.campaign.flight_job import FULL, Job, RunRow, row_of
 from sitl_bridge.lab.campaign.ledger import FOUND, Ledger, clopper_pearson, read_rows
 from sitl_bridge.lab.campaign.searches import Draw, Found, Searching, search_of
 from sitl_bridge.lab.campaign.space import CampaignSpace
@@ -225,6 +226,10 @@ class CampaignRun:
         self.progress.lost.append(f"run {job.id}: {answer}")
         if job.attempt < TRIES:
             return replace(job, attempt=job.attempt + 1)
+        if answer in map(
+            os.strerror, FULL
+        ):  # of a run with files, such as each failure: others would seem rare
+            raise UserError(f"run {job.id}: {answer}; make room and run the campaign again")
         values = dict(zip(self.space.names, job.values, strict=True))
         self.ledger.add(job, row_of(job, values, status="lost", reason=answer))
         return None
