@@ -15,7 +15,7 @@ from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification, SphereObject
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 
-CELL, RANGE = 0.25, 30.0
+CELL, RANGE = 0.25, 15.0
 BOX = BoxObject(kind="box", size=(4.0, 6.0, 8.0), position=(8.0, 0.0, -4.0))
 BALL = SphereObject(kind="sphere", radius=2.0, position=(-6.0, 3.0, -5.0))
 
