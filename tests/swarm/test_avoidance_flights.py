@@ -213,10 +213,8 @@ def with_bad_radio(scenario: AvoidanceSpecification) -> AvoidanceSpecification:
     return scenario.model_copy(update={"radio": radio, "duration": 15.0})
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_radio_that_loses_four_messages_of_five_costs_time_but_no_distance(seed: int) -> None:
-    flight = fly(with_bad_radio(mission("crossing_pair")), seed=seed)
-    assert succeeded(flight)
+def test_a_radio_that_loses_four_messages_of_five_costs_time_but_no_distance() -> None:
+    assert succeeded(fly(with_bad_radio(mission("crossing_pair"))))
 
 
 @pytest.mark.slow
