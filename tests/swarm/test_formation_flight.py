@@ -166,8 +166,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
         run = flight(delay=0.1, loss=0.3, seed=seed).fly(20.0)
         return np.stack([s.position for s in run.states]).tobytes()
 
-    assert tracks(1) == tracks(1)
-    assert tracks(1) != tracks(2)
+    assert tracks(1) == tracks(1) != tracks(2)
 
 
 def test_a_formation_turns_with_its_leader() -> None:
