@@ -202,7 +202,7 @@ def test_all_wait_for_the_start_and_begin_in_the_same_tick() -> None:
 @pytest.mark.parametrize("gain", [0.5, 1.0])
 def test_xtdrones_follower_lags_a_moving_leader_by_speed_over_gain(gain: float) -> None:
     path = path_through(
-        np.array([[0.0, 0, -10], [0, 30, -10]]), speed=0.5, acceleration=1.0, holds=[8.0, 15.0], yaw=0.0
+        np.array([[0.0, 0, -10], [0, 20, -10]]), speed=0.5, acceleration=1.0, holds=[8.0, 15.0], yaw=0.0
     )
     run = flight(path=path, patterns=("cube",), follower=VelocityFollower(gain)).fly(path.duration + 1.0)
     middle = 8.0 + (path.duration - 23.0) / 2
@@ -225,7 +225,7 @@ class Bouncing(Follower):
 
 
 def test_a_follower_of_ones_own_is_a_class_with_one_method() -> None:
-    run = flight(path=stationary([0, 0, -10.0]), patterns=("cube",), follower=Bouncing()).fly(30.0)
+    run = flight(path=stationary([0, 0, -10.0]), patterns=("cube",), follower=Bouncing()).fly(20.0)
     height = np.stack([s.position[1:, 2] for s in run.states[-100:]])
     assert (np.ptp(height, axis=0) > 0.3).all()
 
