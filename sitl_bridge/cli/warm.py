@@ -20,6 +20,9 @@ from sitl_bridge.base.kernels.kernel_cache import is_cached, root
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.cli.terminal import QuietOption, Terminal
 
+AIRFRAMES = ("iris", "crazyflie", "hector_indoor", "iris_blade_element", "iris_full", "x500")
+"""With all laws of rotors and all sensors of the included airframes, and with vibration."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -49,9 +52,10 @@ def _simulate() -> None:
         environments = VectorEnvironment(2, actions="motors")
         environments.reset(seed=0)
         environments.step(environments.action_space.sample())
-    frame = load_airframe("iris")
-    setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
-    for setups in ([setup], [setup, replace(setup, name="1")]):
+    frames = [load_airframe(name) for name in AIRFRAMES]
+    alone = [VehicleSetup(frame.vehicle(), frame.sensor_records()) for frame in frames]
+    setup = alone[0]
+    for setups in (*([one] for one in alone), [setup, replace(setup, name="1")]):
         Simulation(World(), setups).advance(1)
     server = LockstepServer(Simulation(World(), [setup]), ports=[0], speed=math.inf)
     try:

@@ -221,6 +221,32 @@ def test_nothing_is_compiled_ahead_where_it_cannot_be_kept(
     assert "compiling" not in done.stdout
 
 
+WARMED = """
+from sitl_bridge.base.kernels.numba_internals import Kernel
+from sitl_bridge.base.shipped_files import shipped_names
+from sitl_bridge.cli.warm import PARTS
+from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.world import World
+
+used, prepare = [], Kernel.compile
+Kernel.compile = lambda kernel, types: used.append(kernel.py_func.__name__) or prepare(kernel, types)
+PARTS[0].run()
+ahead = set(used)
+for name in shipped_names("airframes"):
+    frame = load_airframe(name)
+    Simulation(World(), [VehicleSetup(frame.vehicle(), frame.sensor_records())]).advance(1)
+assert ahead, "kernels are noted"
+assert not set(used) - ahead, set(used) - ahead
+"""
+
+
+def test_what_any_airframe_that_is_included_needs_is_compiled_ahead() -> None:
+    """In a process of its own, in which no kernel is loaded."""
+    done = subprocess.run([sys.executable, "-c", WARMED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_the_doctor_says_which_parts_are_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     for part in PARTS:
