@@ -265,6 +265,10 @@ class FlownMission:
         """Whether it sends a vehicle set-points, with which others would be at odds."""
         return self._status is None and self._stacks.targets[vehicle] is not None
 
+    def give_up(self, vehicle: int) -> None:
+        """Steer a vehicle no more, which another sends set-points from now on."""
+        self._stacks.taken_over.add(vehicle)
+
     def free(self) -> None:
         """Let time pass for others, after the end; safe to call twice."""
         self._limit.release()

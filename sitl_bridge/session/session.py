@@ -265,9 +265,10 @@ class Session:
     ) -> Future[None]:
         """Hand a command of page, bus and ROS to a flight stack, or refuse what its mission overrules."""
         mission = None if self.missions is None else self.missions.common
-        swarm = vehicle is not None and isinstance(mission, FlownMission) and mission.steers(vehicle)
-        if swarm and kind in ("goto", "velocity"):
-            raise UserError(f"{kind}: the formation or avoidance steers the vehicle; take it out by land")
+        if kind in ("goto", "velocity") and vehicle is not None and isinstance(mission, FlownMission):
+            if mission.steers(vehicle):
+                raise UserError(f"{kind}: the formation or avoidance steers the vehicle; take it out by land")
+            mission.give_up(vehicle)
         return commands.ask(kind, data, vehicle)
 
     def _order_formation(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:

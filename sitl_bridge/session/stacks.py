@@ -101,6 +101,7 @@ class FlightStacks(ABC):
 
     Attributes:
         targets: what each vehicle is to follow, sent again every ``chunk`` steps; None for nothing.
+        taken_over: vehicles that page, bus or ROS steer by set-points of their own.
         chunk: steps.
         steering: called before targets are sent, to change them; None for targets that are set by hand.
         sticks: of each vehicle's remote control, sent likewise, in the order of ``STICKS``; None until there
@@ -113,6 +114,7 @@ class FlightStacks(ABC):
         self.names, self._kinds = tuple(names), tuple(kinds)
         self.origins = np.array(origins, dtype=np.float64)
         self.targets: list[Target | None] = [None] * len(self.names)
+        self.taken_over: set[int] = set()
         self.chunk = CHUNK
         self.steering: Callable[[], None] | None = None
         self.sticks: list[tuple[float, float, float, float] | None] = [None] * len(self.names)

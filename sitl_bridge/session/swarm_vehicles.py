@@ -89,6 +89,7 @@ class SwarmVehicles:
             and stacks.is_armed(vehicle)
             and stacks.mode(vehicle) == "Offboard"
             and vehicle not in self.left
+            and vehicle not in stacks.taken_over
         )
 
     def mute(self, vehicle: int, back: int | None = None) -> None:

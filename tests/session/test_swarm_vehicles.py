@@ -89,6 +89,16 @@ def test_a_vehicle_that_falls_silent_or_is_taken_over_is_lost_and_named_once() -
     assert said[-1] == "vehicle a disarmed"
 
 
+def test_a_vehicle_that_another_sends_set_points_does_not_come_back() -> None:
+    fleet, stacks, _ = fleet_in_the_air()
+    stacks.modes[1] = stacks.modes[2] = "Position"
+    fly(fleet, 0.2)
+    stacks.taken_over.add(2)
+    stacks.modes[1] = stacks.modes[2] = "Offboard"
+    fly(fleet, 0.2)
+    assert fleet.states().alive.tolist() == [True, True, False]
+
+
 def test_a_muted_vehicle_comes_back_to_its_setpoints() -> None:
     fleet, stacks, said = fleet_in_the_air()
     fleet.mute(2, stacks.now + 200_000)
