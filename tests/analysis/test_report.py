@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import re
 import shutil
 import struct
@@ -375,6 +376,34 @@ def test_figures_for_papers_are_of_three_kinds(tmp_path: Path) -> None:
     assert axes.get_xlabel() == "frequency, Hz"
     assert "Hz" in axes.get_ylabel()
     assert axes.get_xscale() == "log"
+
+
+def test_rates_of_a_log_are_measured_at_their_own_times(tmp_path: Path) -> None:
+    """A shaking at 10 Hz in a log with rates at 50 Hz and positions at 10 Hz, which see it always alike."""
+    formats = {
+        "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
+        "vehicle_local_position": [
+            "uint64_t timestamp",
+            "float x",
+            "float y",
+            "float z",
+            "float vx",
+            "float vy",
+            "float vz",
+        ],
+        "vehicle_angular_velocity": ["uint64_t timestamp", "float[3] xyz"],
+    }
+    with UlogWriter(tmp_path / "log.ulg", 0, formats, list(formats)) as log:
+        for k in range(50 * 30):
+            now = 1_000_000 + 20_000 * k
+            log.write("vehicle_angular_velocity", now, 0.0, 0.3 * math.sin(0.4 * math.pi * k), 0.0)
+            if k % 5 == 0:
+                log.write("vehicle_land_detected", now, not 100 <= k < 1400)
+                log.write("vehicle_local_position", now, 0.0, 0.0, -5.0, 0.0, 0.0, 0.0)
+        log.flush()
+    measured = {m.kind.name: m.value for m in evaluate(read_run(tmp_path / "log.ulg")).measures}
+    assert measured["rates_rms"] == pytest.approx(0.3 / math.sqrt(2.0), rel=0.01)
+    assert measured["rates_peak_frequency"] == pytest.approx(10.0, abs=0.3)
 
 
 def test_every_measure_has_a_title_and_a_default_limit_names_its_source() -> None:

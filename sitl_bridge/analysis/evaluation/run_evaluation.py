@@ -98,9 +98,8 @@ def _evaluate_vehicle(
     time, position, rates = motion(vehicle)
     waypoints = position_setpoints(vehicle)
     _rotors(run, found, time, position, rates, waypoints)
-    del position  # these are large for a long flight
-    _spectra_and_steps(vehicle, found, time, rates)
-    del time, rates
+    del time, position, rates  # these are large for a long flight
+    _spectra_and_steps(vehicle, found)
     values: dict[str, float] = {}
     _log_values(vehicle, values)
     _rotors_values(found, values)
@@ -122,12 +121,21 @@ def motion(vehicle: RecordedVehicle) -> tuple[Floats, Floats, Floats]:
     log, record = vehicle.log, vehicle.record
     if log is None or record is None or not len(record.time):
         return np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3))
-    measured = log.topic("vehicle_angular_velocity")
+    moments, samples = angular_velocity(vehicle)
     rates = np.full((len(record.time), 3), np.nan)
-    if measured is not None and "xyz[0]" in measured:
-        samples = columns(measured, "xyz[0]", "xyz[1]", "xyz[2]")
-        rates = interpolated(record.time, seconds(measured), samples)
+    if len(moments):
+        rates = interpolated(record.time, moments, samples)
     return record.time, record.estimate + vehicle.to_world, rates
+
+
+def angular_velocity(vehicle: RecordedVehicle) -> tuple[Floats, Floats]:
+    """Time s and angular velocity rad/s body: truth, else as it was logged."""
+    if vehicle.rows is not None and len(vehicle.rows):
+        return vehicle.time, vehicle.true("angular_velocity", "x", "y", "z")
+    measured = None if vehicle.log is None else vehicle.log.topic("vehicle_angular_velocity")
+    if measured is None or "xyz[0]" not in measured:
+        return np.zeros(0), np.zeros((0, 3))
+    return seconds(measured), columns(measured, "xyz[0]", "xyz[1]", "xyz[2]")
 
 
 def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
@@ -169,12 +177,11 @@ def event_times(run: RunRecord, vehicle: str) -> list[float]:
     return sorted(one.begin for one in run_changes(run) if one.concerns(vehicle))
 
 
-def _spectra_and_steps(
-    vehicle: RecordedVehicle, found: VehicleEvaluation, time: Floats, rates: Floats
-) -> None:
+def _spectra_and_steps(vehicle: RecordedVehicle, found: VehicleEvaluation) -> None:
     flight = vehicle.flight()
     if flight is None:
         return
+    time, rates = angular_velocity(vehicle)
     first, last = np.searchsorted(time, [flight[0] + GROUND_MARGIN, flight[1] - GROUND_MARGIN])
     chosen = slice(int(first), int(last))
     found.rates = spectrum(time[chosen], rates[chosen])
