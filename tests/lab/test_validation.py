@@ -251,6 +251,12 @@ def test_a_fitted_textbook_body_predicts_another_flight_better_than_constant_rat
     assert (fitted.mean[-1] < 0.7 * still.mean[-1]).all(), (fitted.mean, still.mean)
     assert (fitted.interval[0] <= fitted.mean).all()
     assert scores[1].windows < scores[0].windows
+    # Constant velocity lacks all of the acceleration, a fitted body less of it in each axis.
+    gained = (testing.truth.velocity - testing.start.velocity)[:, 0] / 0.1
+    axes = Rotation.from_quat(testing.start.attitude[:, 0][:, [1, 2, 3, 0]])
+    felt = np.sqrt((axes.inv().apply(gained) ** 2).mean(axis=0))
+    np.testing.assert_allclose(still.lacking[0], felt, rtol=1e-6)
+    assert (fitted.lacking < still.lacking).all(), (fitted.lacking, still.lacking)
 
 
 @pytest.mark.slow

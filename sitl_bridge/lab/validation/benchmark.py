@@ -9,6 +9,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.lab.validation.disturbances import missing
 from sitl_bridge.lab.validation.windows import HORIZONS, Predictor, Windows, errors, flight_errors
 
 TRIMMED = 8.0
@@ -18,6 +19,8 @@ DRAWS = 2000
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 QUANTITIES = (("position, m", 3), ("velocity, m/s", 3), ("attitude, deg", 1), ("rates, rad/s", 2))
 """Quantities of ``errors`` and their decimals."""
+LACKING = ("force lacking, m/s² (x, y, z)", "moment lacking, rad/s² (x, y, z)")
+"""Of ``missing``, over mass and inertia."""
 PROTOCOLS = {
     False: "Nothing from the scored flights: trim of the flights for fitting",
     True: f"Each flight's own trim from its first {TRIMMED:.0f} s in the air; the windows after it",
@@ -35,6 +38,7 @@ class Score:
     flights: int
     mean: Floats  # (h, 4) of the flights' root mean squares, at HORIZONS, of QUANTITIES
     interval: Floats  # (2, h, 4) 95 % of it, by bootstrap over flights
+    lacking: Floats  # (2, 3) likewise, of LACKING in body axes
 
 
 def compare(
@@ -69,6 +73,7 @@ def _flight(windows: Windows, i: int) -> Windows:
 def _score(predictor: Predictor, windows: Windows, trims: Floats, *, own_trim: bool) -> Score:
     predicted = predictor.predict(windows, trims)
     each = flight_errors(errors(predicted, windows), windows)
+    lacking = flight_errors(missing(predicted, windows), windows)
     drawn = np.random.default_rng(0).integers(len(each), size=(DRAWS, len(each)))
     interval = np.quantile(each[drawn].mean(axis=1), (0.025, 0.975), axis=0)
     return Score(
@@ -78,13 +83,14 @@ def _score(predictor: Predictor, windows: Windows, trims: Floats, *, own_trim: b
         len(each),
         each.mean(axis=0),
         interval,
+        lacking.mean(axis=0).reshape(2, 3),
     )
 
 
 def lines(scores: Sequence[Score]) -> Iterator[str]:
     """The tables in Markdown."""
     horizons = ", ".join(f"{h:g}" for h in HORIZONS)
-    names = [name for name, _ in QUANTITIES]
+    names = [*(name for name, _ in QUANTITIES), *LACKING]
     for own, title in PROTOCOLS.items():
         rows = [score for score in scores if score.own_trim == own]
         yield f"**{title}** ({rows[0].windows} windows, {rows[0].flights} flights; errors after {horizons} s)"
@@ -97,6 +103,7 @@ def lines(scores: Sequence[Score]) -> Iterator[str]:
                 + " ({:.{d}f} to {:.{d}f})".format(*score.interval[:, -1, q], d=digits)
                 for q, (_, digits) in enumerate(QUANTITIES)
             ]
+            cells += [", ".join(f"{value:.2f}" for value in axes) for axes in score.lacking]
             yield f"| {score.name} | {' | '.join(cells)} |"
         yield ""
 

@@ -147,7 +147,7 @@ def errors(predicted: Motion, windows: Windows) -> Floats:
 
 
 def flight_errors(found: Floats, windows: Windows) -> Floats:
-    """(f, h, 4) root mean square over each flight with windows."""
+    """(f, ...) root mean square of values (w, ...) over each flight with windows."""
     used: Sequence[int] = np.unique(windows.flight).tolist()
     return np.stack([np.sqrt(np.mean(found[windows.flight == i] ** 2, axis=0)) for i in used])
 
