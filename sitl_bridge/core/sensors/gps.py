@@ -40,7 +40,7 @@ MULTIPATH = 11
 
 SKY_RAYS = 64
 LOWEST_SATELLITE = math.radians(10.0)
-"""Elevation below which a receiver uses no satellite (u-blox M10, CFG-NAVSPG-INFIL_MINELEV)."""
+"""Elevation below which no satellite counts: assumed, an ordinary mask of receivers."""
 SKY_REACH = 1000.0
 """m within which obstacles hide satellites."""
 
