@@ -23,6 +23,11 @@ VARIANCES = (0, 6, 11, 15, 18, 20)
 """Places of the variances in the upper triangle of a covariance of 6 x 6."""
 
 
+def is_reported(specification: SeeingSpecification) -> bool:
+    """Whether the flight stack is sent messages of samples as they are measured, without a ``Processor``."""
+    return isinstance(specification, MarkerDetectorSpecification)
+
+
 def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[MavlinkMessage]:
     """Messages of a sample for the simulator link; arguments as of :func:`companion_messages`."""
     if isinstance(specification, VisualOdometrySpecification):

@@ -250,7 +250,7 @@ class PayloadRunner(SensorRunner):
 
     def _deliver_photo(self, photo: _Exposure, now: int) -> None:
         arrays, content = photo.future.result()
-        self.latest = SeenSample(photo.view.time, arrays)
+        self._deliver(SeenSample(photo.view.time, arrays))
         file = ""
         if self._folder is not None:
             try:

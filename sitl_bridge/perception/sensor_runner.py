@@ -2,6 +2,7 @@
 
 At the sample's time the poses of the vehicles are noted, and a worker begins to cast.  The sample is
 delivered at its latency in simulated time; if it is not ready by then, simulated time waits for it.
+A sample that nobody takes is not measured, unless it is the latest when that is asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +26,7 @@ from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, S
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
 from sitl_bridge.link.mavlink.message import MavlinkMessage
-from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
+from sitl_bridge.perception.flight_stack_messages import companion_messages, is_reported, link_messages
 from sitl_bridge.perception.recording import SampleRecording
 
 
@@ -60,7 +62,6 @@ class SensorRunner:
         mapper: takes the rays of every sample of a sensor that measures distances; closed with the runner.
 
     Attributes:
-        latest: the last sample delivered; None before the first.
         listeners: called with every sample that is delivered, between two steps.
         companion: sends messages over a MAVLink link that is not the simulator's, between two steps; None
             where there is none.
@@ -80,7 +81,12 @@ class SensorRunner:
         self.mapper = mapper
         self.specification = specification
         self.vehicle = vehicle
-        self.latest: SeenSample | None = None
+        self._latest: SeenSample | None = None
+        self._unmeasured: View | None = None
+        """Of the last sample delivered, where nobody has taken that yet."""
+        self._asked = False
+        """Whether ``latest`` was asked for since the last sample was delivered."""
+        self._reading = Lock()
         self.companion: Callable[[Sequence[MavlinkMessage]], None] | None = None
         self.listeners: list[Callable[[SeenSample], None]] = []
         self._process = specification.processor()
@@ -90,7 +96,7 @@ class SensorRunner:
         self._latency = round(specification.latency * 1e6)
         self._start = start
         self._next = start + self._period
-        self._under_way: deque[tuple[int, View, Future[tuple[Arrays, Sight | None]]]] = deque()
+        self._under_way: deque[tuple[int, View, Future[tuple[Arrays, Sight | None]] | None]] = deque()
         self._recording = recording
         self._recorded = -1
         """us of the last pose that was recorded."""
@@ -120,6 +126,28 @@ class SensorRunner:
         return f"{self._simulation.names[self.vehicle]}: {self.name}"
 
     @property
+    def latest(self) -> SeenSample | None:
+        """The last sample delivered; None before the first."""
+        with self._reading:
+            self._asked = True
+            if self._unmeasured is not None:
+                view, self._unmeasured = self._unmeasured, None
+                self._latest = SeenSample(view.time, self._measure(view)[0])
+            return self._latest
+
+    @property
+    def _is_followed(self) -> bool:
+        """Whether the next sample will be taken: by who takes each, or by who asked for the last one."""
+        return bool(
+            self._asked
+            or self.listeners
+            or self.mapper is not None
+            or self._recording is not None
+            or self._process is not None
+            or is_reported(self.specification)
+        )
+
+    @property
     def due(self) -> int:
         """Us at which ``run`` is to be called next."""
         return min(self._next, self._under_way[0][0] if self._under_way else self._next)
@@ -135,21 +163,32 @@ class SensorRunner:
             while self._next <= time:
                 self._next += self._period
             view = self._view(time)
-            self._under_way.append((time + self._latency, view, self._executor.submit(self._measure, view)))
+            future = self._executor.submit(self._measure, view) if self._is_followed else None
+            self._under_way.append((time + self._latency, view, future))
         messages: list[MavlinkMessage] = []
         while self._under_way and self._under_way[0][0] <= time:
             _, view, future = self._under_way.popleft()
-            arrays, sight = future.result()
-            self.latest = SeenSample(view.time, arrays)
+            if future is None and not self._is_followed:
+                with self._reading:
+                    self._unmeasured = view
+                continue
+            arrays, sight = self._measure(view) if future is None else future.result()
+            sample = self._deliver(SeenSample(view.time, arrays))
             if self.mapper is not None and sight is not None:
                 self.mapper.add(view.time, sight)
-            self._record(view.poses, self.latest)
+            self._record(view.poses, sample)
             for listener in self.listeners:
-                listener(self.latest)
-            messages += link_messages(self.specification, view.time, self.latest.arrays)
+                listener(sample)
+            messages += link_messages(self.specification, view.time, arrays)
             if self.companion is not None:
-                self.companion(companion_messages(self.specification, view.time, self.latest.arrays))
+                self.companion(companion_messages(self.specification, view.time, arrays))
         return messages
+
+    def _deliver(self, sample: SeenSample) -> SeenSample:
+        """Make a sample the latest."""
+        with self._reading:
+            self._latest, self._unmeasured, self._asked = sample, None, False
+        return sample
 
     def _record(self, poses: Poses, sample: SeenSample) -> None:
         if self._recording is not None:

@@ -9,7 +9,7 @@ from numba.core.dispatcher import Dispatcher
 import sitl_bridge as sb
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
-from sitl_bridge.core.sensors.perception.view import Poses
+from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
@@ -99,6 +99,43 @@ def test_the_same_seed_gives_the_same_samples() -> None:
             return bytes(fleet.sensor("scanner")["ranges"].tobytes())
 
     assert samples(3) == samples(3) != samples(4)
+
+
+def test_a_sample_is_measured_when_it_is_taken_and_does_not_depend_on_when(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    core = simulation((0.0, 0.0, 0.0))
+    core.armed[0], core.controls[0, :4] = 1, (0.7, 0.72, 0.7, 0.72)
+    scanner = ScannerSpecification(kind="scanner", rate=10.0, latency=0.02, noise=0.05, position=(0, 0, -0.2))
+    idle, followed = SensorRunner(scanner, core), SensorRunner(scanner, core)
+    taken: list[SeenSample] = []
+    followed.listeners.append(taken.append)
+    measured: list[int] = []
+    measure = ScannerSpecification.measure
+
+    def note(self: ScannerSpecification, view: View) -> Arrays:
+        measured.append(view.time)
+        return measure(self, view)
+
+    monkeypatch.setattr(ScannerSpecification, "measure", note)
+    for k in range(1, 143):
+        core.advance()
+        for runner in (idle, followed):
+            runner.run(core.states[0], core.time)
+        if k == 90:
+            late = idle.latest
+    assert measured.count(200_000) == measured.count(500_000) == 1
+    assert measured.count(300_000) == measured.count(400_000) == 2  # once it was asked for, so is the next
+    assert late is not None
+    assert late.time == 300_000
+    last = idle.latest
+    assert last is not None
+    assert idle.latest is last
+    assert [late.arrays["ranges"].tobytes(), last.arrays["ranges"].tobytes()] == [
+        taken[k].arrays["ranges"].tobytes() for k in (2, 4)
+    ]
+    idle.close()
+    followed.close()
 
 
 @pytest.mark.parametrize(
