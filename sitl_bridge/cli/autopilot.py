@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.autopilot.main import fly
-from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.system.signals import run
 from sitl_bridge.cli.options import load_settings_world
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 
 def autopilot(
@@ -27,6 +24,10 @@ def autopilot(
 
     The simulator may be started before or after it.  It writes log/flight.ulg in the current directory.
     """
+    from sitl_bridge.autopilot.main import fly
+    from sitl_bridge.autopilot.process import Configuration
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+
     configuration = Configuration(
         airframe=load_airframe(airframe),
         world=load_settings_world(world, None),

@@ -7,26 +7,21 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
 from rich.table import Table
 
-from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
-from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job
-from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, clopper_pearson, is_sample, read_rows
-from sitl_bridge.lab.campaign.page import cluster_of, write_campaign_report
-from sitl_bridge.lab.campaign.result_table import write_tables
-from sitl_bridge.lab.campaign.run import CampaignProgress, CampaignRun
-from sitl_bridge.lab.campaign.space import CampaignSpace
-from sitl_bridge.lab.campaign.worker_pool import Engine, WorkerPool
-from sitl_bridge.link.px4.find import find_px4
+
+if TYPE_CHECKING:
+    from sitl_bridge.lab.campaign.flight_job import RunRow
+    from sitl_bridge.lab.campaign.run import CampaignProgress
+    from sitl_bridge.lab.campaign.space import CampaignSpace
+    from sitl_bridge.lab.campaign.worker_pool import Engine
 
 campaign = typer.Typer(
     no_args_is_help=True,
@@ -59,6 +54,9 @@ def run(
     No finished run is repeated.  The exit code is 0 if the campaign came to its end, whatever its flights
     came to.
     """
+    from sitl_bridge.lab.campaign.space import CampaignSpace
+    from sitl_bridge.link.px4.find import find_px4
+
     space = CampaignSpace.load(file)
     space.check()
     if "px4" in space.campaign.specification.stages:
@@ -72,6 +70,9 @@ def run(
 
 def _engine(name: str, jobs: int, space: CampaignSpace) -> Engine:
     """The engine of ``--engine``."""
+    from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
+    from sitl_bridge.lab.campaign.worker_pool import WorkerPool
+
     if name == "processes":
         return WorkerPool(jobs or os.cpu_count() or 1, space.campaign.specification.run_limit)
     if name.startswith(SCHEME):
@@ -87,6 +88,11 @@ def _run(
     anew: bool,
     terminal: Terminal,
 ) -> int:
+    from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, read_rows
+    from sitl_bridge.lab.campaign.page import write_campaign_report
+    from sitl_bridge.lab.campaign.result_table import write_tables
+    from sitl_bridge.lab.campaign.run import CampaignRun
+
     with Ledger(place, space, anew=anew) as ledger:
         terminal.say(f"campaign directory {place}")
         if len(ledger):
@@ -124,6 +130,8 @@ class _Display:
     """The progress: a live table on a terminal, else a line now and then where runs have ended."""
 
     def __init__(self, terminal: Terminal, header: JsonObject) -> None:
+        from rich.live import Live
+
         self._say, self._header = terminal.say, header
         self._live_shown, self._every = terminal.live, 0.0 if terminal.verbose else EVERY
         self._live = Live(console=terminal.console, refresh_per_second=4, transient=True)
@@ -151,6 +159,8 @@ class _Display:
             self._say(", ".join(f"{name} {value}" for name, value in self._cells(progress)))
 
     def _cells(self, progress: CampaignProgress) -> list[tuple[str, str]]:
+        from sitl_bridge.lab.campaign.ledger import clopper_pearson, is_sample
+
         good, bad = progress.of("succeeded"), progress.of("failed")
         low, high = clopper_pearson(good, good + bad)
         success = f"{low:.1%} to {high:.1%}" if good + bad else "unknown"
@@ -187,6 +197,9 @@ def status(directory: DirectoryArgument) -> None:
 
 
 def _print_status(directory: Path, terminal: Terminal) -> None:
+    from sitl_bridge.lab.campaign.ledger import campaign_header, clopper_pearson, is_sample, read_rows
+    from sitl_bridge.lab.campaign.page import cluster_of
+
     header = campaign_header(directory)
     counts: dict[tuple[str, str], int] = {}
     reasons: dict[str, int] = {}
@@ -218,6 +231,9 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
 @campaign.command()
 def report(directory: DirectoryArgument) -> None:
     """Write the table and the report of a campaign, also of one that is not over."""
+    from sitl_bridge.lab.campaign.page import write_campaign_report
+    from sitl_bridge.lab.campaign.result_table import write_tables
+
     for path in [*write_tables(directory), write_campaign_report(directory)]:
         Terminal().say(str(path))
 
@@ -230,6 +246,9 @@ def reproduce(
     px4: Annotated[Path | None, typer.Option(help="PX4's checkout, for a run of the stage px4")] = None,
 ) -> None:
     """Fly one run of a campaign again, with all its files, and compare it."""
+    from sitl_bridge.lab.campaign.ledger import campaign_header, read_rows
+    from sitl_bridge.lab.campaign.space import CampaignSpace
+
     header = campaign_header(directory)
     rows = [row for row in read_rows(directory) if row.id.startswith(run)]
     if len(rows) != 1:
@@ -245,6 +264,10 @@ def reproduce(
 
 
 def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | None) -> int:
+    from sitl_bridge.analysis.evaluation.measures import KINDS
+    from sitl_bridge.lab.campaign.flight_job import Job, fly_job
+    from sitl_bridge.link.px4.find import find_px4
+
     terminal = Terminal()
     values = tuple(before.values[name] for name in space.names)
     for name, value in before.values.items():

@@ -15,13 +15,9 @@ from packaging.requirements import Requirement
 from rich.console import Console
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.kernel_cache import root
 from sitl_bridge.base.system.port_holder import taken_by
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.cli.warm import PARTS
-from sitl_bridge.link.hil.ports import FIRST_PORT
-from sitl_bridge.link.px4.px4_process import stale_processes, user_of_instance
-from sitl_bridge.session.settings import BUILTIN, choose_autopilot
 
 Grade = Literal["ok", "note", "taken", "missing"]
 UDP_PORTS = {
@@ -70,6 +66,8 @@ def check_packages() -> Finding:
 
 def check_kernels() -> Finding:
     """Which parts of the compiled code of this version are cached."""
+    from sitl_bridge.base.kernels.kernel_cache import root
+
     missing = [part.name for part in PARTS if not part.cached]
     if not missing:
         return Finding("compiled code", "ok", f"cached in {root()}")
@@ -79,6 +77,8 @@ def check_kernels() -> Finding:
 
 def check_px4() -> Finding:
     """Which PX4 flights use, if any."""
+    from sitl_bridge.session.settings import BUILTIN, choose_autopilot
+
     try:
         autopilot = choose_autopilot()
     except UserError as error:
@@ -93,6 +93,8 @@ def check_px4() -> Finding:
 
 def check_instance() -> Finding:
     """Whether PX4 instance 0 is free."""
+    from sitl_bridge.link.px4.px4_process import stale_processes, user_of_instance
+
     user, stale = user_of_instance(0), stale_processes(0)
     if user:
         return Finding("PX4's instance 0", "taken", f"in use by {user}; {OTHER_INSTANCE}")
@@ -105,6 +107,8 @@ def check_instance() -> Finding:
 
 def check_tcp_port() -> Finding:
     """Whether the first port of simulators is free."""
+    from sitl_bridge.link.hil.ports import FIRST_PORT
+
     holder = taken_by(FIRST_PORT)
     if holder:
         return Finding(f"TCP port {FIRST_PORT}", "taken", f"in use by {holder}; {OTHER_INSTANCE}")

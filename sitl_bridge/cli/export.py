@@ -6,14 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import typer
 
-from sitl_bridge.analysis.export.recorded_tables import write_csv_table
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import make_directory
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.record.truth_log import map_truth
 
 Format = Literal["csv", "mcap", "rosbag2", "parquet", "csv-tables"]
 
@@ -66,6 +62,11 @@ def _by_ending(output: Path | None) -> Format:
 
 def _truth(run: Path, output: Path | None, every: int) -> list[str]:
     """Write the truth and the commands as a table with a header line."""
+    import numpy as np
+
+    from sitl_bridge.analysis.export.recorded_tables import write_csv_table
+    from sitl_bridge.record.truth_log import map_truth
+
     source = run / "truth.npy" if run.is_dir() else run
     table, note = map_truth(source)
     steps = np.cumsum(table["vehicle"] == 0) - 1
@@ -91,7 +92,12 @@ def _mcap(
 
 
 def _tables(run: Path, output: Path | None, every: int, *, parquet: bool) -> list[str]:
-    from sitl_bridge.analysis.export.recorded_tables import recorded_tables, write_parquet_table
+    from sitl_bridge.analysis.export.recorded_tables import (
+        recorded_tables,
+        write_csv_table,
+        write_parquet_table,
+    )
+    from sitl_bridge.base.output_file import make_directory
     from sitl_bridge.record.run_reader import RecordedRun
 
     recorded = RecordedRun(run)

@@ -8,12 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sitl_bridge.base.system.interpreter import THIS, find_interpreter
 from sitl_bridge.cli.options import PythonOption
-from sitl_bridge.link.hil.ports import offboard_port
-from sitl_bridge.session.mission_file import check_mission_file, find_mission
-from sitl_bridge.session.missions.environment import SYSTEM_VARIABLE, URL_VARIABLE
-from sitl_bridge.session.running_vehicle import fly_running
 
 
 def mission(
@@ -34,6 +29,12 @@ def mission(
 
     The exit code is 0 only if the mission succeeded.
     """
+    from sitl_bridge.base.system.interpreter import THIS, find_interpreter
+    from sitl_bridge.link.hil.ports import offboard_port
+    from sitl_bridge.session.mission_file import check_mission_file, find_mission
+    from sitl_bridge.session.missions.environment import SYSTEM_VARIABLE, URL_VARIABLE
+    from sitl_bridge.session.running_vehicle import fly_running
+
     found = find_mission(file)
     interpreter = None if python is None else find_interpreter(python)
     plan = check_mission_file(found, arguments or (), interpreter)

@@ -8,10 +8,6 @@ from typing import Annotated
 import typer
 
 from sitl_bridge.cli.options import parse_speed
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.link.px4.airframe_parameters import parameters_for
-from sitl_bridge.link.px4.startup import write_startup_files
-from sitl_bridge.link.px4.versions import named_for
 
 
 def px4_files(
@@ -26,6 +22,11 @@ def px4_files(
 
     `px4-rc.simulator` sets the parameters, `px4-rc.mavlink` a port for each instance from 10 on.
     """
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+    from sitl_bridge.link.px4.airframe_parameters import parameters_for
+    from sitl_bridge.link.px4.startup import write_startup_files
+    from sitl_bridge.link.px4.versions import named_for
+
     parameters = parameters_for(
         load_airframe(airframe), speed=parse_speed(speed), battery_over_mavlink=battery
     )

@@ -17,7 +17,6 @@ from rich.text import Text
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import FIGURES, missing
 from sitl_bridge.cli.exit_codes import ExitCode
-from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
 from sitl_bridge.cli.options import parse_limits
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
 
@@ -115,6 +114,8 @@ def _read(runs: list[Path]) -> list[RunRecord]:
 
 def show_measures(console: Console, one: Reported) -> None:
     """Print the verdict, the measures and what the reader has to know of a run."""
+    from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
+
     verdict = one.verdict
     origin = f" ({verdict.origin})" if verdict.origin else ""
     console.print(Text.assemble(f"{one.label}: ", verdict_text(verdict), origin), soft_wrap=True)

@@ -6,19 +6,19 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.live import Live
 from rich.text import Text
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.options import RunOptions, takes_options
 from sitl_bridge.cli.terminal import Terminal
-from sitl_bridge.link.hil.link_status import ServerStatus
-from sitl_bridge.session.session import Session
-from sitl_bridge.session.settings import ExternalStacks, FlightSettings
+
+if TYPE_CHECKING:
+    from sitl_bridge.link.hil.link_status import ServerStatus
+    from sitl_bridge.session.settings import FlightSettings
 
 EVERY = 10.0
 """s of wall time between lines of the state with ``--verbose`` where there is no terminal."""
@@ -75,6 +75,8 @@ def serve(
     """
     if vehicles > 1 and run.instance + vehicles > 255:
         raise UserError(f"--vehicles {vehicles}: instances end at 254; use a smaller --instance")
+    from sitl_bridge.session.settings import ExternalStacks, FlightSettings
+
     external = ExternalStacks(host, battery, px4_files)
     settings = FlightSettings.for_external(external, run.flight_options(), vehicles, on_stall)
     terminal = Terminal(quiet=run.quiet, verbose=run.verbose)
@@ -83,6 +85,9 @@ def serve(
 
 def _serve(settings: FlightSettings, terminal: Terminal) -> int:
     """Serve until a signal, or until the server ends by itself; returns the exit code."""
+    from rich.live import Live
+
+    from sitl_bridge.session.session import Session
 
     def notify(line: str) -> None:
         terminal.say(line, "yellow" if line.startswith(("note: ", "warning: ")) else "")

@@ -12,30 +12,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from sitl_bridge.analysis.evaluation.summary import write_summary
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import write_arrays, write_json, write_whole
 from sitl_bridge.cli.exit_codes import ExitCode
-from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
 from sitl_bridge.cli.options import ReportOption, RunsOption
 from sitl_bridge.cli.report import write_report_of
 from sitl_bridge.cli.terminal import QuietOption, Terminal, VerboseOption
-from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.record.run_description import describe_simulation
-from sitl_bridge.record.run_directory import RunDirectory
-from sitl_bridge.record.run_recorder import RunRecorder
-from sitl_bridge.session.mission_file import find_mission
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sitl_bridge.analysis.evaluation.verdict import Verdict
     from sitl_bridge.autopilot.stack_fleet import StackFleet
     from sitl_bridge.core.simulation.events import OnEvent
+    from sitl_bridge.core.vehicle.airframe import Airframe
+    from sitl_bridge.record.run_directory import RunDirectory
     from sitl_bridge.session.scenario import LoadedScenario
     from sitl_bridge.swarm.avoidance.closed_loop import Flight, Plant
     from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
@@ -70,6 +63,8 @@ def simulate(
 
     The exit code is 0 only if the verdict is that the simulation succeeded.
     """
+    from sitl_bridge.cli.flight_display import verdict_lines, verdict_text
+    from sitl_bridge.session.mission_file import find_mission
     from sitl_bridge.session.scenario import load_scenario
 
     scenarios = [find_mission(file) for file in scenarios]
@@ -100,6 +95,7 @@ def simulate(
 def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
     """Judge a simulation that has ended, and write the verdict into its summary."""
     from sitl_bridge.analysis.evaluation.run_record import SUMMARY, read_run
+    from sitl_bridge.analysis.evaluation.summary import write_summary
     from sitl_bridge.analysis.evaluation.verdict import conclude
 
     run = read_run(directory)
@@ -111,6 +107,7 @@ def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
 
 def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | None) -> None:
     """Refuse scenarios that cannot be simulated here, and events without effect."""
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.session.event_support import flight_kind, refuse_events, refuse_events_of
 
     for scenario in loaded:
@@ -179,6 +176,9 @@ def _formation(
     """Fly a formation; returns why it failed, errors of the program, and the run directory."""
     from sitl_bridge.analysis.evaluation.formation import write_result
     from sitl_bridge.api.formation_flight import fly_formation
+    from sitl_bridge.record.run_description import describe_simulation
+    from sitl_bridge.record.run_directory import RunDirectory
+    from sitl_bridge.record.run_recorder import RunRecorder
     from sitl_bridge.swarm.quick_simulation import fly_quick
 
     console = terminal.console
@@ -221,6 +221,8 @@ def _formation(
 
 def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
     """Airframes of all vehicles."""
+    from sitl_bridge.core.vehicle.airframe_file import load_airframe
+
     given = None if name is None else load_airframe(name)
     return [vehicle.airframe if given is None else given for vehicle in scenario.vehicles]
 
@@ -242,6 +244,8 @@ def _avoidance(
     terminal: Terminal,
 ) -> tuple[str, Path]:
     """Fly scenarios with avoidance; returns what failed, and the run directory."""
+    from sitl_bridge.base.output_file import write_json, write_whole
+    from sitl_bridge.record.run_directory import RunDirectory
     from sitl_bridge.swarm.avoidance.closed_loop import fly, reason, row, table
 
     console = terminal.console
@@ -276,6 +280,10 @@ def _avoidance(
 
 def _write_tracks(flight: Flight, directory: Path) -> None:
     """Write ``tracks.npz``, unless the directory has it: of several flights the first is reported."""
+    import numpy as np
+
+    from sitl_bridge.base.output_file import write_arrays
+
     file = directory / "tracks.npz"
     if not file.is_file():
         arrays = {

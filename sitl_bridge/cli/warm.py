@@ -15,8 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.announcement import REPORT_INTERVAL
-from sitl_bridge.base.kernels.kernel_cache import is_cached, root
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.cli.terminal import QuietOption, Terminal
 
@@ -36,6 +34,8 @@ class Part:
     @property
     def cached(self) -> bool:
         """Whether it has been compiled in this version."""
+        from sitl_bridge.base.kernels.kernel_cache import is_cached
+
         return is_cached(getattr(import_module(f"sitl_bridge.{self.module}"), self.kernel).py_func)
 
 
@@ -126,6 +126,9 @@ def warm(quiet: QuietOption = False) -> None:
     The compiled code is kept in ~/.cache/sitl-bridge (XDG_CACHE_HOME selects another place) until the program
     changes.  What is compiled already takes a moment.  Each processor compiles a part at a time.
     """
+    from sitl_bridge.base.kernels.announcement import REPORT_INTERVAL
+    from sitl_bridge.base.kernels.kernel_cache import root
+
     terminal = Terminal(quiet=quiet)
     for part in PARTS:
         if part.cached:

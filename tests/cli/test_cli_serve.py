@@ -31,7 +31,7 @@ from sitl_bridge.session.session import Session
 
 
 def test_serving_loads_nothing_that_only_flying_needs() -> None:
-    source = "import sys, sitl_bridge.cli.serve; print(*sorted(sys.modules))"
+    source = "import sys, sitl_bridge.session.session; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout
     assert not {"matplotlib", "scipy.linalg", "scipy.optimize", "mavsdk", "pyulog"} & set(loaded.split())
 
@@ -124,7 +124,7 @@ def test_the_command_of_the_built_in_stack_flies_what_its_options_say(
         flown.append(configuration)
         return 0
 
-    monkeypatch.setattr("sitl_bridge.cli.autopilot.fly", fly)
+    monkeypatch.setattr("sitl_bridge.autopilot.main.fly", fly)
     with pytest.raises(typer.Exit) as ended:
         autopilot("firefly", instance=3)
     assert ended.value.exit_code == 0

@@ -16,7 +16,7 @@ from support.swarm_scenarios import load_avoidance, load_formation
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.base.yaml_file import read
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.sensors.custom import CustomSensor
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.height_map_file import load_heights

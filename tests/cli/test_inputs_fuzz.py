@@ -21,7 +21,7 @@ from support.paths import AIRFRAMES, MISSIONS, ROOT
 from support.swarm_scenarios import load_avoidance, load_formation
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import WindSpecification

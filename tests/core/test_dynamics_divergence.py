@@ -13,7 +13,7 @@ from support.peer import Peer
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.check import airframe_facts, facts_of
+from sitl_bridge.cli.facts import airframe_facts, facts_of
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe

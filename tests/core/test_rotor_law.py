@@ -13,7 +13,7 @@ from support.paths import AIRFRAMES
 
 import sitl_bridge as sb
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sitl_bridge.base import xml_file
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.world import sdf_world
 from sitl_bridge.core.world.geometry import TriangleMesh

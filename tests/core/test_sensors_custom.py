@@ -18,7 +18,7 @@ from support.peer import Peer
 
 from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup

@@ -12,7 +12,7 @@ from support.paths import MISSIONS, ROOT
 
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.ray_casting import SCRATCH, cast_ray
 from sitl_bridge.core.world.records import START

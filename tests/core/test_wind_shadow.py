@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import stream
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.records import WIND_STATE

@@ -21,7 +21,7 @@ from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.cli.check import flight_facts
+from sitl_bridge.cli.facts import flight_facts
 from sitl_bridge.cli.main import build
 from sitl_bridge.lab.identification.data_sets import read_table
 from sitl_bridge.lab.validation import disturbances

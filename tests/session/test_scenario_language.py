@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.yaml_file import read
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.cli.main import build
 from sitl_bridge.cli.schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.core.world.world import WorldSpecification

@@ -9,7 +9,7 @@ import pytest
 from support.docs_pages import write_files
 from support.paths import DOCS
 
-from sitl_bridge.cli.check import facts_of
+from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 PAGE = DOCS / "how-to" / "measured-airframe.md"

@@ -1,0 +1,469 @@
+"""What follows from an airframe, a world, a scenario, a campaign or a plan: the figures of ``check``."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sitl_bridge.autopilot.control.user_controller import user_controller
+from sitl_bridge.base.arrays import Records
+from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
+from sitl_bridge.base.input_file import exists
+from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.shipped_files import shipped_names
+from sitl_bridge.base.user_file import class_at
+from sitl_bridge.base.yaml_file import placed, read
+from sitl_bridge.cli.schema import file_kind
+from sitl_bridge.core.dynamics.contact import standing_pose
+from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
+from sitl_bridge.core.dynamics.performance import Performance, figure_of_merit, motor_lag, performance
+from sitl_bridge.core.dynamics.stability import check_stability
+from sitl_bridge.core.sensors.custom import CustomSpecification
+from sitl_bridge.core.sensors.error_model import SensorSpecification
+from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.core.vehicle.airframe_file import Inheritance, find_airframe, inheritance, load_airframe
+from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths
+from sitl_bridge.core.vehicle.propellers import propellers_of_size
+from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.sdf_world import SUFFIXES as SDF_SUFFIXES
+from sitl_bridge.core.world.wind_shadow import wind_obstacles
+from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world_file import find_world, load_world
+from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for
+
+if TYPE_CHECKING:
+    from sitl_bridge.plan.plan import Plan
+
+Facts = JsonObject
+LITTLE_THRUST = 1.5
+"""Thrust over weight below which gusts and steep turns leave too little thrust for attitude control."""
+SLOW = 5.0
+"""Top speed in m/s below which the drag is probably in another unit."""
+STEP = 0.004
+"""s between PX4's inertial samples, the step of the simulation."""
+SHORT_FLIGHT = 300.0
+"""Endurance in s of hover that is too short for an ordinary mission."""
+FIGURES_OF_MERIT = 0.25, 0.8
+"""Of real propellers: the 158 static tests of the UIUC data base in propellers.csv have 0.29 to 0.71."""
+LARGEST_GYRATION = 2.0
+"""Radius of gyration by the distance of the blades' tips.  Airframes here have 0.9 at most; g m^2 makes it 32
+times as large."""
+MOST_NAMES = 12
+"""Names of objects of a scene that are listed."""
+
+
+def airframe_facts(airframe: Airframe) -> Facts:
+    """Derived figures of an airframe at PX4's default home: performance, and PX4's parameters."""
+    world = World()
+    environment = world.environment[0]
+    _, _, density = air(environment, 0.0)
+    check_stability(airframe.record, density, STEP)
+    if airframe.record["contact_count"]:
+        with about("contact"):
+            standing_pose(airframe.record, float(environment["gravity"]))
+    result = performance(airframe.record, density, float(environment["gravity"]))
+    hover = result.hover
+    having, lacking = airframe.rotor_model.effects()
+    parameters = parameters_for(airframe, world)
+    return {
+        "name": airframe.name,
+        "description": airframe.description,
+        "air": air_fact(airframe, world, density),
+        "mass_kg": airframe.mass,
+        **({"including_payload_kg": airframe.carried.mass} if airframe.carried else {}),
+        "inertia_kg_m2": airframe.inertia.matrix().tolist(),
+        "rotors": len(airframe.rotors),
+        **propeller_fact(airframe),
+        "thrust_to_weight": result.thrust_to_weight,
+        "hover_rotor_speed_rad_s": float(np.mean(hover.rotor_speed)),
+        "hover_throttle": float(np.mean(hover.command)),
+        "highest_hover_throttle": float(np.max(hover.command)),
+        "hover_thrust": hover_thrust_fact(airframe, parameters),
+        "hover_power_w": hover.motor_power,
+        "figure_of_merit": figure_of_merit(airframe.record, hover, density),
+        "motor_lag_ms": 1e3 * motor_lag(airframe.record, hover, density),
+        "hover_battery_current_a": hover.battery_current,
+        "endurance_min": result.endurance / 60.0,
+        "top_speed_m_s": result.top_speed if airframe.rotor_model.limits_speed else None,
+        "rotors_in_moving_air": having,
+        "not_modelled": lacking,
+        "sensors": [f"{sensor.kind} {sensor.instance}, {sensor.rate:g} Hz" for sensor in airframe.sensors],
+        **({"python_files": code_of(airframe)} if code_of(airframe) else {}),
+        "derived_figures": derived_figures(airframe),
+        "px4_parameters": parameters,
+        "warnings": airframe_warnings(airframe, result, density),
+    }
+
+
+def air_fact(airframe: Airframe, world: World, density: float) -> str:
+    """The air in which the figures hold, beside that of the rotors' coefficients; density in kg/m^3."""
+    less = density / airframe.rotor_model.reference_density - 1.0
+    altitude = world.specification.origin.altitude
+    return (
+        f"{density:.4g} kg/m³ at PX4's home, {altitude:g} m: thrusts are {less:+.1%} from their coefficients"
+    )
+
+
+def flight_facts(airframe: Airframe, flight: Path) -> Facts:
+    """What a log shows beside the airframe: commands, and the rotors' speeds that carry the weight.
+
+    Raises:
+        UserError: if the log cannot be read, or never flies.
+    """
+    from sitl_bridge.api.airframe_choice import Airframe as ApiAirframe
+    from sitl_bridge.lab.identification.flight_source import read_identification_flight
+    from sitl_bridge.lab.validation.simulators.sitl_bridge import Simulator
+    from sitl_bridge.lab.validation.windows import Windows
+
+    log = read_identification_flight(flight, len(airframe.rotors))
+    windows = Windows.of({flight.stem: log})
+    factors = Simulator(ApiAirframe.of(airframe)).trim(windows)
+    return {
+        "beside": flight.name,
+        "commands_in_the_air": windows.commands.mean(axis=(0, 1)).tolist(),
+        "voltage_in_the_air_v": None if log.voltage is None else float(windows.voltage.mean()),
+        "factors_of_rotor_speed_that_carry_the_weight": factors.tolist(),
+        "factor_of_thrust": float(np.mean(factors**2)),
+    }
+
+
+def propeller_fact(airframe: Airframe) -> Facts:
+    """The measured propellers of the size that an airframe names, and their scatter."""
+    size = getattr(airframe.rotor_model, "propeller", None)
+    if size is None:
+        return {}
+    found = propellers_of_size(size)
+    return {"propeller": f"{size}: {', '.join(t.file for t in found.tests)}; {found.scatter()}"}
+
+
+def hover_thrust_fact(airframe: Airframe, parameters: Parameters) -> str:
+    """MPC_THR_HOVER beside the hover throttle: PX4's thrust setpoint is a command only without a curve."""
+    factor, hover = parameters["THR_MDL_FAC"], parameters["MPC_THR_HOVER"]
+    text = f"MPC_THR_HOVER {hover:g}"
+    if {"THR_MDL_FAC", "MPC_THR_HOVER"} & set(airframe.px4.parameters):
+        return f"{text}, THR_MDL_FAC {factor:g}, as the file gives them"
+    return f"{text}: thrust T = f c² + (1-f) c of the hover throttle c, f = THR_MDL_FAC {factor:g}"
+
+
+def airframe_warnings(airframe: Airframe, result: Performance, density: float) -> list[str]:
+    """Suspicious figures that are allowed; density in kg/m^3."""
+    found = []
+    merit = figure_of_merit(airframe.record, result.hover, density)
+    if not FIGURES_OF_MERIT[0] <= merit <= FIGURES_OF_MERIT[1]:
+        found.append(
+            f"rotor_model: the figure of merit is {merit:.2f}; real propellers have"
+            f" {FIGURES_OF_MERIT[0]:g} to {FIGURES_OF_MERIT[1]:g}: check radius, thrust and torque"
+        )
+    if not airframe.inertia.of_a_body():
+        found.append("inertia: one principal moment exceeds the sum of the other two, which no body allows")
+    reach = (
+        max(float(np.linalg.norm(rotor.position)) for rotor in airframe.rotors) + airframe.rotor_model.radius
+    )
+    gyration = math.sqrt(np.linalg.eigvalsh(airframe.inertia.matrix())[2] / airframe.mass) / reach
+    if gyration > LARGEST_GYRATION:
+        found.append(
+            f"inertia: the radius of gyration is {gyration:.3g} times the distance of the blades' tips; is it"
+            " in another unit than kg m²?"
+        )
+    if result.thrust_to_weight < LITTLE_THRUST:
+        found.append(
+            f"thrust to weight is only {result.thrust_to_weight:.2f}; little thrust is left for control"
+        )
+    if not airframe.rotor_model.limits_speed:
+        found.append(
+            "rotor_model: thrust does not change with the flow through the rotors, so no top speed follows; "
+            "`inflow: momentum` computes it"
+        )
+    elif result.top_speed < SLOW:
+        found.append(f"drag: the top speed is only {result.top_speed:.1f} m/s; is the drag in another unit?")
+    if result.endurance < SHORT_FLIGHT:
+        found.append(f"the battery lasts for only {result.endurance / 60.0:.1f} min of hover")
+    for sensor in airframe.sensors:
+        if isinstance(sensor, SensorSpecification) and any(sensor.rotation):
+            angles = ", ".join(f"{angle:g}" for angle in sensor.rotation)
+            found.append(
+                f"sensors.{sensor.kind} is rotated by {angles} deg and measures in its own axes; both flight "
+                "stacks take that for a mounting error, unless SENS_BOARD_ROT, SENS_BOARD_*_OFF or "
+                "CAL_MAG*_ROT of PX4 are set"
+            )
+    feet = np.array(airframe.contact.points)
+    lowest = feet[feet[:, 2] > feet[:, 2].max() - 0.02]
+    if len(lowest) < 3:
+        found.append(
+            "contact.points: fewer than three points lie within 2 cm of the lowest; it would tip over"
+        )
+    return found
+
+
+CHANGED_TOGETHER = (
+    ("mass", "inertia"),
+    ("rotors", "inertia"),
+    ("rotors", "contact.points"),
+    ("rotor_model.radius", "rotor_model.thrust_c2"),
+    ("rotor_model.radius", "rotor_model.inertia"),
+    ("battery.cells", "battery.nominal_voltage"),
+    ("battery.cells", "motor.speed_range"),
+)
+"""Figures of one part: where a file changes the first, the second of its base no longer fits."""
+
+
+def base_facts(taken: Inheritance) -> Facts:
+    """What an airframe takes from its base."""
+    return {"base": taken.base, "still_from_the_base": list(taken.kept)}
+
+
+def base_warnings(taken: Inheritance) -> list[str]:
+    """Figures of the base that no longer fit, and those that are computed in place of the base's."""
+    found = []
+    for changed, left in CHANGED_TOGETHER:
+        gives = any(name.split("[")[0] == changed for name in taken.changed)
+        if gives and any(left == name or left.startswith(f"{name}.") for name in taken.kept):
+            of = f"{taken.base}, which weighs {taken.mass:.4g} kg" if changed == "mass" else taken.base
+            found.append(f"{changed} changed, but {left} is still of {of}")
+    if taken.computed:
+        found.append(f"computed from this file, not taken from {taken.base}: {', '.join(taken.computed)}")
+    return found
+
+
+def derived_figures(airframe: Airframe) -> list[str]:
+    """Figures that no source gives, by their paths in ``sources``."""
+    names = figure_paths(airframe.model_dump(exclude_defaults=True, by_alias=True))
+    return [name for name in names if airframe.source(name).startswith(DERIVED)]
+
+
+def world_facts(specification: WorldSpecification) -> Facts:
+    """Derived figures of a world at its origin."""
+    world = World(specification)
+    environment = world.environment[0]
+    temperature, pressure, density = air(environment, 0.0)
+    north, east, down = (float(x) * 1e9 for x in environment["magnetic_field"])
+    return {
+        **specification.model_dump(mode="json", exclude={"wind", "scene", "wind_shadow"}),
+        "gravity_m_s2": float(environment["gravity"]),
+        "temperature_k": temperature,
+        "pressure_pa": pressure,
+        "density_kg_m3": density,
+        "magnetic_field_nt": [north, east, down],
+        "declination_deg": math.degrees(math.atan2(east, north)),
+        "inclination_deg": math.degrees(math.atan2(down, math.hypot(north, east))),
+        "wind": specification.wind.model_dump(mode="json", exclude_defaults=True) or "none",
+        "scene": scene_facts(world.scene) or "level ground alone",
+        "wind_shadow": wind_shadow_fact(world.scene.shapes, specification.wind_shadow),
+        "warnings": list(specification.scene.notes),
+    }
+
+
+def plan_facts(plan: Plan) -> Facts:
+    """Contents of a plan."""
+    return {
+        "items": len(plan.items),
+        "legs": len(plan.legs),
+        "length_m": plan.length,
+        "fence_circles": len(plan.circles),
+        "fence_polygons": len(plan.polygons),
+        "rally_points": len(plan.rally_points),
+        "warnings": list(plan.notes),
+    }
+
+
+def _plan_file_facts(path: Path) -> Facts:
+    from sitl_bridge.plan.plan_file import load_plan  # imports MAVLink, which only missions need
+
+    return plan_facts(load_plan(path))
+
+
+def _find_mission(name: str) -> Path:
+    from sitl_bridge.session.mission_file import find_mission  # likewise
+
+    return find_mission(Path(name))
+
+
+def scenario_facts(path: Path) -> Facts:
+    """Contents of a scenario, checked as before a flight on the built-in stack.
+
+    Raises:
+        ConfigurationError: with every error of the file, and of the files that it names.
+    """
+    from sitl_bridge.session.scenario import load_scenario  # imports modules that only scenarios need
+    from sitl_bridge.session.scenario_settings import settings_of
+    from sitl_bridge.session.settings import FlightOptions
+
+    scenario = load_scenario(path)
+    settings_of(scenario, path, FlightOptions(autopilot="builtin")).check()
+    airframes = Counter(vehicle.airframe.name for vehicle in scenario.vehicles)
+    scene = Scene(scenario.world.scene)
+    if scenario.formation is not None:
+        patterns = [move.name for move in scenario.formation.choreography.moves[1:]]
+        flown = {"mission": "formation", "patterns": patterns, "duration_s": scenario.formation.duration}
+    elif scenario.avoidance is not None:
+        flown = {"mission": "avoidance", "duration_s": scenario.avoidance.duration}
+    elif scenario.specification.mission is not None:
+        flown = {"mission": str(scenario.specification.mission)}
+    else:
+        flown = {"mission": "one for each vehicle"}
+    return {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "vehicles": [f"{count} x {name}" for name, count in airframes.items()],
+        **flown,
+        "events": [f"{event.at:g} s: {event.kind}" for event in scenario.specification.events],
+        "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
+        "scene": scene_facts(scene) or "level ground alone",
+        "wind_shadow": wind_shadow_fact(scene.shapes, scenario.world.wind_shadow),
+        "warnings": [*scenario.world.scene.notes],
+    }
+
+
+def campaign_facts(path: Path) -> Facts:
+    """Contents of a campaign, checked with its scenario at all corners.
+
+    Raises:
+        ConfigurationError: with the errors of the file, and of the scenarios that it makes.
+    """
+    from sitl_bridge.lab.campaign.space import CampaignSpace  # imports what only campaigns need
+
+    space = CampaignSpace.load(path)
+    space.check()
+    made = space.campaign.specification
+    return {
+        "name": space.campaign.name,
+        "scenario": str(space.campaign.base),
+        "varied": {one.name: str(one.distribution) for one in space.campaign.varied},
+        "design": made.design if made.search is None else made.search.kind,
+        "runs": space.size,
+        "stages": list(made.stages),
+        "limits": {name: limit for name, limit in space.limits.items() if limit is not None} or "none",
+        "warnings": [],
+    }
+
+
+def facts_of(file: str, flight: Path | None = None) -> Facts:
+    """Validate a file and return its derived figures; the kind of file follows from its content.
+
+    Raises:
+        ConfigurationError: with every error of the file.
+        UserError: if there is no such file, or the flight of an airframe cannot be read.
+    """
+    if file.endswith(".plan"):
+        return _plan_file_facts(_find_mission(file))
+    if file.endswith(".py"):
+        raise UserError(f"{file}: a Python file is checked with the file that names it; `fly` flies a script")
+    if Path(file).suffix.lower() in SDF_SUFFIXES:
+        return world_facts(load_world(Path(file)))
+    path = _find(file)
+    document = read(path)
+    if document.data.get("fileType") == "Plan":
+        return _plan_file_facts(path)
+    kind = file_kind(document.data)
+    with placed(document):
+        if kind == "campaign":
+            return campaign_facts(path)
+        if kind == "scenario":
+            return scenario_facts(path)
+        if kind == "world":
+            return world_facts(load_world(path))
+        airframe = load_airframe(path)
+        _run_own_code(airframe)
+        beside = {} if flight is None else flight_facts(airframe, flight)
+        facts, taken = airframe_facts(airframe) | beside, inheritance(path)
+        if taken is not None:
+            facts |= base_facts(taken)
+            facts["warnings"] = base_warnings(taken) + facts["warnings"]
+        return facts
+
+
+def _find(file: str) -> Path:
+    """The file of a path, or of the name of a shipped airframe, world or scenario."""
+    try:
+        return find_airframe(file)
+    except UserError:
+        for find in (find_world, _find_mission):
+            with contextlib.suppress(UserError):
+                return find(file)
+        if Path(file).suffix or exists(Path(file)):
+            raise
+    names = {"airframes": shipped_names("airframes"), "worlds": shipped_names("missions/worlds")}
+    names["scenarios"] = {f"{name}.yaml" for name in shipped_names("missions")}
+    near = did_you_mean(file, set().union(*names.values()))
+    known = "; ".join(f"{kind}: {', '.join(sorted(found))}" for kind, found in names.items() if found)
+    raise UserError(f"no airframe, world or scenario is called {shortened(file)!r}{near}; there are {known}")
+
+
+def _run_own_code(airframe: Airframe) -> None:
+    """Create the custom rotor law, sensors and controller of an airframe, as a flight would."""
+    with about("rotor_model"):
+        airframe.vehicle()
+    for i, sensor in enumerate(airframe.sensors):
+        if isinstance(sensor, CustomSpecification):
+            with about("sensors", i):
+                sensor.load()
+    if class_at(airframe.controller.kind) is not None:
+        with about("controller"):
+            user_controller(airframe, World())
+
+
+def code_of(airframe: Airframe) -> list[str]:
+    """Python files that an airframe names; they run with the rights of the user."""
+    own = class_at(airframe.controller.kind)
+    files = [*(sensor.file for sensor in airframe.custom_sensors()), *(own[:1] if own else ())]
+    if isinstance(airframe.rotor_model, CustomRotor) and airframe.rotor_model.file is not None:
+        files.append(airframe.rotor_model.file)
+    return list(dict.fromkeys(str(file) for file in files))
+
+
+def scene_facts(scene: Scene) -> JsonObject:
+    """Counts, extent, triangles and memory of a scene; empty for level ground alone."""
+    if not scene:
+        return {}
+    shapes = scene.shapes
+    kinds = Counter(item.kind for item in scene.specification.objects)
+    names = [
+        *scene.names[:MOST_NAMES],
+        *([f"and {len(scene.names) - MOST_NAMES} more"] if len(scene.names) > MOST_NAMES else []),
+    ]
+    facts: JsonObject = {
+        "ground": "level at height 0" if scene.specification.ground else "none",
+        "objects": [f"{count} x {kind}" for kind, count in kinds.items()],
+        "names": ", ".join(names),
+    }
+    bounded = shapes[shapes["kind"] != PLANE]
+    if len(bounded):
+        low, high = bounded["low"].min(axis=0), bounded["high"].max(axis=0)
+        facts["extent_m"] = [
+            f"{axis} {low[i]:.1f} to {high[i]:.1f}" for i, axis in enumerate(("north", "east", "down"))
+        ]
+    moving = int(np.count_nonzero(shapes["path"]))
+    if moving:
+        facts["moving"] = moving
+    for name, kind, count in (
+        ("triangles", MESH, shapes["triangle_count"]),
+        ("heights", HEIGHT_MAP, shapes["rows"] * shapes["columns"]),
+        ("cells", VOXELS, shapes["rows"] * shapes["columns"] * shapes["layers"]),
+    ):
+        total = int(count[shapes["kind"] == kind].sum())
+        if total:
+            facts[name] = total
+    facts["memory_mb"] = scene.memory / 1e6
+    return facts
+
+
+def wind_shadow_fact(shapes: Records, least: float | None) -> str:
+    """How many obstacles shadow the wind.
+
+    Args:
+        shapes: (n,) SHAPE.
+        least: m, of a world's ``wind_shadow``.
+    """
+    if least is None:
+        return "none"
+    count = len(wind_obstacles(shapes, least))
+    if count == 0:
+        return f"none: no upright, still box or cylinder is {least:g} m high and wide"
+    return f"behind {count} of {len(shapes)} objects, those {least:g} m high and wide at least"
