@@ -380,7 +380,7 @@ class InProcessStacks(Stacks):
         commander = self._commander(vehicle)
         for name, give, items in (
             ("geofence", commander.set_fence, fence_items(plan)),
-            ("rally points", commander.set_rally, rally_items(plan)),
+            ("rally points", commander.plans.set_rally, rally_items(plan)),
             ("mission", commander.set_mission, mission_items(plan)),
         ):
             fault = give(items)
@@ -390,7 +390,7 @@ class InProcessStacks(Stacks):
     def mission(self, vehicle: int) -> MissionProgress:
         """How far a vehicle is in its mission."""
         commander = self._commander(vehicle)
-        return MissionProgress(commander.mission_current, commander.mission_finished)
+        return MissionProgress(commander.flight.current, commander.flight.finished)
 
     # ------------------------------------------------------------------ faults and the end
 

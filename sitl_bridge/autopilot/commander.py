@@ -69,10 +69,10 @@ class Commander:
         texts: status texts (MAV_SEVERITY, text) to send.
         log_text: called with each of them as it is made; None without a log.
         reached: sequence numbers of mission items reached, to send.
-        mode_changes: modes entered, to send.
         state: the vehicle's estimated state.
         land: the land detector.
-        navigator: sets the target of automatic modes; holds the mission.
+        navigator: sets the target of automatic modes.
+        flight: the mission and its progress; ``plans`` geofence and rally points.
         sticks: their positions.
         orbit: the circle of Orbit mode; ``follow`` the target of Follow mode.
     """
@@ -86,7 +86,6 @@ class Commander:
             parameters.set("MPC_THR_HOVER", max(hover.minimum, min(hover.maximum, facts.hover_thrust)))
         self.texts: deque[tuple[int, str]] = deque()
         self.log_text: Callable[[int, str], None] | None = None
-        self.mode_changes: deque[Mode] = deque()
         self.mode: Mode = flight_modes.AUTO_LOITER
         self.intended: Mode = flight_modes.AUTO_LOITER
         self._after_disarming: Mode = flight_modes.AUTO_LOITER
@@ -94,7 +93,7 @@ class Commander:
         self.arming_problems: tuple[str, ...] = ("Waiting for estimator to initialize",)
         self.battery_state = BatteryState()
         self.failures: dict[str, dict[int, str]] = {}
-        self.health_bits = HealthBits()
+        self.health_bits = HealthBits(0, 0)
         self.landed_state = LandedState.ON_GROUND
         self._now = -1
         self._asked = False
@@ -111,11 +110,12 @@ class Commander:
         self.navigator = self._modes.navigator
         self.sticks = self._modes.sticks
         self.orbit, self.follow = self._modes.orbit, self._modes.follow
-        self.reached = self.navigator.flight.reached
+        self.flight = self.navigator.flight
+        self.reached = self.flight.reached
         self._geofence = Geofence(values)
-        self._plans = Plans(vehicle, self.navigator, self._geofence)
+        self.plans = Plans(vehicle, self.navigator, self._geofence)
         self._home = HomePosition(vehicle, self._home_changed)
-        self.navigator.flight.set_home = self._set_home_by_item
+        self.flight.set_home = self._set_home_by_item
         self._monitor = ConditionMonitor(vehicle, self.sticks, self._modes.offboard, self._geofence)
         self._failsafe = failsafe.Failsafe(vehicle)
         self._auto_disarm = AutoDisarm(values)
@@ -126,36 +126,6 @@ class Commander:
     def home(self) -> tuple[float, float, float] | None:
         """deg latitude, deg longitude, m above mean sea level; None before it is known."""
         return self._home.place
-
-    @property
-    def mission(self) -> tuple[MissionItem, ...]:
-        """Items of the mission."""
-        return self.navigator.flight.items
-
-    @property
-    def mission_current(self) -> int:
-        """Sequence number of the present item."""
-        return self.navigator.flight.current
-
-    @property
-    def mission_finished(self) -> bool:
-        """Whether the last item is completed."""
-        return self.navigator.flight.finished
-
-    @property
-    def mission_problem(self) -> str | None:
-        """Why the mission cannot be flown now; None if it can or there is none."""
-        return self._plans.mission_problem
-
-    @property
-    def fence(self) -> tuple[MissionItem, ...]:
-        """Items of the geofence."""
-        return self._plans.fence
-
-    @property
-    def rally(self) -> tuple[MissionItem, ...]:
-        """Items of the rally points."""
-        return self._plans.rally
 
     @property
     def failsafe(self) -> str | None:
@@ -222,25 +192,17 @@ class Commander:
 
     def set_mission(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the mission; a faulty one is refused with its first fault, and the present one stays."""
-        fault = self._plans.set_mission(items, self.home, self._now)
+        fault = self.plans.set_mission(items, self.home, self._now)
         if fault is None and not items and self.mode is flight_modes.AUTO_MISSION and self.armed:
             self.change_mode(flight_modes.AUTO_LOITER)
         return fault
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the fence; see :meth:`set_mission`."""
-        fault = self._plans.set_fence(items, self.home)
+        fault = self.plans.set_fence(items, self.home)
         if fault is None:
             self._monitor.check_fence_soon()
         return fault
-
-    def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        """Replace the rally points; see :meth:`set_mission`."""
-        return self._plans.set_rally(items)
-
-    def set_current(self, seq: int) -> bool:
-        """Make a mission item the current one; False if there is no such item."""
-        return self.navigator.flight.set_current(seq)
 
     # ------------------------------------------------------------------ modes and arming
 
@@ -268,19 +230,11 @@ class Commander:
 
     def follow_intention(self) -> None:
         """Put the next mode in force now."""
-        mode = self.next_mode
-        if mode is not self.mode:
-            self.mode = mode
-            self.mode_changes.append(mode)
-
-    @property
-    def mission_missing(self) -> bool:
-        """Whether there is no mission that could be flown."""
-        return not self._plans.mission_valid
+        self.mode = self.next_mode
 
     def breach_at(self, latitude: float, longitude: float, altitude: float) -> str | None:
         """How a place (deg, deg, m AMSL; nan for the present) violates the fence; None if it does not."""
-        return self._plans.breach_at(latitude, longitude, altitude, self.home)
+        return self.plans.breach_at(latitude, longitude, altitude, self.home)
 
     def reposition(
         self, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
@@ -330,7 +284,7 @@ class Commander:
         self.armed = False
         self._takeoff_time = -1
         self.intended = self._after_disarming
-        self.navigator.flight.disarmed()
+        self.flight.disarmed()
         self.send_text(INFO, f"Disarmed by {reason}")
         return True
 
@@ -352,7 +306,7 @@ class Commander:
 
     def _home_changed(self) -> None:
         self.navigator.home, self.navigator.home_yaw = self.home, self._home.yaw
-        self._plans.check_mission(self.home)
+        self.plans.check_mission(self.home)
 
     # ------------------------------------------------------------------ the update
 
@@ -424,7 +378,7 @@ class Commander:
         self._update_needs()
         conditions.battery = self.battery_state.warning
         conditions.motor = "motor" in self.failures
-        conditions.mission_failed = self.navigator.flight.failed
+        conditions.mission_failed = self.flight.failed
         limit = self._values["COM_FLT_TIME_MAX"]
         conditions.flight_time = limit >= 0 and self.flight_time > limit
         monitor.update_attitude(self.mode, dt)
@@ -432,12 +386,12 @@ class Commander:
 
     def _update_needs(self) -> None:
         """Find the needs of modes that are not met, by all setpoints and plans received so far."""
-        self._monitor.update_needs(self._now, self.home, self._plans.mission_valid)
+        self._monitor.update_needs(self._now, self.home, self.plans.mission_valid)
 
     def _disarm_if_due(self, dt: float) -> None:
         if not self.armed:
             return
-        reason = self._auto_disarm.update(self.mode, self.land.landed, self.mission_finished, dt)
+        reason = self._auto_disarm.update(self.mode, self.land.landed, self.flight.finished, dt)
         if reason is not None:
             self.disarm(reason, forced=self.mode is flight_modes.TERMINATION)
 
@@ -454,14 +408,13 @@ class Commander:
             self._geofence.needs_home,
             conditions.station_lost,
         )
-        arming_checks.health(
+        self.health_bits = arming_checks.health(
             self.facts,
             conditions.missing,
             self.sticks.time >= 0,
             battery.warning,
             self.failures,
             not self.arming_problems,
-            self.health_bits,
         )
 
     # ------------------------------------------------------------------ the mode in force
@@ -477,7 +430,7 @@ class Commander:
             self.send_text(INFO, "Pilot took over using sticks")
         conditions = self._monitor.conditions
         self.intended = self._failsafe.update(
-            self.intended, self._asked, moved, self.armed, self.mission_finished, conditions, dt
+            self.intended, self._asked, moved, self.armed, self.flight.finished, conditions, dt
         )
         self._asked = False
         if self._failsafe.action == failsafe.DISARM:
@@ -688,14 +641,14 @@ def _orbit(commander: Commander, params: Params, _now: int) -> int:
 
 
 def _start_mission(commander: Commander, params: Params, _now: int) -> int:
-    if commander.mission_missing:
+    if not commander.plans.mission_valid:
         commander.send_text(CRITICAL, "Mission start denied! No valid mission")
         return DENIED
     first = params[0] if math.isfinite(params[0]) else 0.0
-    if not -1 <= first < len(commander.mission):
+    if not -1 <= first < len(commander.flight.items):
         return DENIED
     if first >= 0 and math.isfinite(params[0]):
-        commander.set_current(int(first))
+        commander.flight.set_current(int(first))
     if commander.change_mode(flight_modes.AUTO_MISSION):
         commander.follow_intention()
         if commander.arm("mission start"):
@@ -711,7 +664,7 @@ def _pause_or_continue(commander: Commander, params: Params, _now: int) -> int:
 
 
 def _set_current(commander: Commander, params: Params, _now: int) -> int:
-    if not math.isfinite(params[0]) or not commander.set_current(int(params[0])):
+    if not math.isfinite(params[0]) or not commander.flight.set_current(int(params[0])):
         return DENIED
     return ACCEPTED
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 NAN3 = (math.nan, math.nan, math.nan)
 
@@ -38,17 +39,13 @@ class SystemStatus(IntEnum):
 class VehicleFacts:
     """Properties of the vehicle that the commander uses."""
 
-    name: str = "vehicle"  # of the airframe
     hover_thrust: float = 0.5  # share of full thrust that hovers, 0..1
-    mass: float = 1.5  # kg
-    thrust_to_weight: float = 2.0  # full thrust over weight
     motors: int = 4  # number of motors
     has_gps: bool = True  # whether the sensor is fitted; likewise the others
     has_magnetometer: bool = True
     has_barometer: bool = True
     has_range_finder: bool = False
     has_optical_flow: bool = False
-    has_battery: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +79,8 @@ class BatteryState:
     warning: int = 0  # PX4's level: 0 none, 1 low, 2 critical, 3 emergency
 
 
-@dataclass(slots=True)
-class HealthBits:
+class HealthBits(NamedTuple):
     """MAV_SYS_STATUS_SENSOR bits of SYS_STATUS."""
 
-    present: int = 0
-    enabled: int = 0
-    healthy: int = 0
+    present: int  # all that are present are enabled
+    healthy: int

@@ -100,7 +100,6 @@ class LinkedStack:
             setpoint=self.pilot.setpoint,
             measurement=self.pilot.reader["measurement"],
             controls=self.controls,
-            unix_time=0,
             log=self._log,
         )
         self._endpoint = Endpoint(Services(source), self._instance)

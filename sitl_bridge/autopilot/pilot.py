@@ -50,10 +50,7 @@ def facts_of(airframe: Airframe, world: World) -> VehicleFacts:
     found = performance(airframe.record, density, float(environment["gravity"]), endurance=False)
     kinds = {sensor.kind for sensor in airframe.sensors}
     return VehicleFacts(
-        name=airframe.name,
         hover_thrust=1.0 / found.thrust_to_weight,
-        mass=airframe.mass,
-        thrust_to_weight=found.thrust_to_weight,
         motors=len(airframe.rotors),
         has_gps="gps" in kinds,
         has_magnetometer="magnetometer" in kinds,

@@ -117,7 +117,7 @@ def land_in(wind: float, airframes: list[str], seed: int) -> None:
     for pilot in fleet.pilots:
         assert pilot.commander.command(LAND, [math.nan] * 7, fleet.time) == 0
     fleet.advance(15 * second)
-    assert [p.commander.facts.name for p in fleet.pilots if p.commander.armed] == []
+    assert not any(pilot.commander.armed for pilot in fleet.pilots)
     q = fleet.simulation.states["attitude"]
     tilt = np.degrees(np.arccos(1.0 - 2.0 * (q[:, 1] ** 2 + q[:, 2] ** 2)))
     assert dict(zip(airframes, tilt, strict=True)) == pytest.approx(dict.fromkeys(airframes, 0.0), abs=5.0)

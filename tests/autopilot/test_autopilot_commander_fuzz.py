@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ items = st.builds(
 )
 plans = st.tuples(
     st.just("plan"),
-    st.sampled_from(["set_mission", "set_mission", "set_fence", "set_rally"]),
+    st.sampled_from(["set_mission", "set_mission", "set_fence", "plans.set_rally"]),
     st.lists(items, max_size=5).map(
         lambda listed: tuple(
             MissionItem(
@@ -98,12 +99,12 @@ def tell(point: Point, what: str, first: Any, second: Any) -> None:
     if what == "command":
         assert commander.command(first, second, point.now) in RESULTS
     elif what == "plan":
-        before = commander.mission
-        fault = getattr(commander, first)(second)
+        before = commander.flight.items
+        fault = attrgetter(first)(commander)(second)
         if fault is not None:
             assert fault.result in range(1, 16)
             assert 0 <= fault.seq <= len(second)
-            assert commander.mission == before
+            assert commander.flight.items == before
     elif what == "offboard":
         commander.offboard(first, point.now)
     elif what == "sticks":

@@ -444,7 +444,7 @@ def test_bad_fences_are_refused_with_reason(areas: list[object], words: str) -> 
     fault = point.commander.set_fence(areas)  # type: ignore[arg-type]
     assert fault is not None
     assert words in fault.reason
-    assert point.commander.fence == ()
+    assert point.commander.plans.fence == ()
 
 
 @pytest.mark.parametrize("bad", [item(4, CIRCLE_IN, 9e4, param1=0.0), item(4, CIRCLE_OUT, param1=5.0)])
@@ -454,7 +454,7 @@ def test_of_a_fence_what_home_breaks_is_discarded_and_the_rest_is_in_force(bad: 
     assert point.commander.set_fence([*SQUARE, bad]) is None  # type: ignore[list-item]
     point.step()
     assert "Geofence invalid, doesn't contain Home position" in point.texts
-    assert len(point.commander.fence) == 5
+    assert len(point.commander.plans.fence) == 5
     leave(point)
     assert 40.0 < point.position[0] < 55.0
 
@@ -539,7 +539,7 @@ def test_return_goes_to_the_nearest_rally_point() -> None:
         item(0, 5100, 50.0, 10.0, 5.0, mission_type=2),
         item(1, 5100, -50.0, 10.0, 5.0, mission_type=2),
     ]
-    assert point.commander.set_rally(rally) is None
+    assert point.commander.plans.set_rally(rally) is None
     point.do(RETURN)
     point.until(lambda: not point.commander.armed, 150.0)
     assert point.position[:2] == pytest.approx((50.0, 10.0), abs=0.2)

@@ -210,14 +210,14 @@ def test_a_ground_station_connects_and_moves_plans_both_ways_over_any_link(seed:
         assert station.upload(kind, items) == ACCEPTED
         assert all(map(same, items, station.download(kind)))
         assert len(station.download(kind)) == len(items)
-    assert [len(commander.mission), len(commander.fence), len(commander.rally)] == [25, 4, 2]
+    assert [len(commander.flight.items), len(commander.plans.fence), len(commander.plans.rally)] == [25, 4, 2]
 
 
 def test_a_plan_of_500_items_uploads_even_where_a_third_is_lost() -> None:
     station = GroundStation(Services(source()), losses=lossy(4))
     items = mission(500)
     assert station.upload(0, items) == ACCEPTED
-    kept = station.commander.mission
+    kept = station.commander.flight.items
     assert [i.seq for i in kept] == list(range(500))
     assert [round(i.x * 1e7) for i in kept] == [m.x for m in items]
 
@@ -359,7 +359,7 @@ def test_items_in_the_wrong_order_are_not_taken_over(station: GroundStation) -> 
     for seq in (2, 0, 0, 3, 1, 0, 2, 2, 3):
         station.send(items[seq], 0, 0)
     assert station.of("MISSION_ACK")[-1].type == ACCEPTED
-    assert [i.seq for i in station.commander.mission] == [0, 1, 2, 3]
+    assert [i.seq for i in station.commander.flight.items] == [0, 1, 2, 3]
 
 
 def test_the_last_item_again_brings_the_lost_acknowledgement_again(station: GroundStation) -> None:
@@ -377,7 +377,7 @@ def test_an_upload_can_be_cancelled_and_begun_anew(station: GroundStation) -> No
     station.send(mavlink.MAVLink_mission_count_message(1, 1, 9, 0), 0, 0)
     station.send(mission(9)[0], 0, 0)
     station.send(mavlink.MAVLink_mission_ack_message(1, 1, CANCELLED, 0), 0, 0)
-    assert len(station.commander.mission) == 2
+    assert len(station.commander.flight.items) == 2
     other = GroundStation(station.services, 50003, 254)
     assert other.upload(0, mission(3)) == ACCEPTED
     station.send(mavlink.MAVLink_mission_count_message(1, 1, 9, 0), 0, 0)
@@ -425,7 +425,7 @@ def test_a_faulty_item_is_refused_with_its_number_and_leaves_the_mission_as_it_w
     bad = mission(5)
     bad[3].command = 31000
     assert station.upload(0, bad) == mavlink.MAV_MISSION_UNSUPPORTED
-    assert len(station.commander.mission) == 2
+    assert len(station.commander.flight.items) == 2
     station.heard.clear()
     station.step()
     assert "item 3" in station.of("STATUSTEXT")[0].text
@@ -439,11 +439,11 @@ def test_clearing_takes_one_kind_or_all(station: GroundStation) -> None:
     for kind, items in ((0, mission(3)), (1, fence()), (2, rally())):
         assert station.upload(kind, items) == ACCEPTED
     assert station.ask(mavlink.MAVLink_mission_clear_all_message(1, 1, 1), "MISSION_ACK").type == ACCEPTED
-    assert [len(commander.mission), len(commander.fence), len(commander.rally)] == [3, 0, 2]
+    assert [len(commander.flight.items), len(commander.plans.fence), len(commander.plans.rally)] == [3, 0, 2]
     assert station.upload(2, []) == ACCEPTED
-    assert [len(commander.mission), len(commander.fence), len(commander.rally)] == [3, 0, 0]
+    assert [len(commander.flight.items), len(commander.plans.fence), len(commander.plans.rally)] == [3, 0, 0]
     assert station.ask(mavlink.MAVLink_mission_clear_all_message(1, 1, 255), "MISSION_ACK").type == ACCEPTED
-    assert commander.mission == ()
+    assert commander.flight.items == ()
 
 
 def test_the_current_item_is_set_told_and_refused_in_words(station: GroundStation) -> None:

@@ -182,7 +182,7 @@ def test_the_monitor_feeds_the_battery_and_reads_the_vehicle(endpoint: Endpoint)
     commander = cast(ObedientCommander, endpoint.services.source.commander)
     monitor = Monitor(INSTANCE, battery=lambda: BatterySample(5, 11.1, 12.0, 0.45, 100.0, 3))
     commander.arming_problems = ("Low battery",)
-    commander.health_bits.enabled |= mavlink.MAV_SYS_STATUS_SENSOR_BATTERY
+    commander.unhealthy = mavlink.MAV_SYS_STATUS_SENSOR_BATTERY
     monitor.open()
     try:
         for k in range(200):
@@ -279,8 +279,8 @@ def test_mavsdk_connects_and_finds_everything_it_asks_for(speed: float) -> None:
         plan = load_plan(MISSIONS / "survey.plan")
         await vehicle.mission_raw.upload_rally_points(raw(rally_items(plan)))
         await vehicle.mission_raw.upload_mission(raw(mission_items(plan)))
-        assert len(commander.mission) == len(plan.items)
-        assert len(commander.rally) == len(plan.rally_points)
+        assert len(commander.flight.items) == len(plan.items)
+        assert len(commander.plans.rally) == len(plan.rally_points)
         down = await vehicle.mission_raw.download_mission()
         assert [item.command for item in down] == [item.command for item in plan.items]
         await vehicle.arm()

@@ -30,7 +30,7 @@ def start(*items: MissionItem, **parameters: float) -> Point:
 
 
 def finish(point: Point, limit: float = 300.0) -> Point:
-    point.until(lambda: point.commander.mission_finished or not point.commander.armed, limit)
+    point.until(lambda: point.commander.flight.finished or not point.commander.armed, limit)
     return point
 
 
@@ -73,7 +73,7 @@ def test_bad_items_are_refused_with_number_and_reason(bad: MissionItem, result: 
     assert fault.result == result
     assert words in fault.reason
     assert fault.seq == 1
-    assert point.commander.mission == tuple(good)  # the one before stays
+    assert point.commander.flight.items == tuple(good)  # the one before stays
     point.step()
     assert fault.reason in point.texts
 
@@ -123,8 +123,8 @@ def test_a_fence_uploaded_later_makes_the_mission_unavailable() -> None:
     assert point.commander.set_mission([item(0, WAYPOINT, 50.0)]) is None
     assert point.commander.set_fence([item(0, 5003, param1=30.0, mission_type=1)]) is None
     assert point.do(300, 0.0) == 2  # MAV_RESULT_DENIED
-    assert point.commander.mission_problem is not None
-    assert "Geofence violation" in point.commander.mission_problem
+    point.step()
+    assert "Geofence violation for waypoint 1: approaching or outside geofence" in point.texts
     assert point.commander.set_fence([]) is None
     assert point.do(300, 0.0) == 0
 
@@ -135,7 +135,6 @@ def test_a_mission_uploaded_before_home_is_known_waits_for_it() -> None:
     point.run(0.5)
     assert point.commander.set_mission([item(0, WAYPOINT, 20.0)]) is None
     assert point.do(300, 0.0) == 2
-    assert point.commander.mission_problem == "Not yet ready for mission, no position lock"
     point.valid = Point().valid
     point.run(1.0)
     assert point.do(300, 0.0) == 0
@@ -145,7 +144,7 @@ def test_no_items_clear_the_mission() -> None:
     point = Point().ready()
     point.commander.set_mission([item(0, WAYPOINT, 20.0)])
     assert point.commander.set_mission([]) is None
-    assert point.commander.mission == ()
+    assert point.commander.flight.items == ()
     assert point.do(300, 0.0) == 2
     point.step()
     assert "Mission start denied! No valid mission" in point.texts
@@ -161,7 +160,7 @@ def test_a_square_is_flown_corner_by_corner_and_ends_in_hold() -> None:
     point.run(10.0)
     assert point.reached == [0, 1, 2, 3, 4]
     assert point.commander.mode is flight_modes.AUTO_LOITER
-    assert point.commander.mission_current == 4
+    assert point.commander.flight.current == 4
     for corner in corners:
         assert passed(point, *corner) <= 2.0  # NAV_ACC_RAD
     trace = np.array(point.trace)
@@ -175,7 +174,7 @@ def test_a_square_is_flown_corner_by_corner_and_ends_in_hold() -> None:
 
 def test_corners_are_rounded_and_not_stopped_at() -> None:
     point = start(item(0, TAKEOFF), item(1, WAYPOINT, 40.0), item(2, WAYPOINT, 40.0, 40.0))
-    point.until(lambda: point.commander.mission_current == 2, 60.0)
+    point.until(lambda: point.commander.flight.current == 2, 60.0)
     # circle through a corner of 90 degrees at 2 m: r = 2 m, v = sqrt(0.5 * 3 m/s^2 * 2 m) = 1.7 m/s
     slowest = math.inf
     for _ in range(60):
@@ -198,7 +197,7 @@ def test_a_waypoint_waits_its_time_and_for_its_heading() -> None:
     held = item(1, WAYPOINT, 20.0, param1=5.0, param4=-90.0)
     point = start(item(0, TAKEOFF), held, item(2, WAYPOINT, 20.0, 20.0))
     point.until(lambda: math.hypot(point.position[0] - 20.0, point.position[1]) < 2.0, 60.0)
-    took = point.until(lambda: point.commander.mission_current == 2, 20.0)
+    took = point.until(lambda: point.commander.flight.current == 2, 20.0)
     assert 5.0 <= took < 10.0
     assert math.degrees(point.yaw) == pytest.approx(-90.0, abs=12.0)  # MIS_YAW_ERR
 
@@ -206,10 +205,10 @@ def test_a_waypoint_waits_its_time_and_for_its_heading() -> None:
 def test_loiter_time_stays_and_loiter_unlimited_stays_for_good() -> None:
     point = start(item(0, TAKEOFF), item(1, LOITER_TIME, 20.0, param1=8.0), item(2, LOITER_UNLIMITED, 0.0))
     point.until(lambda: math.hypot(point.position[0] - 20.0, point.position[1]) < 2.0, 60.0)
-    assert point.until(lambda: point.commander.mission_current == 2, 20.0) == pytest.approx(8.0, abs=0.3)
+    assert point.until(lambda: point.commander.flight.current == 2, 20.0) == pytest.approx(8.0, abs=0.3)
     point.run(60.0)
     assert point.commander.mode is flight_modes.AUTO_MISSION
-    assert not point.commander.mission_finished
+    assert not point.commander.flight.finished
     assert point.position == pytest.approx((0.0, 0.0, -10.0), abs=0.1)
 
 
@@ -243,9 +242,9 @@ def test_speed_changes_hold_for_what_follows() -> None:
         item(4, WAYPOINT, 110.0),
     )
     top: dict[int, float] = {}
-    while not point.commander.mission_finished:
+    while not point.commander.flight.finished:
         point.step()
-        current = point.commander.mission_current
+        current = point.commander.flight.current
         top[current] = max(top.get(current, 0.0), math.hypot(*point.velocity[:2]))
     assert top[2] == pytest.approx(3.0, abs=0.1)
     assert top[4] == pytest.approx(7.0, abs=0.2)
@@ -271,8 +270,8 @@ def test_jumps_in_circles_end_in_a_return() -> None:
 
 def test_a_delay_stops_at_the_waypoint_before() -> None:
     point = start(item(0, TAKEOFF), item(1, WAYPOINT, 30.0), act(2, DELAY, 6.0), item(3, WAYPOINT, 60.0))
-    point.until(lambda: point.commander.mission_current == 2, 60.0)
-    assert point.until(lambda: point.commander.mission_current == 3, 20.0) == pytest.approx(6.0, abs=0.1)
+    point.until(lambda: point.commander.flight.current == 2, 60.0)
+    assert point.until(lambda: point.commander.flight.current == 3, 20.0) == pytest.approx(6.0, abs=0.1)
     assert point.position[0] == pytest.approx(30.0, abs=0.5)
 
 
@@ -325,7 +324,7 @@ def test_a_mission_ends_in_a_return_where_it_asks_for_one() -> None:
 
 def test_a_vehicle_on_the_ground_climbs_before_it_goes_to_a_waypoint() -> None:
     point = start(item(0, WAYPOINT, 30.0))
-    point.until(lambda: point.commander.mission_finished, 60.0)
+    point.until(lambda: point.commander.flight.finished, 60.0)
     trace = np.array(point.trace)
     low = trace[trace[:, 2] > -9.0]
     assert np.hypot(low[:, 0], low[:, 1]).max() < 0.5
@@ -342,16 +341,16 @@ def test_altitudes_above_sea_level_and_above_home_mean_the_same_place() -> None:
 
 def test_the_acceptance_radius_of_an_item_counts() -> None:
     point = start(item(0, TAKEOFF), item(1, WAYPOINT, 40.0, param2=8.0), item(2, WAYPOINT, 40.0, 40.0))
-    point.until(lambda: point.commander.mission_current == 2, 60.0)
+    point.until(lambda: point.commander.flight.current == 2, 60.0)
     assert point.position[0] == pytest.approx(32.0, abs=0.5)
 
 
 def test_an_item_that_does_not_go_on_by_itself_waits() -> None:
     point = start(item(0, TAKEOFF), item(1, WAYPOINT, 15.0, autocontinue=False), item(2, WAYPOINT, 30.0))
     point.run(40.0)
-    assert point.commander.mission_current == 1
+    assert point.commander.flight.current == 1
     assert point.position[0] == pytest.approx(15.0, abs=0.2)
-    assert point.commander.set_current(2)
+    assert point.commander.flight.set_current(2)
     finish(point)
     assert point.reached[-1] == 2
 
@@ -361,13 +360,13 @@ def test_an_item_that_does_not_go_on_by_itself_waits() -> None:
 
 def test_a_paused_mission_is_taken_up_where_it_was_left() -> None:
     point = start(item(0, TAKEOFF), *(item(k, WAYPOINT, 20.0 * k) for k in (1, 2, 3)), act(4, RETURN))
-    point.until(lambda: point.commander.mission_current == 2, 60.0)
+    point.until(lambda: point.commander.flight.current == 2, 60.0)
     assert point.do(176, 1.0, 4.0, 3.0) == 0
     point.run(10.0)
     held = point.position.copy()
     point.run(5.0)
     assert np.allclose(point.position, held, atol=0.1)
-    assert point.commander.mission_current == 2
+    assert point.commander.flight.current == 2
     assert point.do(176, 1.0, 4.0, 4.0) == 0
     point.until(lambda: point.commander.mode is flight_modes.AUTO_RTL, 60.0)
     assert point.reached == [0, 1, 2, 3, 4]
@@ -388,7 +387,7 @@ def test_pause_and_continue_by_command() -> None:
 def test_the_current_item_can_be_chosen() -> None:
     point = start(item(0, TAKEOFF), *(item(k, WAYPOINT, 20.0 * k) for k in (1, 2, 3)))
     point.run(10.0)
-    assert not point.commander.set_current(4)
+    assert not point.commander.flight.set_current(4)
     assert point.do(224, 3.0) == 0
     finish(point)
     assert point.reached == [3]
@@ -397,7 +396,7 @@ def test_the_current_item_can_be_chosen() -> None:
 def test_the_way_to_a_chosen_item_is_straight() -> None:
     places = ((20.0, 0.0), (20.0, 20.0), (0.0, 20.0))
     point = start(item(0, TAKEOFF), *(item(k, WAYPOINT, *places[k - 1], param1=1.0) for k in (1, 2, 3)))
-    point.until(lambda: point.commander.mission_current == 3, 60.0)
+    point.until(lambda: point.commander.flight.current == 3, 60.0)
     assert point.do(224, 1.0) == 0
     point.until(lambda: point.position[1] < 10.0, 20.0)
     assert point.position[0] == pytest.approx(20.0, abs=1.0)
@@ -406,12 +405,12 @@ def test_the_way_to_a_chosen_item_is_straight() -> None:
 def test_a_mission_flown_to_its_end_begins_anew_after_disarming() -> None:
     point = start(item(0, TAKEOFF), item(1, WAYPOINT, 10.0), item(2, LAND, 10.0, height=0.0))
     point.until(lambda: not point.commander.armed, 90.0)
-    assert point.commander.mission_current == 2
+    assert point.commander.flight.current == 2
     point.do(176, 1.0, 4.0, 4.0)
     point.run(0.2)
     point.do(400, 1.0)
     point.until(lambda: point.height > 5.0, 30.0)
-    assert point.commander.mission_current < 2
+    assert point.commander.flight.current < 2
 
 
 def test_clearing_a_mission_in_flight_holds() -> None:
@@ -440,7 +439,7 @@ def test_shipped_plans_fly_to_the_end(name: str) -> None:
     point = Point().ready()
     point.run(1.0)
     assert point.commander.set_fence(fence_items(plan)) is None
-    assert point.commander.set_rally(rally_items(plan)) is None
+    assert point.commander.plans.set_rally(rally_items(plan)) is None
     assert point.commander.set_mission(mission_items(plan)) is None
     assert point.do(400, 1.0) == 0
     assert point.do(176, 1.0, 4.0, 4.0) == 0

@@ -34,7 +34,7 @@ class Point:
 
     def __init__(self, **parameters: float) -> None:
         self.parameters = Parameters()
-        self.commander = Commander(VehicleFacts(name="point", hover_thrust=HOVER), self.parameters)
+        self.commander = Commander(VehicleFacts(hover_thrust=HOVER), self.parameters)
         for name, value in parameters.items():
             self.parameters.set(name, value)
         self.now = 10_000_000
@@ -50,7 +50,6 @@ class Point:
         self.station = True
         self.texts: list[str] = []
         self.reached: list[int] = []
-        self.modes: list[str] = []
         self.trace: list[tuple[float, float, float]] = []
 
     # ------------------------------------------------------------------ running
@@ -68,8 +67,6 @@ class Point:
             self.texts.append(self.commander.texts.popleft()[1])
         while self.commander.reached:
             self.reached.append(self.commander.reached.popleft())
-        while self.commander.mode_changes:
-            self.modes.append(self.commander.mode_changes.popleft().name)
 
     def run(self, seconds: float) -> None:
         for _ in range(round(seconds / (PERIOD * 1e-6))):

@@ -56,25 +56,27 @@ class ObedientCommander:
         self.state = EstimatedState()
         self.follow = SimpleNamespace(report=lambda _place, _velocity, _now: None)
         self.navigator = SimpleNamespace(payload=SimpleNamespace(triggers=deque(), commands=deque()))
+        self.flight = SimpleNamespace(items=(), current=0, set_current=self.set_current)
+        self.plans = SimpleNamespace(fence=(), rally=(), set_rally=self.set_rally)
         self.armed = False
         self.landed_state = 2
         self.system_status = 4
         self.arming_problems: tuple[str, ...] = ()
         self.battery_state = BatteryState()
-        self.mission: tuple[MissionItem, ...] = ()
-        self.fence: tuple[MissionItem, ...] = ()
-        self.rally: tuple[MissionItem, ...] = ()
-        self.mission_current = 0
         self.texts: deque[tuple[int, str]] = deque()
         self.reached: deque[int] = deque()
-        self.mode_changes: deque[flight_modes.Mode] = deque()
         self.commands: list[tuple[int, tuple[float, ...]]] = []
         self.targets: list[OffboardTarget] = []
         self.sticks: list[tuple[float, float, float, float]] = []
         self.stations = 0
         self.home = ZURICH
-        self.health_bits = HealthBits(SENSORS, SENSORS, SENSORS)
+        self.unhealthy = 0
         self.refuse: dict[int, int] = {}
+
+    @property
+    def health_bits(self) -> HealthBits:
+        prearm = 0 if self.arming_problems else mavlink.MAV_SYS_STATUS_PREARM_CHECK
+        return HealthBits(SENSORS | self.unhealthy, SENSORS | prearm)
 
     def command(self, command: int, params: Sequence[float], now: int) -> int:
         self.commands.append((command, tuple(params)))
@@ -112,26 +114,26 @@ class ObedientCommander:
         self.battery_state = BatteryState(voltage, current, remaining, now)
 
     def set_mission(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("mission", MISSION, items)
+        return self._set(self.flight, "items", MISSION, items)
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("fence", FENCE, items)
+        return self._set(self.plans, "fence", FENCE, items)
 
     def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
-        return self._set("rally", RALLY, items)
+        return self._set(self.plans, "rally", RALLY, items)
 
-    def _set(self, name: str, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
+    def _set(self, place: Any, name: str, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
         fault = check_transfer(items, kind)
         if fault is None:
-            setattr(self, name, tuple(items))
+            setattr(place, name, tuple(items))
         else:
             self.texts.append((2, fault.reason))  # as the commander does
         return fault
 
     def set_current(self, seq: int) -> bool:
-        if not 0 <= seq < len(self.mission):
+        if not 0 <= seq < len(self.flight.items):
             return False
-        self.mission_current = seq
+        self.flight.current = seq
         return True
 
 

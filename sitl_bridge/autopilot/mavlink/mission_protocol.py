@@ -78,17 +78,13 @@ class MissionStore:
 
     def items(self, kind: int) -> tuple[MissionItem, ...]:
         """Return the stored items."""
-        commander = self.commander
-        items = {MISSION: commander.mission, FENCE: commander.fence, RALLY: commander.rally}[kind]
-        return tuple(items)
+        flight, plans = self.commander.flight, self.commander.plans
+        return {MISSION: flight.items, FENCE: plans.fence, RALLY: plans.rally}[kind]
 
     def store(self, kind: int, items: Sequence[MissionItem]) -> MissionFault | None:
         """Pass items to the commander, which sends a text if they are faulty."""
-        commander = self.commander
-        setter = {MISSION: commander.set_mission, FENCE: commander.set_fence, RALLY: commander.set_rally}[
-            kind
-        ]
-        return setter(items)
+        to = self.commander
+        return {MISSION: to.set_mission, FENCE: to.set_fence, RALLY: to.plans.set_rally}[kind](items)
 
     def identity(self, kind: int) -> int:
         """Return the opaque id of the stored items; 0 if there are none."""
@@ -160,9 +156,9 @@ class MissionProtocol:
     def current(self, seq: int | None = None) -> MavlinkMessage:
         """MISSION_CURRENT, with the present item or with ``seq``."""
         store = self._store
-        total = len(store.commander.mission)
+        total = len(store.commander.flight.items)
         return mavlink.MAVLink_mission_current_message(
-            seq=max(store.commander.mission_current, 0) if seq is None else seq,
+            seq=max(store.commander.flight.current, 0) if seq is None else seq,
             total=total or 0xFFFF,
             mission_id=store.identity(MISSION),
             fence_id=store.identity(FENCE),
@@ -305,14 +301,14 @@ class MissionProtocol:
         items = self._store.items(kind)
         if message.seq >= len(items):
             return [_ack(peer, mavlink.MAV_MISSION_INVALID_SEQUENCE, kind)]
-        current = kind == MISSION and message.seq == self._store.commander.mission_current
+        current = kind == MISSION and message.seq == self._store.commander.flight.current
         integer = message.get_type() == "MISSION_REQUEST_INT"
         return [encode_item(items[message.seq], peer, current=current, integer=integer)]
 
     def _on_set_current(self, message: MavlinkMessage, _peer: Peer, _wall: int) -> list[MavlinkMessage]:
         # MAVSDK repeats its request at once after an answer that names another item: name the one that became
         # current even if it is executed already; for one that does not exist there is only a text, as in PX4.
-        if self._store.commander.set_current(message.seq):
+        if self._store.commander.flight.set_current(message.seq):
             return [self.current(message.seq)]
         self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
         return []

@@ -153,10 +153,10 @@ class Link:
         commander = self._services.source.commander
         due: list[MavlinkMessage] = []
         again = self._mission_beat.is_due(now, now)
-        if again or commander.mission_current != self._mission_current:
-            self._mission_current = commander.mission_current
+        if again or commander.flight.current != self._mission_current:
+            self._mission_current = commander.flight.current
             due.append(self.missions.current())
-        if again and self._reached_left and commander.mission:
+        if again and self._reached_left and commander.flight.items:
             self._reached_left -= 1
             due.append(mavlink.MAVLink_mission_item_reached_message(self._reached))
         return due
@@ -263,7 +263,6 @@ class Services:
         for message in payload_messages(commander.navigator.payload, self.source.system_id):
             for link in self.links.values():
                 link.put(message)
-        commander.mode_changes.clear()  # HEARTBEAT reports them
         due: list[tuple[Key, list[MavlinkMessage]]] = []
         for key, link in self.links.items():
             with self.reporting_faults(f"Telemetry for {key[1][0]}:{key[1][1]}", now):

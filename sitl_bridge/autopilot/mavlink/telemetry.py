@@ -43,7 +43,6 @@ class TelemetrySource:
     setpoint: Packed  # () SETPOINT
     measurement: Packed  # () MEASUREMENT
     controls: Floats  # (16,) motor commands 0..1
-    unix_time: int = 0  # us since 1970 at simulated time 0; 0 if unknown
     # the file being logged to; the logs in its directory are served.  None without a log.
     log: Path | None = None
 
@@ -154,14 +153,11 @@ def heartbeat(s: Snapshot) -> MavlinkMessage:
 def sys_status(s: Snapshot) -> MavlinkMessage:
     """SYS_STATUS; as in PX4, the prearm check is a health bit."""
     commander = s.commander
-    bits = commander.health_bits
-    healthy = bits.healthy & ~mavlink.MAV_SYS_STATUS_PREARM_CHECK
-    if not commander.arming_problems:
-        healthy |= mavlink.MAV_SYS_STATUS_PREARM_CHECK
+    present, healthy = commander.health_bits
     battery = commander.battery_state
     return mavlink.MAVLink_sys_status_message(
-        bits.present,
-        bits.enabled,
+        present,
+        present,
         healthy,
         0,
         uint16(battery.voltage * 1e3),
@@ -244,9 +240,8 @@ def orbit_execution_status(s: Snapshot) -> MavlinkMessage | None:
 
 
 def system_time(s: Snapshot) -> MavlinkMessage:
-    """SYSTEM_TIME, simulated."""
-    unix = s.source.unix_time
-    return mavlink.MAVLink_system_time_message(unix + s.now if unix else 0, s.boot_ms)
+    """SYSTEM_TIME, simulated; UTC is not known."""
+    return mavlink.MAVLink_system_time_message(0, s.boot_ms)
 
 
 def attitude(s: Snapshot) -> MavlinkMessage | None:

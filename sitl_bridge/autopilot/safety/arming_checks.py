@@ -166,17 +166,16 @@ def health(
     battery_level: int,
     failures: Mapping[str, Mapping[int, str]],
     can_arm: bool,
-    bits: HealthBits,
-) -> None:
-    """Write the bits of SYS_STATUS."""
+) -> HealthBits:
+    """The bits of SYS_STATUS."""
     present = GYROSCOPE | ACCELEROMETER | AHRS | ATTITUDE_STABILIZATION | POSITION_CONTROL | MOTORS | PREARM
+    present |= BATTERY
     for has, bit in (
         (facts.has_magnetometer, MAGNETOMETER),
         (facts.has_barometer, BAROMETER),
         (facts.has_gps, GPS),
         (facts.has_optical_flow, FLOW),
         (facts.has_range_finder, RANGE),
-        (facts.has_battery, BATTERY),
         (manual_present, RC_RECEIVER),
     ):
         if has:
@@ -197,5 +196,4 @@ def health(
             healthy &= ~SENSOR_BITS.get(kind, 0)
     if not can_arm:
         healthy &= ~PREARM
-    bits.present = bits.enabled = present
-    bits.healthy = healthy
+    return HealthBits(present, healthy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from sitl_bridge.autopilot.commander_data import CRITICAL
 from sitl_bridge.autopilot.modes.mission_items import (
@@ -28,51 +27,33 @@ from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
 from sitl_bridge.plan.plan_upload import MISSION, RALLY, RELATIVE_FRAMES, MissionItem
 
-
-@dataclass(slots=True)
-class Verdict:
-    """Result of the check.
-
-    Attributes:
-        fault: reason why the mission is infeasible; None if it is feasible.
-        warnings: texts for the pilot.
-        waits_for_home: whether the check is incomplete because home is unknown.
-    """
-
-    fault: MissionFault | None = None
-    warnings: list[str] = field(default_factory=list)
-    waits_for_home: bool = False
+Home = tuple[float, float, float] | None
 
 
 def check_mission(
     items: Sequence[MissionItem],
-    home: tuple[float, float, float] | None,
+    home: Home,
     landed: bool,
     fence: Geofence,
     values: dict[str, float],
-) -> Verdict:
-    """Check a mission of at least one item.
+) -> tuple[MissionFault | None, list[str]]:
+    """Why a mission of at least one item is infeasible, and warnings for the pilot.
 
-    Args:
-        items: the items after an accepted transfer.
-        home: deg, deg, m above mean sea level; None if unknown.
-        landed: whether the vehicle is on the ground.
-        values: parameter values.
+    Without a home, what needs one is not checked.
     """
-    verdict = Verdict()
-    verdict.fault = _check_items(items, landed) or _check_order(items, home)
-    if verdict.fault is not None:
-        return verdict
+    fault = _check_items(items, landed) or _check_order(items, home)
     relative = any(item.is_destination and item.frame in RELATIVE_FRAMES for item in items)
-    if home is None:
-        verdict.waits_for_home = relative or fence.needs_home
-        if verdict.waits_for_home:
-            return verdict
-    _check_first(items, home, values["MIS_DIST_1WP"], verdict)
+    if fault is not None or (home is None and (relative or fence.needs_home)):
+        return fault, []
+    warnings: list[str] = []
+    first, limit = next((item for item in items if item.is_destination), None), values["MIS_DIST_1WP"]
+    if first is not None and home is not None and limit > 0.0:
+        away = distance(home[0], home[1], first.x, first.y)
+        if away >= limit:
+            warnings.append(f"First waypoint far away from home: {away:.0f}m. Correct mission loaded?")
     if any(item.command == LAND and item.param2 > 0.0 for item in items):
-        verdict.warnings.append("No precision landing in this flight stack: lands at the item's place")
-    verdict.fault = _check_fence(items, home, fence)
-    return verdict
+        warnings.append("No precision landing in this flight stack: lands at the item's place")
+    return _check_fence(items, home, fence), warnings
 
 
 def _rejected(item: MissionItem, result: int, reason: str) -> MissionFault:
@@ -80,7 +61,6 @@ def _rejected(item: MissionItem, result: int, reason: str) -> MissionFault:
 
 
 def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | None:
-    """Check each item by itself."""
     for number, item in enumerate(items):
         if item.command in (CONDITION_DELAY, CONDITION_DISTANCE, ROI):
             return _rejected(item, UNSUPPORTED, f"unsupported command: {item.command}")
@@ -93,9 +73,7 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
     return None
 
 
-def _check_order(
-    items: Sequence[MissionItem], home: tuple[float, float, float] | None
-) -> MissionFault | None:
+def _check_order(items: Sequence[MissionItem], home: Home) -> MissionFault | None:
     """Check that take-off precedes all other positions and is above home."""
     flown = False
     for item in items:
@@ -109,22 +87,7 @@ def _check_order(
     return None
 
 
-def _check_first(
-    items: Sequence[MissionItem], home: tuple[float, float, float] | None, limit: float, verdict: Verdict
-) -> None:
-    """Add a warning if the first waypoint is far away."""
-    first = next((item for item in items if item.is_destination), None)
-    if first is None or home is None or limit <= 0.0:
-        return
-    away = distance(home[0], home[1], first.x, first.y)
-    if away >= limit:
-        verdict.warnings.append(f"First waypoint far away from home: {away:.0f}m. Correct mission loaded?")
-
-
-def _check_fence(
-    items: Sequence[MissionItem], home: tuple[float, float, float] | None, fence: Geofence
-) -> MissionFault | None:
-    """Check that all destinations are within the fence."""
+def _check_fence(items: Sequence[MissionItem], home: Home, fence: Geofence) -> MissionFault | None:
     if not fence.active:
         return None
     for item in items:
@@ -134,9 +97,6 @@ def _check_fence(
                 reason = f"Geofence violation for waypoint {item.seq + 1}: {breach}"
                 return MissionFault(item.seq, INVALID, reason)
     return None
-
-
-Home = tuple[float, float, float] | None
 
 
 class Plans(VehiclePart):
@@ -151,7 +111,6 @@ class Plans(VehiclePart):
         fence: items of the geofence.
         rally: items of the rally points.
         mission_valid: whether there is a feasible mission.
-        mission_problem: reason why the mission is infeasible; None if feasible or empty.
     """
 
     def __init__(self, vehicle: Vehicle, navigator: Navigator, geofence: Geofence) -> None:
@@ -161,15 +120,13 @@ class Plans(VehiclePart):
         self.fence: tuple[MissionItem, ...] = ()
         self.rally: tuple[MissionItem, ...] = ()
         self.mission_valid = False
-        self.mission_problem: str | None = None
 
     def set_mission(self, items: Sequence[MissionItem], home: Home, now: int) -> MissionFault | None:
         """Replace the mission; return the first fault of a faulty one, which is rejected."""
         fault = check_transfer(items, MISSION)
         if fault is None and items:
-            verdict = check_mission(items, home, self._land.landed, self._geofence, self._values)
-            fault = verdict.fault
-            for warning in verdict.warnings:
+            fault, warnings = check_mission(items, home, self._land.landed, self._geofence, self._values)
+            for warning in warnings:
                 self._send_text(CRITICAL, warning)
         if fault is not None:
             self._send_text(CRITICAL, fault.reason)
@@ -218,19 +175,13 @@ class Plans(VehiclePart):
     def check_mission(self, home: Home) -> None:
         """Check the mission from the present position, with this home and the fence."""
         self.mission_valid = False
-        self.mission_problem = None
         items = self._navigator.flight.items
-        if not items:
+        if not items or home is None:
             return
-        if home is None:
-            self.mission_problem = "Not yet ready for mission, no position lock"
-            return
-        verdict = check_mission(items, home, self._land.landed, self._geofence, self._values)
-        if verdict.fault is not None:
-            self.mission_problem = verdict.fault.reason
-            self._send_text(CRITICAL, verdict.fault.reason)
-        else:
-            self.mission_valid = True
+        fault, _ = check_mission(items, home, self._land.landed, self._geofence, self._values)
+        self.mission_valid = fault is None
+        if fault is not None:
+            self._send_text(CRITICAL, fault.reason)
 
     def breach_at(self, latitude: float, longitude: float, altitude: float, home: Home) -> str | None:
         """Return the fence violation at a position (deg, deg, m AMSL; nan for the present), or None."""
