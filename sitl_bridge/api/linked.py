@@ -30,7 +30,7 @@ class LinkedStacks(Stacks, LinkedVehicles):
 
     def __init__(self, session: ReadySession) -> None:
         super().__init__(session.settings)
-        self.use_links(session.vehicles)
+        self.use_links([vehicle.monitor for vehicle in session.vehicles])
         self.session, self.simulation = session, session.simulation
         self.source, self.hosts = session.server, session.server.hosts
         assert session.ready_at is not None
@@ -85,7 +85,7 @@ class LinkedStacks(Stacks, LinkedVehicles):
     @property
     def batteries(self) -> Floats:
         """(n,) share of the charge."""
-        return np.array([link.monitor.status().battery_remaining for link in self._links])
+        return np.array([monitor.status().battery_remaining for monitor in self._monitors])
 
     def send(self, vehicle: int, message: MavlinkMessage) -> None:
         """Send a vehicle a MAVLink message."""
@@ -94,7 +94,7 @@ class LinkedStacks(Stacks, LinkedVehicles):
 
     def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
         """The last MAVLink message of an id."""
-        monitor = self._links[vehicle].monitor
+        monitor = self._monitors[vehicle]
         monitor.keep(number)
         monitor.poll()
         return monitor.take(number, forget=False)

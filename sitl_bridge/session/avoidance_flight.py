@@ -49,8 +49,8 @@ def fly_avoidance(
     seed: int,
     say: Callable[[str], None],
     directory: Path,
-) -> Flight:
-    """Fly a scenario with vehicles below its first points, land them, and return the flight by estimates.
+) -> None:
+    """Fly a scenario with vehicles below its first points, and land them.
 
     They climb vertically to these points, begin together, and land at their last points.  If these are too
     close together for landing, they return to their first points, avoiding one another, and land there.
@@ -82,7 +82,6 @@ def fly_avoidance(
     finally:
         if swarm is not None and swarm.has_flown:
             write(swarm.flight(), directory)
-    return flight
 
 
 def fly_references(vehicles: SwarmVehicles, swarm: Swarm) -> Flight:

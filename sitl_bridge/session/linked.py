@@ -10,7 +10,7 @@ import struct
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, parameter_bytes
 from sitl_bridge.link.mavlink.message import MavlinkMessage
-from sitl_bridge.link.px4.vehicle_status import RESULTS, VehicleMessage
+from sitl_bridge.link.px4.vehicle_status import RESULTS
 from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import (
@@ -71,20 +71,6 @@ REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE = (
 )
 
 
-class Linked(Protocol):
-    """A vehicle with a link to its flight stack."""
-
-    @property
-    def monitor(self) -> Monitor:
-        """Of the link, open."""
-        ...
-
-    @property
-    def messages(self) -> Sequence[VehicleMessage]:
-        """Texts of the flight stack, oldest first."""
-        ...
-
-
 class LinkedVehicles(FlightStacks):
     """Flight stacks behind links; what lets their time pass is up to a subclass.
 
@@ -95,11 +81,11 @@ class LinkedVehicles(FlightStacks):
     ready_at = 0
     _greeted = -HEARTBEATS
 
-    def use_links(self, links: Sequence[Linked]) -> None:
-        """Command over these links, one a vehicle."""
-        self._links = links
-        for link in links:
-            link.monitor.keep(REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE)
+    def use_links(self, monitors: Sequence[Monitor]) -> None:
+        """Command over the links of these monitors, one a vehicle; they are open."""
+        self._monitors = monitors
+        for monitor in monitors:
+            monitor.keep(REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE)
 
     # ------------------------------------------------------------------ time
 
@@ -121,8 +107,8 @@ class LinkedVehicles(FlightStacks):
             count = min(steps, self.chunk) if sent or self.steering is not None else steps
             self.pass_time(count)
             steps -= count
-            for link in self._links:
-                link.monitor.poll()
+            for monitor in self._monitors:
+                monitor.poll()
 
     def send_targets(self) -> bool:
         """Send the targets and sticks in force; returns whether there are any."""
@@ -168,10 +154,10 @@ class LinkedVehicles(FlightStacks):
 
     def _deliver_all(self, messages: Mapping[int, Sequence[MavlinkMessage]]) -> None:
         """Send messages to vehicles by their numbers; those that do not report get none."""
-        deliver_all([(self._links[i].monitor, sent) for i, sent in messages.items() if self.reports(i)])
+        deliver_all([(self._monitors[i], sent) for i, sent in messages.items() if self.reports(i)])
 
     def _address(self, vehicle: int) -> tuple[int, int]:
-        return self._links[vehicle].monitor.system_id, AUTOPILOT
+        return self._monitors[vehicle].system_id, AUTOPILOT
 
     @property
     def messages(self) -> list[Message]:
@@ -179,19 +165,19 @@ class LinkedVehicles(FlightStacks):
         start = self.ready_at * 1e-6
         found = [
             Message(m.time - start, name, m.level, m.text)
-            for name, link in zip(self.names, self._links, strict=True)
-            for m in link.messages
+            for name, monitor in zip(self.names, self._monitors, strict=True)
+            for m in monitor.messages
         ]
         return sorted(found, key=lambda m: m.time) if len(self.names) > 1 else found
 
     def mode(self, vehicle: int) -> str:
         """Flight mode of a vehicle, by PX4's name."""
-        return self._links[vehicle].monitor.status().mode
+        return self._monitors[vehicle].status().mode
 
     @property
     def estimates(self) -> NDArray[np.float64]:
         """(n, 3) m NED from the world's origin, by the vehicles' own estimates, extrapolated to now."""
-        reports = [link.monitor.status() for link in self._links]
+        reports = [monitor.status() for monitor in self._monitors]
         age = np.array([self.now * 1e-6 - report.position_time for report in reports])
         own = np.array([report.position for report in reports])
         moved = np.clip(age, 0.0, LONGEST_EXTRAPOLATION)[:, None] * self.velocities
@@ -201,21 +187,21 @@ class LinkedVehicles(FlightStacks):
     @property
     def velocities(self) -> NDArray[np.float64]:
         """(n, 3) m/s NED."""
-        return np.array([link.monitor.status().velocity for link in self._links])
+        return np.array([monitor.status().velocity for monitor in self._monitors])
 
     @property
     def attitudes(self) -> NDArray[np.float64]:
         """(n, 3) rad roll, pitch, yaw; nan before ``want_states``."""
-        return np.array([link.monitor.status().attitude for link in self._links])
+        return np.array([monitor.status().attitude for monitor in self._monitors])
 
     def problems(self, vehicle: int) -> Sequence[str]:
         """Why a vehicle cannot arm; empty if it can."""
-        status = self._links[vehicle].monitor.status()
+        status = self._monitors[vehicle].status()
         return () if status.can_arm or status.armed else status.waits_for
 
     def mission(self, vehicle: int) -> MissionProgress:
         """How far a vehicle is in its mission."""
-        monitor = self._links[vehicle].monitor
+        monitor = self._monitors[vehicle]
         current, reached = monitor.take(CURRENT, forget=False), monitor.take(REACHED, forget=False)
         if current is None:
             return MissionProgress()
@@ -231,20 +217,20 @@ class LinkedVehicles(FlightStacks):
         if is_mode and any(self.targets[i] or self.sticks[i] for i in vehicles):
             self.advance(SETPOINTS_BEFORE)
         filled = [*params, *[0.0] * (7 - len(params))]
-        links = {i: self._links[i] for i in vehicles}
-        said = {i: len(link.messages) for i, link in links.items()}
+        monitors = {i: self._monitors[i] for i in vehicles}
+        said = {i: len(monitor.messages) for i, monitor in monitors.items()}
         waiting = list(vehicles)
         for attempt in range(ATTEMPTS):
             sent = {}
             for i in waiting:
-                links[i].monitor.acknowledged.pop(number, None)
+                monitors[i].acknowledged.pop(number, None)
                 sent[i] = [mavlink.MAVLink_command_long_message(*self._address(i), number, attempt, *filled)]
             self._deliver_all(sent)
             end, again = self.now + round(ANSWER_LIMIT * 1e6), []
             while waiting and self.now < end:
                 self.advance(CHUNK)
                 for i in tuple(waiting):
-                    result = links[i].monitor.acknowledged.get(number, mavlink.MAV_RESULT_IN_PROGRESS)
+                    result = monitors[i].acknowledged.get(number, mavlink.MAV_RESULT_IN_PROGRESS)
                     if result == mavlink.MAV_RESULT_IN_PROGRESS:
                         continue
                     waiting.remove(i)
@@ -266,12 +252,12 @@ class LinkedVehicles(FlightStacks):
         """Switch vehicles to a flight mode, which ``mode`` tells from now on."""
         super().set_mode(vehicles, name, what)
         for i in vehicles:
-            self._links[i].monitor.take_mode(name)
+            self._monitors[i].take_mode(name)
 
     def _said(self, vehicle: int, since: int) -> str:
         """What a flight stack has to say on a refusal, after its first ``since`` texts."""
         self.advance(REASONS)
-        said = self._links[vehicle].messages[since:]
+        said = self._monitors[vehicle].messages[since:]
         return "; ".join(dict.fromkeys(m.text for m in said if m.level < mavlink.MAV_SEVERITY_INFO))
 
     def _setpoint(self, vehicle: int, target: Target) -> MavlinkMessage:
@@ -324,7 +310,7 @@ class LinkedVehicles(FlightStacks):
         return found
 
     def _parameter_answer(self, vehicle: int, name: str, request: MavlinkMessage) -> tuple[float, int] | None:
-        monitor = self._links[vehicle].monitor
+        monitor = self._monitors[vehicle]
 
         def answer() -> tuple[float, int] | None:
             message = monitor.take(PARAM_VALUE)
@@ -372,16 +358,16 @@ class LinkedVehicles(FlightStacks):
             ("mission", MISSION, mission_items(plan)),
         ):
             self._upload(vehicle, name, kind, items)
-        if not self._links[vehicle].monitor.prompt:
+        if not self._monitors[vehicle].prompt:
             self._wait(lambda: None, STORED)
 
     def _upload(self, vehicle: int, name: str, kind: int, items: Sequence[MissionItem]) -> None:
         """Upload one part by the mission protocol (mavlink.io, microservices, mission)."""
-        monitor, address = self._links[vehicle].monitor, self._address(vehicle)
+        monitor, address = self._monitors[vehicle], self._address(vehicle)
         for number in (REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED):
             monitor.take(number)
         end = time.monotonic() + WALL_LIMIT
-        said = len(self._links[vehicle].messages)
+        said = len(self._monitors[vehicle].messages)
         monitor.post([mavlink.MAVLink_mission_count_message(*address, len(items), kind)])
 
         def answer() -> MavlinkMessage | None:

@@ -149,7 +149,7 @@ class Monitor:
         self.port = PAYLOAD_PORT + instance if port is None else port
         self.host = host
         self.system_id = instance + 1
-        self.messages: deque[VehicleMessage] = deque(maxlen=10_000)
+        self.messages: list[VehicleMessage] = []
         self._catalogue = catalogue
         self._battery = battery
         self._on_message = on_message
@@ -452,7 +452,7 @@ class Monitor:
     def _add_message(self, level: int, text: str, event: bool = False) -> None:
         message = VehicleMessage(self._status.time, level, text, event)
         # Most texts arrive twice, as text and as event.
-        if any(m.text == text and m.event != event for m in list(self.messages)[-8:]):
+        if any(m.text == text and m.event != event for m in self.messages[-8:]):
             return
         self.messages.append(message)
         if self._on_message is not None:

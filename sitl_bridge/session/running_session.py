@@ -78,7 +78,7 @@ class SessionVehicles(LinkedVehicles):
             [vehicle.settings.airframe.name for vehicle in vehicles],
             [vehicle.settings.position for vehicle in vehicles],
         )
-        self.use_links(vehicles)
+        self.use_links([vehicle.monitor for vehicle in vehicles])
         self._vehicles, self._server = vehicles, server
         self._closed, self._go = threading.Event(), threading.Event()
         self._heard = 0
@@ -131,7 +131,7 @@ class SessionVehicles(LinkedVehicles):
         status = self._seen = self._server.status()
         links = [status.links[vehicle.number] for vehicle in self._vehicles]
         found = [link.connected and not link.stalled for link in links]
-        here = [vehicle.monitor for vehicle, there in zip(self._vehicles, found, strict=True) if there]
+        here = [monitor for monitor, there in zip(self._monitors, found, strict=True) if there]
         deliver_all([(monitor, ()) for monitor in here if monitor.prompt])
         if self._rated:
             found = [there and self._fresh(i) for i, there in enumerate(found)]
@@ -139,7 +139,7 @@ class SessionVehicles(LinkedVehicles):
 
     def _fresh(self, vehicle: int) -> bool:
         """Whether the last position is no older than LOST_AFTER; a late one is waited for."""
-        monitor, end = self._vehicles[vehicle].monitor, time.monotonic() + LOST_AFTER_WALL
+        monitor, end = self._monitors[vehicle], time.monotonic() + LOST_AFTER_WALL
         while self.now * 1e-6 - monitor.status().position_time > LOST_AFTER:
             if time.monotonic() > end or not self._reporting[vehicle]:
                 return False
@@ -161,11 +161,10 @@ class SessionVehicles(LinkedVehicles):
         """Let time pass."""
         self.greet()
         self.meet(self.now + steps * STEP)()
-        monitors = [vehicle.monitor for vehicle in self._vehicles]
-        if not all(monitor.status().silent for monitor in monitors):
+        if not all(monitor.status().silent for monitor in self._monitors):
             self._heard = self.now
         elif self.now - self._heard > SILENCE:
-            stacks = "flight stack has" if len(monitors) == 1 else "flight stacks have"
+            stacks = "flight stack has" if len(self._monitors) == 1 else "flight stacks have"
             raise UserError(f"the {stacks} sent no telemetry for 5 s")
 
     def reports(self, vehicle: int) -> bool:
@@ -185,14 +184,14 @@ class SessionVehicles(LinkedVehicles):
         projection = Projection(
             math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude
         )
-        for vehicle in self._vehicles:
-            vehicle.monitor.keep(GLOBAL_POSITION)
-            vehicle.monitor.want({LOCAL_POSITION: rate, ATTITUDE: attitudes, GLOBAL_POSITION: FIX_RATE})
+        for monitor in self._monitors:
+            monitor.keep(GLOBAL_POSITION)
+            monitor.want({LOCAL_POSITION: rate, ATTITUDE: attitudes, GLOBAL_POSITION: FIX_RATE})
         everybody = range(len(self._vehicles))
         fixes: list[list[NDArray[np.float64]]] = [[] for _ in everybody]
 
         def fixed(i: int) -> bool:
-            monitor = self._vehicles[i].monitor
+            monitor = self._monitors[i]
             fix = monitor.take(GLOBAL_POSITION)
             if fix is not None and np.isfinite(monitor.status().attitude[0]):
                 place = projection.position((fix.lat * 1e-7, fix.lon * 1e-7, fix.alt * 1e-3))

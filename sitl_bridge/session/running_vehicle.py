@@ -6,11 +6,9 @@ import contextlib
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.missions.log_stamp import stamp
@@ -25,15 +23,6 @@ SILENCE_LIMIT = 20.0
 LOOK = 0.005
 """s of wall time between reads of the link."""
 GLOBAL_POSITION: int = mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT
-
-
-@dataclass
-class _Link:
-    monitor: Monitor
-
-    @property
-    def messages(self) -> list[VehicleMessage]:
-        return list(self.monitor.messages)
 
 
 class RunningVehicle(LinkedVehicles):
@@ -55,7 +44,7 @@ class RunningVehicle(LinkedVehicles):
         self.monitor = Monitor(system - 1, host=parts[1], port=int(parts[2]))
         self.monitor.open()
         self.monitor.keep(GLOBAL_POSITION)
-        self.use_links([_Link(self.monitor)])
+        self.use_links([self.monitor])
         end = time.monotonic() + CONNECT_LIMIT
         while not self.monitor.status().time > 0.0:
             if time.monotonic() > end:

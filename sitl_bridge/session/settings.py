@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -113,7 +113,21 @@ class ExternalStacks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlightOptions:
+class RunChoices:
+    """What a user chooses of any run, whatever is flown."""
+
+    speed: float = 1.0  # simulated over wall time; inf for as fast as possible
+    px4: Path | None = None  # PX4 to fly with; None searches for it
+    runs: Path = Path("runs")  # parent of the run directories
+    outlets: tuple[OutletSettings, ...] = ()  # what shows the run
+    # whether other machines may reach the MAVLink ports of PX4, and through them its files
+    expose: bool = False
+    # of measures by name, with which the flight succeeds; None for no limit
+    limits: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightOptions(RunChoices):
     """Options of a flight as a user gives them; None means the value of the scenario file, or the default."""
 
     airframe: Airframe | None = None  # of a vehicle that no scenario describes; the iris by default
@@ -125,16 +139,8 @@ class FlightOptions:
     autopilot: Choice = "auto"
     # of the first vehicle's flight stack; sets all ports.  The other vehicles' instances follow.
     instance: int = 0
-    speed: float = 1.0  # simulated over wall time; inf for as fast as possible
-    px4: Path | None = None  # PX4 to fly with; None searches for it
-    runs: Path = Path("runs")  # parent of the run directories
     arguments: tuple[str, ...] = ()  # of the script, after those in the scenario file
-    outlets: tuple[OutletSettings, ...] = ()  # what shows the flight
-    # whether other machines may reach the MAVLink ports of PX4, and through them its files
-    expose: bool = False
     python: Path | None = None  # interpreter of all scripts
-    # of measures of the flight, by name, on top of those in a scenario's file; None removes one
-    limits: Mapping[str, float | None] = field(default_factory=dict)
 
 
 # --------------------------------------------------------------------------- settings
@@ -215,18 +221,15 @@ def controller_faults(law: str, airframe: Airframe) -> list[str]:
 
 
 @dataclass(frozen=True)
-class FlightSettings:
+class FlightSettings(RunChoices):
     """Vehicles, world, missions and outlets of a run."""
 
     vehicles: tuple[VehicleSettings, ...]  # at least one
     name: str  # of the scenario or mission; also of the run directory
     world: WorldSpecification = field(default_factory=WorldSpecification)  # of all vehicles
     seed: int = 0  # of all random streams
-    speed: float = 1.0  # simulated over wall time; inf for as fast as possible
-    px4: Path | None = None  # PX4 to fly with; None searches for it
     # flight stacks that the user starts; None for those of this program
     external: ExternalStacks | None = None
-    runs: Path = Path("runs")  # parent of the run directories
     # arguments of the interpreter for a program that flies all vehicles, in addition to their own missions;
     # None for none.  The file that $SITL_BRIDGE_FLEET names describes the vehicles.
     mission: tuple[str, ...] | None = None
@@ -237,40 +240,21 @@ class FlightSettings:
     on_stall: OnStall = "leave"  # reaction of the link to a flight stack that stops answering
     proximity: Proximity | None = None  # collisions and downwash between vehicles
     events: tuple[EventSpecification, ...] = ()  # scheduled faults and changes
-    outlets: tuple[OutletSettings, ...] = ()  # what shows the run
-    # whether other machines may reach the MAVLink ports of PX4, and through them its files
-    expose: bool = False
-    # of measures by name, with which the flight succeeds; None for no limit
-    limits: Mapping[str, float | None] = field(default_factory=dict)
 
     @classmethod
     def from_options(
-        cls, options: FlightOptions, vehicles: tuple[VehicleSettings, ...], name: str, **fields: Any
+        cls, options: FlightOptions, vehicles: tuple[VehicleSettings, ...], name: str, **stated: Any
     ) -> Self:
-        """The options of a user, with what a mission or a scenario file says.
+        """The options of a user, with what a mission or a scenario file states of this class's fields.
 
-        Args:
-            options: take precedence over ``fields``, but add to its limits.
-            vehicles: of the run.
-            name: of the run.
-            fields: of this class.
+        Options take precedence, but add to the stated limits.
         """
-        given = {
-            "world": options.world,
-            "seed": options.seed,
-            "time_limit": options.time_limit,
-        }
-        return cls(
-            vehicles,
-            name,
-            speed=options.speed,
-            px4=options.px4,
-            runs=options.runs,
-            outlets=options.outlets,
-            expose=options.expose,
-            limits={**fields.pop("limits", {}), **options.limits},
-            **{**fields, **{key: value for key, value in given.items() if value is not None}},
-        )
+        chosen = {one.name: getattr(options, one.name) for one in fields(RunChoices)}
+        chosen["limits"] = {**stated.get("limits", {}), **options.limits}
+        for key in ("world", "seed", "time_limit"):
+            if getattr(options, key) is not None:
+                chosen[key] = getattr(options, key)
+        return cls(vehicles, name, **(stated | chosen))
 
     @classmethod
     def from_mission(cls, mission: Path, options: FlightOptions) -> Self:
@@ -294,7 +278,7 @@ class FlightSettings:
             _in_a_line(options, count),
             "start",
             on_stall="continue" if count == 1 else "leave",
-            proximity=_contact_and_downwash(count),
+            proximity=Proximity() if count > 1 else None,
         )
 
     @classmethod
@@ -309,7 +293,7 @@ class FlightSettings:
             f"serve-{vehicles[0].airframe.name}",
             external=external,
             on_stall=on_stall,
-            proximity=_contact_and_downwash(count),
+            proximity=Proximity() if count > 1 else None,
         )
 
     @property
@@ -411,10 +395,6 @@ class FlightSettings:
                 for name in dict.fromkeys(lidars)
             ),
         ]
-
-
-def _contact_and_downwash(count: int) -> Proximity | None:
-    return Proximity() if count > 1 else None
 
 
 def _in_a_line(options: FlightOptions, count: int) -> tuple[VehicleSettings, ...]:

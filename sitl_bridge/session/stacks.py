@@ -18,7 +18,7 @@ from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.px4.vehicle_status import MODE_NUMBERS
 from sitl_bridge.plan.plan import Plan
-from sitl_bridge.session.missions.log_stamp import stamp_since
+from sitl_bridge.session.missions.log_stamp import stamp
 
 STEP = 4000
 """us between inertial samples, PX4's 250 Hz."""
@@ -55,7 +55,7 @@ class Message:
     text: str
 
     def __str__(self) -> str:
-        return f"{stamp_since(0.0, self.time)} {self.text}"
+        return f"{stamp(self.time if self.time >= 0.0 else np.nan)} {self.text}"
 
 
 @dataclass

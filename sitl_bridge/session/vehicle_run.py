@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from sitl_bridge.autopilot.process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.base.arrays import Records
@@ -43,6 +43,12 @@ from sitl_bridge.session.missions.environment import MAP_VARIABLE, SYSTEM_VARIAB
 from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import BATTERY_PERIOD, Monitor
 from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings
+
+if TYPE_CHECKING:
+    from sitl_bridge.session.running_session import FlownMission
+
+Mission: TypeAlias = "MissionProcess | FlownMission"
+"""What flies a vehicle."""
 
 LAST_MESSAGES = 4
 """Texts of a flight stack in a report."""
@@ -139,29 +145,6 @@ class BatteryFeed:
         """Nothing is written."""
 
 
-class Mission(Protocol):
-    """What flies a vehicle."""
-
-    gate: MissionGate | None
-    """Through which it limits simulated time."""
-
-    def poll(self) -> int | None:
-        """Exit status; None while it flies."""
-        ...
-
-    def reason(self) -> str:
-        """Why it has failed."""
-        ...
-
-    def free(self) -> None:
-        """Let time pass for others, after the end; safe to call twice."""
-        ...
-
-    def stop(self) -> None:
-        """End it; safe to call twice."""
-        ...
-
-
 class VehicleRun:
     """The processes of one vehicle in flight: flight stack, monitor and mission.
 
@@ -189,7 +172,6 @@ class VehicleRun:
         self.autopilot = autopilot
         self.number = number
         self.directory = directory
-        self.messages: list[VehicleMessage] = []
         self.lost, self.killed = "", False
         """How its flight stack ended; empty while it runs."""
         self._monitor: Monitor | None = None
@@ -287,6 +269,11 @@ class VehicleRun:
         assert self._monitor is not None
         return self._monitor
 
+    @property
+    def messages(self) -> list[VehicleMessage]:
+        """Texts of its flight stack, oldest first."""
+        return [] if self._monitor is None else self._monitor.messages
+
     def open_monitor(self, server: LockstepServer) -> Monitor:
         """Create the vehicle's monitor; the caller polls it, or starts its thread."""
 
@@ -298,7 +285,7 @@ class VehicleRun:
             self.settings.instance,
             catalogue=self._catalogue(),
             battery=None if builtin else sample,
-            on_message=self._add_message,
+            on_message=self._log_message,
             prompt=builtin,
         )
         if builtin:
@@ -380,8 +367,7 @@ class VehicleRun:
         messages = [(m.time, m.level, m.text) for m in last]
         return StackReport(status.mode, messages, (status.position_time, *status.position))
 
-    def _add_message(self, message: VehicleMessage) -> None:
-        self.messages.append(message)
+    def _log_message(self, message: VehicleMessage) -> None:
         self._log(f"[{message.time:9.2f} s] autopilot message: {message.text}")
 
     # ---------------------------------------------------------------- afterwards

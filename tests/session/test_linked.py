@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pymavlink.dialects.v20 import common as mavlink
@@ -13,6 +13,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.session import linked
 from sitl_bridge.session.linked import SETPOINTS_BEFORE, LinkedVehicles
+from sitl_bridge.session.monitor import Monitor
 from sitl_bridge.session.stacks import CHUNK, STEP, Target
 
 NOT_YET, ACCEPTED = mavlink.MAV_RESULT_TEMPORARILY_REJECTED, mavlink.MAV_RESULT_ACCEPTED
@@ -58,9 +59,7 @@ class Vehicles(LinkedVehicles):
         super().__init__(names, ["iris"] * len(names), [(0.0, 0.0, 0.0)] * len(names))
         self.monitors = [AnsweringMonitor(each) for each in answers]
         self.monitor = self.monitors[0]
-        self.use_links(
-            [SimpleNamespace(monitor=monitor, messages=monitor.messages) for monitor in self.monitors]
-        )
+        self.use_links(cast("list[Monitor]", self.monitors))
 
     @property
     def now(self) -> int:
