@@ -53,16 +53,12 @@ class Commander:
     """The commander of one vehicle.
 
     Args:
-        facts: properties of the vehicle.
         parameters: of the vehicle; a default MPC_THR_HOVER is replaced by the vehicle's hover thrust.
 
     Attributes:
-        mode: the flight mode in force, possibly set by a failsafe.
         intended: the flight mode that the pilot selected.
-        armed: whether the motors may turn.
         landed_state: MAV_LANDED_STATE.
         arming_problems: what keeps the vehicle from arming in the present mode, in PX4's words.
-        battery_state: the latest battery sample.
         failures: injected, by kind (gyroscope, accelerometer, magnetometer, barometer, gps, optical_flow,
             range_finder, motor) and instance (from 1; 0 means all): "off" or "stuck".
         health_bits: of SYS_STATUS.
@@ -70,10 +66,8 @@ class Commander:
         log_text: called with each of them as it is made; None without a log.
         reached: sequence numbers of mission items reached, to send.
         state: the vehicle's estimated state.
-        land: the land detector.
         navigator: sets the target of automatic modes.
         flight: the mission and its progress; ``plans`` geofence and rally points.
-        sticks: their positions.
         orbit: the circle of Orbit mode; ``follow`` the target of Follow mode.
     """
 

@@ -61,7 +61,6 @@ class EstimateLog:
 
     Args:
         log: the file's topics.
-        sources: what is logged.
     """
 
     def __init__(self, log: TopicLog, sources: LogSources) -> None:
@@ -341,10 +340,8 @@ class StackLog:
     Args:
         path: of the file, in a directory that exists; or the memory that keeps some topics in its place.
         start: us.
-        airframe: name of the vehicle.
         version: of this program.
         parameters: the stack's, by name.
-        sources: what is logged.
     """
 
     def __init__(

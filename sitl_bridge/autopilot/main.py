@@ -46,15 +46,7 @@ AUTOPILOT = 1
 
 
 class LinkedStack:
-    """One vehicle's stack at the end of a connection to a simulator.
-
-    Args:
-        configuration: what it is.
-        log: file of its log.
-
-    Raises:
-        UserError: for a parameter or a controller that does not exist.
-    """
+    """One vehicle's stack at the end of a connection to a simulator."""
 
     def __init__(self, configuration: Configuration, log: Path) -> None:
         world = World(configuration.world)
@@ -85,11 +77,7 @@ class LinkedStack:
         self._log = log
 
     def open_ports(self) -> None:
-        """Begin to speak MAVLink.
-
-        Raises:
-            UserError: when a port is taken.
-        """
+        """Begin to speak MAVLink."""
         major, minor, patch = (int(part) for part in __version__.split("."))
         source = TelemetrySource(
             system_id=self._instance + 1,
@@ -162,11 +150,7 @@ class LinkedStack:
 
 
 def connect(host: str, port: int, limit: float = CONNECT_LIMIT) -> socket.socket:
-    """Connect to a simulator, waiting for it as PX4 does.
-
-    Raises:
-        UserError: when nobody listens within ``limit`` s.
-    """
+    """Connect to a simulator, waiting for it as PX4 does."""
     end = time.monotonic() + limit
     while True:
         try:

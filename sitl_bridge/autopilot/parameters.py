@@ -95,11 +95,7 @@ class Parameters:
         return name in self.infos
 
     def get(self, name: str) -> int | float:
-        """The value of a parameter: an int of an int32 parameter, a float of a float one.
-
-        Raises:
-            UserError: when there is no such parameter.
-        """
+        """The value of a parameter: an int of an int32 parameter, a float of a float one."""
         self._info(name)
         return self.values[name]
 

@@ -70,7 +70,6 @@ class Pilot:
         stacks: the compiled stacks' memory.
         index: of the vehicle in it.
         controls: (16,) its motor commands, written where the controller is the user's own.
-        world: where it flies.
         start: us.
         controller: choice, None for the airframe's.
         parameters: changed from their defaults, by name.
@@ -79,9 +78,6 @@ class Pilot:
 
     Attributes:
         own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
-
-    Raises:
-        UserError: for a parameter or a controller that does not exist.
     """
 
     def __init__(
@@ -157,11 +153,7 @@ class Pilot:
             self.log.write(now)
 
     def run_own_controller(self) -> None:
-        """Let the user's controller ask for what the rotors are to do after a step.
-
-        Raises:
-            UserError: when it fails.
-        """
+        """Let the user's controller ask for what the rotors are to do after a step."""
         now = int(self.estimate["time"])
         if self.own_controller is None or now == self._stepped:
             return

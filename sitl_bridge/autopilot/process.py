@@ -48,12 +48,8 @@ class StackProcess(ChildProcess):
     """A running built-in flight stack.
 
     Args:
-        configuration: what it flies.
         directory: its working directory, which is there and holds no other run.
         on_line: called with each line it prints, from a thread.
-
-    Raises:
-        UserError: when it cannot be started.
     """
 
     def __init__(

@@ -83,7 +83,6 @@ class StackArrays(NamedTuple):
 
         Args:
             airframes: one a vehicle.
-            world: where they fly.
             start: us of simulated time.
             controllers: choice of each vehicle, None for its airframe's.
         """

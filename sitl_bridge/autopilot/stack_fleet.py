@@ -63,8 +63,6 @@ class StackFleet(Closing):
 
     Args:
         world: where they fly.
-        members: the vehicles.
-        seed: of all random streams.
         step: us between inertial samples.
         proximity: what vehicles do to one another; None for nothing.
 

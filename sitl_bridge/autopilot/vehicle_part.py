@@ -15,10 +15,8 @@ class Vehicle:
     """What the parts of one vehicle's flight share.
 
     Attributes:
-        values: parameter values.
         send_text: sends a status text (severity, text).
         state: estimated state, updated by the commander.
-        land: land detector.
         output: setpoint for the controller; a new motion continues from its last values.
     """
 

@@ -56,11 +56,9 @@ def fly_avoidance(
     close together for landing, they return to their first points, avoiding one another, and land there.
 
     Args:
-        scenario: checked.
         stacks: of the vehicles, in the scenario's order.
         deviation: m, of ``flight_conditions.lasting_deviation``.
         seed: of the radio's losses.
-        say: takes lines for the user.
         directory: of the result; a flight that has failed or was broken off, and one after which a vehicle
             does not land, is in it, too.
 
@@ -85,11 +83,7 @@ def fly_avoidance(
 
 
 def fly_references(vehicles: SwarmVehicles, swarm: Swarm) -> Flight:
-    """Hold until a swarm starts, then fly for the scenario's duration, up to GRACE longer until all arrive.
-
-    Raises:
-        UserError: when the simulation fails.
-    """
+    """Hold until a swarm starts, fly for the scenario's duration, at most GRACE longer, until all arrive."""
     end = EndCondition(swarm.scenario, swarm.start)
     printed: set[tuple[str, PlanStatus]] = set()
 

@@ -32,18 +32,13 @@ class FleetMissions:
     """Starts the missions of a flight, monitors them, and limits simulated time for those that do not.
 
     Args:
-        vehicles: of the flight.
         server: whose simulated time is limited by the missions' time gates.
-        directory: of the run.
         members: file that describes the vehicles to a program that flies all of them.
-        report: receives the lines that the missions print.
         errors: receives errors of setting the pause flag.
-        on_event: notes vehicles of a formation that fall silent.
 
     Attributes:
         turn: us of simulated time between two turns of the missions; 0 if they take none.
         common: the mission that flies all vehicles; None before it starts, and if there is none.
-        orders: live ones to a formation.
     """
 
     def __init__(

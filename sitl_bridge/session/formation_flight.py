@@ -111,11 +111,7 @@ class FormationFlight:
         self._orders.serve()
 
     def execute(self, kind: str, data: ReadJson, vehicle: int | None) -> None:
-        """Execute an order: the data of the bus command of that kind.
-
-        Raises:
-            UserError: if it is not possible or not safe.
-        """
+        """Execute an order: the data of the bus command of that kind."""
         assert self._states is not None
         if self._ordered_down:
             raise UserError("the formation lands")
@@ -142,11 +138,7 @@ class FormationFlight:
         self.vehicles.leave(vehicle, action)
 
     def spread(self) -> None:
-        """Move the vehicles apart, into a grid, if they are too close together for landing.
-
-        Raises:
-            UserError: when the simulation fails.
-        """
+        """Move the vehicles apart, into a grid, if they are too close together for landing."""
         states = self.vehicles.states()
         members = self.formation.members & states.alive
         if not self.formation.leaders or clear_to_land(states.position[members]):
@@ -168,12 +160,9 @@ def fly_formation(
     """Fly a formation with vehicles that stand at its starting places, land them, and write the result.
 
     Args:
-        plan: of a scenario.
         stacks: of the vehicles, in the formation's order.
-        say: takes lines for the user.
         directory: of the result; a vehicle that does not land, or a flight that has failed or was broken off,
             is in it, too.
-        orders: live ones.
         on_event: notes vehicles that fall silent.
 
     Raises:

@@ -22,9 +22,6 @@ class Instance:
 
     The claim is a socket in the abstract name space: the kernel drops it with the process, however that ends,
     and leaves no file.
-
-    Attributes:
-        number: of the instance.
     """
 
     def __init__(self, number: int, claim: socket.socket) -> None:
@@ -40,9 +37,6 @@ def claim_instance(worker: int = 0) -> Instance:
 
     Args:
         worker: number of this process among several that search at once.
-
-    Raises:
-        UserError: when all are taken.
     """
     count = LAST - FIRST + 1
     for i in range(count):

@@ -177,7 +177,6 @@ def require_mavsdk(program: ast.AST, script: Path, python: Path | None) -> None:
 
     Args:
         program: the script, parsed.
-        script: its file.
         python: the interpreter; None for this program's.
 
     Raises:

@@ -120,11 +120,9 @@ class Monitor:
     """Monitors one vehicle, by calls of :meth:`poll`.
 
     Args:
-        instance: of PX4; sets the port.
         catalogue: of the build's events; without it events are skipped and only status texts are reported.
         battery: returns the latest battery sample, or None before the first; without it none is sent.
         on_message: called by :meth:`poll` with each message, e.g. to log it.
-        host: address to listen on.
         prompt: whether the stack answers a PING at any time, as the built-in one does.
         port: to listen on; None for the payload link's.
 
@@ -192,11 +190,7 @@ class Monitor:
     # ---------------------------------------------------------------- for the session
 
     def open(self) -> None:
-        """Open the port; the caller then calls :meth:`poll` often.
-
-        Raises:
-            UserError: when another program has the port.
-        """
+        """Open the port; the caller then calls :meth:`poll` often."""
         listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             # Room for a whole second of PX4's default rates at 25 times real time.
@@ -543,11 +537,7 @@ def deliver_all(links: Sequence[tuple[Monitor, Sequence[MavlinkMessage]]]) -> No
 
 
 class PayloadLink:
-    """The payload link as the components on board use it; see ``ComponentLink``.
-
-    Args:
-        monitor: that has the port.
-    """
+    """The payload link as the components on board use it; see ``ComponentLink``."""
 
     def __init__(self, monitor: Monitor) -> None:
         self.system_id = monitor.system_id
@@ -582,7 +572,6 @@ class MonitorThread:
     """Polls all monitors; less often for several vehicles, because their simulated time runs slower.
 
     Args:
-        monitors: opened.
         errors: receives errors of reading; polling continues after them.
     """
 

@@ -65,9 +65,6 @@ class SessionVehicles(LinkedVehicles):
     """Vehicles of a running session: its time stands still while a program acts, and passes in ``advance``.
 
     One thread uses it, between ``begin`` and ``close``.
-
-    Args:
-        vehicles: with open monitors.
     """
 
     steps_to_look = LONG_LOOK
@@ -176,9 +173,6 @@ class SessionVehicles(LinkedVehicles):
 
         Each has its own local origin, the place of its first fix, which is found from its global positions.
         Messages round these to 1e-7 deg and 1 mm; the error of the receivers remains.
-
-        Raises:
-            UserError: for a vehicle that sends no positions.
         """
         origin = self._server.simulation.world.specification.origin
         projection = Projection(
@@ -225,9 +219,6 @@ class FlownMission:
     With the built-in stack time stands still after it.
 
     Args:
-        vehicles: that it flies.
-        fly: flies it, and says lines for the user.
-        say: receives lines for the user.
         shown: whether something shows the flight, and is to see its end.
     """
 
@@ -305,11 +296,7 @@ class FlownMission:
 
 
 def fly_plan(plan: Plan, stacks: SessionVehicles, say: Say) -> None:
-    """Fly the plan of one vehicle; it holds its place when that fails.
-
-    Raises:
-        UserError: as ``fly_plans``.
-    """
+    """Fly the plan of one vehicle; it holds its place when that fails."""
     try:
         fly_plans(stacks, {0: plan}, say=say)
     except UserError:
@@ -391,11 +378,7 @@ def mode_for(kind: str, data: ReadJson) -> str:
 
 
 class FlightCommands:
-    """Hands commands of page, bus and ROS to flight stacks, one after another, on a thread of its own.
-
-    Args:
-        vehicles: with open monitors.
-    """
+    """Hands commands of page, bus and ROS to flight stacks, one after another, on a thread of its own."""
 
     def __init__(self, vehicles: Sequence[VehicleRun], server: LockstepServer) -> None:
         self._vehicles, self._server = vehicles, server

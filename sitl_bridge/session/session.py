@@ -87,7 +87,6 @@ class Session:
     With external flight stacks it serves the simulation until it is stopped; call :meth:`wait`.
 
     Args:
-        settings: checked here, before anything starts.
         notify: receives lines for the user: from the missions, the link and the session.
 
     Raises:
@@ -480,9 +479,6 @@ class Session:
 
         Args:
             on_status: called about 10 times per second of wall time.
-
-        Raises:
-            UserError: if the simulation has failed.
         """
         while self.server.running:
             on_status(self.status)
@@ -542,7 +538,6 @@ class Session:
         """Reason for ending the flight; empty if there is none.
 
         Args:
-            progress: state of the flight.
             standstill: s of wall time since the last step.
         """
         first = self.vehicles[0]

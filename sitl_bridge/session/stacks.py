@@ -95,8 +95,6 @@ class FlightStacks(ABC):
     """Flight stacks of vehicles that are named by their numbers, from 0.
 
     Args:
-        names: of the vehicles.
-        kinds: names of their airframes.
         origins: (n, 3) m NED from the world's origin of the points where they stand.
 
     Attributes:
@@ -211,9 +209,6 @@ class FlightStacks(ABC):
         """Give vehicles a MAV_CMD at the same time, and wait for their answers.
 
         Args:
-            vehicles: their numbers.
-            what: they are to do, for messages.
-            number: of the command.
             params: seven at most; those left out are 0.
 
         Raises:
@@ -264,11 +259,7 @@ class FlightStacks(ABC):
             raise UserError(f"{self.title(waiting[0])} has not armed within {ARMING:g} s of simulated time")
 
     def leave_last_mode(self, vehicles: Sequence[int]) -> None:
-        """Switch vehicles to Hold that cannot arm in the mode in which they ended a flight.
-
-        Raises:
-            UserError: when one refuses.
-        """
+        """Switch vehicles to Hold that cannot arm in the mode in which they ended a flight."""
         # PX4 leaves Land and Return after the landing by itself, but not at once.
         # No set-points come until the vehicle is in the air again.
         ended = [i for i in vehicles if self.mode(i) in ("Offboard", "Land", "Return")]

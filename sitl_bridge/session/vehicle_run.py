@@ -62,7 +62,6 @@ def sensor_hosts(
     """Hosts of all vehicles' sensors that are sampled between steps.
 
     Args:
-        vehicles: checked.
         directory: of the run, for the tables of custom sensors and for recordings.
         errors: receives the error that ends a recording.
     """
@@ -92,7 +91,6 @@ def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> Batt
 
     Args:
         cells: number in series.
-        vehicle: its number.
 
     Returns:
         None before a flight stack has connected, and before the first sample.
@@ -116,8 +114,6 @@ class BatteryFeed:
     It is a ``SensorHost``; its messages do not go over the simulator link, on which PX4 reads none.
 
     Args:
-        vehicle: its number.
-        sample: returns the present sample.
         deliver: sends messages and returns when the stack has read them.
     """
 
@@ -149,11 +145,8 @@ class VehicleRun:
     """The processes of one vehicle in flight: flight stack, monitor and mission.
 
     Args:
-        settings: checked.
-        autopilot: the chosen flight stack.
         number: in the simulation.
         directory: the flight stack's working directory, empty.
-        say: receives lines for the user and the console log.
         log: receives lines for the console log only.
         errors: receives errors after which the flight continues.
     """
@@ -302,13 +295,7 @@ class VehicleRun:
             runner.companion = self.monitor.deliver
 
     def start_mission(self, variables: Mapping[str, str], server: LockstepServer, turn: int) -> None:
-        """Start the vehicle's own script, if it has one.
-
-        Args:
-            variables: of the environment, in addition.
-            server: whose simulated time it limits.
-            turn: of its gate.
-        """
+        """Start the vehicle's own script, if it has one."""
         settings = self.settings
         if settings.mission is None or settings.mission.suffix == ".plan":
             return
@@ -373,12 +360,7 @@ class VehicleRun:
     # ---------------------------------------------------------------- afterwards
 
     def description(self, world: World, speed: float) -> JsonObject:
-        """The vehicle's mission and its flight stack as plain values, for run.json.
-
-        Args:
-            world: around the vehicle.
-            speed: simulated over wall time.
-        """
+        """The vehicle's mission and its flight stack as plain values, for run.json."""
         settings, build = self.settings, self.autopilot.px4
         autopilot: JsonObject = {"name": self.autopilot.name}
         if build is not None:
@@ -403,11 +385,7 @@ def _resume(process: int) -> None:
 
 
 def require_free_udp(port: int, purpose: str) -> None:
-    """Check that no program uses a UDP port of this machine.
-
-    Raises:
-        UserError: with the program that uses it.
-    """
+    """Check that no program uses a UDP port of this machine."""
     holder = taken_by(port, "udp")
     if holder:
         raise UserError(

@@ -91,9 +91,6 @@ class ControllerHost:
     Args:
         where: its file and class, for messages.
         make: makes the controller.
-
-    Raises:
-        UserError: if it cannot be made or has no method control.
     """
 
     def __init__(self, where: str, make: Callable[[], Any]) -> None:
@@ -133,12 +130,7 @@ def user_controller(
     """Return the user's own controller of an airframe; None if it uses a built-in law.
 
     Args:
-        airframe: the airframe.
-        world: the world.
         choice: replaces the airframe's own controller, as for ``controller_record``.
-
-    Raises:
-        UserError: if it cannot be loaded or created.
     """
     law = choice or airframe.controller.kind
     own = class_at(law) if isinstance(law, str) else None

@@ -86,7 +86,6 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> Recor
 
     Args:
         airframe: the airframe; the first instance of each sensor kind is used.
-        world: the world at the start.
         start_time: us of simulated time.
 
     Returns:

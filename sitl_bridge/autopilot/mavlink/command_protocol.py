@@ -54,9 +54,6 @@ class CommandProtocol:
     """Commands on one link.
 
     Args:
-        commander: executes vehicle commands.
-        system_id: MAVLink system id of this vehicle.
-        streams: message streams of the link.
         snapshot: returns the vehicle's state at a time.
         mission_current: makes MISSION_CURRENT.
     """

@@ -42,9 +42,7 @@ class Inputs:
     """Input of the commander from all links of a vehicle.
 
     Args:
-        commander: receives the input.
         estimate: () ESTIMATE, for the origin of the local frame.
-        system_id: MAVLink system id of this vehicle.
         send_text: sends a status text (MAV_SEVERITY, text) to all peers.
     """
 

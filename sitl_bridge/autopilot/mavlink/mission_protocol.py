@@ -66,7 +66,6 @@ class MissionStore:
     """State shared by all links of a vehicle: the stored items and the single upload.
 
     Args:
-        commander: stores and uses the items.
         send_text: sends a status text (MAV_SEVERITY, text) to all peers.
     """
 
@@ -105,11 +104,7 @@ def _identity(items: Sequence[MissionItem]) -> int:
 
 
 class MissionProtocol:
-    """The protocol on one link.
-
-    Args:
-        store: state shared by all links of the vehicle.
-    """
+    """The protocol on one link."""
 
     def __init__(self, store: MissionStore) -> None:
         self._store = store

@@ -54,11 +54,7 @@ def _packed(info: ParameterInfo, value: float) -> bytes:
 
 
 class ParameterProtocol:
-    """Parameters on one link.
-
-    Args:
-        parameters: parameters of the vehicle, shared by all links.
-    """
+    """Parameters on one link."""
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters

@@ -50,7 +50,6 @@ class Link:
     """One link, created by :meth:`Services.link`.
 
     Args:
-        services: services of the vehicle.
         rates: Hz by message id of the streamed messages.
     """
 

@@ -51,7 +51,6 @@ class Snapshot:
     """State of the vehicle at one time, with the estimate as plain numbers, shared by all messages.
 
     Args:
-        source: data source.
         now: us of simulated time.
     """
 
@@ -549,7 +548,6 @@ def payload_messages(payload: PayloadControl, system: int) -> Iterator[MavlinkMe
 
     Args:
         payload: emptied.
-        system: MAVLink id of the vehicle.
     """
     while payload.triggers:
         time, number = payload.triggers.popleft()

@@ -36,9 +36,6 @@ climb."""
 class Takeoff:
     """Take-off state of one vehicle.
 
-    Args:
-        values: parameter values.
-
     Attributes:
         state: one of the above.
     """
@@ -98,16 +95,7 @@ STICK_TASKS = frozenset({flight_modes.ALTITUDE_CONTROL, flight_modes.POSITION_CO
 
 
 class FlightModeManager(VehiclePart):
-    """Runs the active mode of one vehicle.
-
-    Attributes:
-        output: setpoint for the controller.
-        navigator: sets the target of automatic modes.
-        sticks: stick positions.
-        offboard: the offboard signal.
-        orbit: task of Orbit mode.
-        follow: task of Follow mode.
-    """
+    """Runs the active mode of one vehicle."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         super().__init__(vehicle)
@@ -146,7 +134,6 @@ class FlightModeManager(VehiclePart):
         """Run the active mode for one update and set the output.
 
         Args:
-            mode: the active mode.
             armed_for: s since arming; None while disarmed.
             home: m NED; None if unknown.
             now: us.

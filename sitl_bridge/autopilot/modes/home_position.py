@@ -16,7 +16,6 @@ class HomePosition(VehiclePart):
     """Home of one vehicle.
 
     Args:
-        vehicle: what the parts of its flight share.
         changed: called after each change.
 
     Attributes:
@@ -74,7 +73,6 @@ class HomePosition(VehiclePart):
 
         Args:
             known: as for :meth:`set_here`.
-            on_ground: landed and disarmed.
         """
         if on_ground:
             home, state = self.local(), self._state

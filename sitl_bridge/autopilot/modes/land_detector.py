@@ -50,9 +50,6 @@ class Hysteresis:
 class LandDetector:
     """Detects whether one vehicle is on the ground.
 
-    Args:
-        values: parameter values.
-
     Attributes:
         landed: on the ground, motors idle.
         maybe_landed: second stage.

@@ -48,20 +48,14 @@ class MissionFlight(VehiclePart):
     """The mission of one vehicle and its progress.
 
     Args:
-        vehicle: what the parts of its flight share.
-        target: position target, set from the mission.
         payload: takes commands for cameras and gimbals, MAV_CMD and seven parameters.
 
     Attributes:
-        items: the mission.
         current: sequence number of the current item.
-        finished: whether the last item is completed.
         reached: sequence numbers of completed items that are not reported yet.
-        failed: whether the mission cannot be continued.
         wants_return: whether an item requests a return to launch.
         set_home: called with an item that sets home.
         home: deg, deg, m above mean sea level.
-        active: whether the mission is being flown.
     """
 
     def __init__(

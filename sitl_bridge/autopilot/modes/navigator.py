@@ -32,12 +32,10 @@ class Navigator(VehiclePart):
     """The navigator of one vehicle.
 
     Attributes:
-        target: position target.
         home: deg, deg, m above mean sea level; set by the commander, as ``home_yaw``, rad.
         requested_mode: mode requested from the commander; None if there is no request.
         rally: rally points in deg latitude, deg longitude, m above mean sea level.
         payload: camera triggers, and commands to components on board.
-        flight: mission execution.
     """
 
     def __init__(self, vehicle: Vehicle) -> None:

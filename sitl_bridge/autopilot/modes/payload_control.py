@@ -29,9 +29,6 @@ Params = Sequence[float]
 class PayloadControl:
     """Triggers of one vehicle's camera, and commands to its payload.
 
-    Args:
-        state: estimated state of the vehicle.
-
     Attributes:
         triggers: us and sequence number of triggers that are not yet sent.
         commands: MAV_CMD and seven parameters to be passed on.

@@ -113,15 +113,8 @@ def arming_problems(
     """Return the texts of the checks that prevent arming in ``mode``; empty if it can arm.
 
     Args:
-        mode: mode to be armed in.
-        missing: requirements that are not met.
-        state: estimated state of the vehicle.
-        values: parameter values.
         battery: warning level and charge 0..1 (nan if unknown).
-        failures: injected failures.
         fence: violation of the geofence; None if there is none.
-        needs_home: whether the geofence needs a home position.
-        station_lost: whether the ground station is lost.
     """
     problems = [words for bits, words in WORDS if mode.needs & missing & bits]
     if mode.needs & flight_modes.NO_ARMING:

@@ -35,8 +35,6 @@ def warning_level(remaining: float, before: int, armed: bool, values: Mapping[st
     Args:
         remaining: charge 0..1; nan if unknown.
         before: previous level.
-        armed: whether the vehicle is armed.
-        values: parameter values.
     """
     level = 0
     if remaining <= values["BAT_EMERGEN_THR"]:
@@ -59,13 +57,7 @@ class ConditionMonitor(VehiclePart):
     """Detects the failsafe conditions of one vehicle.
 
     Args:
-        vehicle: what the parts of its flight share.
-        sticks: stick positions.
-        offboard: the offboard signal.
         geofence: the vehicle's geofence.
-
-    Attributes:
-        conditions: the present conditions.
     """
 
     def __init__(
@@ -125,7 +117,6 @@ class ConditionMonitor(VehiclePart):
         Args:
             now: us.
             home: deg, deg, m; None if unknown.
-            mission: whether there is a feasible mission.
         """
         accuracy = self._accuracy
         offboard = self._offboard.is_available(

@@ -95,7 +95,6 @@ class Failsafe(VehiclePart):
     """The failsafes of one vehicle.
 
     Attributes:
-        action: the present action.
         cause: text of its cause.
         takeover: whether a pilot took over from a failsafe.
     """
@@ -140,9 +139,6 @@ class Failsafe(VehiclePart):
             intended: mode selected by the pilot.
             mode_selected: whether the pilot selected a mode since the last update, even the same.
             sticks_moved: whether the stick movement is large enough for a takeover.
-            armed: whether the vehicle is armed.
-            mission_finished: whether the mission is completed.
-            conditions: present ones.
             dt: s since the last update.
         """
         self._follow_parameters()
@@ -419,9 +415,6 @@ KILL_DISARM = 5.0
 class AutoDisarm:
     """Timer of the armed vehicle.
 
-    Args:
-        values: parameter values.
-
     Attributes:
         armed_for: s since arming.
         has_flown: whether the vehicle has taken off since arming.
@@ -443,8 +436,6 @@ class AutoDisarm:
         """Return the reason for disarming now; None if there is none.
 
         Args:
-            mode: the active mode.
-            landed: whether the vehicle is on the ground.
             mission_finished: whether the mission's last item is completed.
             dt: s since the last update.
         """

@@ -90,9 +90,6 @@ def _fault(item: MissionItem, reason: str) -> MissionFault:
 class Geofence:
     """The fence of one vehicle.
 
-    Args:
-        values: parameter values.
-
     Attributes:
         areas: circles and polygons.
     """

@@ -100,18 +100,7 @@ def _check_fence(items: Sequence[MissionItem], home: Home, fence: Geofence) -> M
 
 
 class Plans(VehiclePart):
-    """The plans of one vehicle.
-
-    Args:
-        vehicle: what the parts of its flight share.
-        navigator: flies the mission and uses the rally points.
-        geofence: checks positions against the fence.
-
-    Attributes:
-        fence: items of the geofence.
-        rally: items of the rally points.
-        mission_valid: whether there is a feasible mission.
-    """
+    """The plans of one vehicle."""
 
     def __init__(self, vehicle: Vehicle, navigator: Navigator, geofence: Geofence) -> None:
         super().__init__(vehicle)

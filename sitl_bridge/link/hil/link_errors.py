@@ -40,11 +40,7 @@ FAULTS = {
 
 
 class FaultCounts:
-    """Totals of each vehicle over all its connections.
-
-    Args:
-        vehicles: number of them.
-    """
+    """Totals of each vehicle over all its connections."""
 
     def __init__(self, vehicles: int) -> None:
         self._past: list[dict[str, int]] = [dict.fromkeys(FAULTS, 0) for _ in range(vehicles)]

@@ -94,11 +94,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def require_free_link(host: str, port: int) -> None:
-    """Check that a link could listen on a port, before anything slow is done.
-
-    Raises:
-        UserError: if the port is taken, with its holder.
-    """
+    """Check that a link could listen on a port, before anything slow is done."""
     _listen(host, port).close()
 
 
@@ -106,12 +102,8 @@ class LinkSockets:
     """Listens on one port per vehicle.
 
     Args:
-        host: address to listen on.
         ports: TCP ports; vehicle i connects to ``ports[i]``.
         read_limit: us after which a read that waits returns without data.
-
-    Raises:
-        UserError: if a port is taken.
     """
 
     def __init__(self, host: str, ports: Sequence[int], read_limit: int) -> None:

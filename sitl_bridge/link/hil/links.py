@@ -48,8 +48,6 @@ class Links:
         on_stall: what to do if an answer is overdue.
         patience: ns after which an answer is overdue.
         step: us of simulated time a step.
-        notify: takes messages for the user.
-        restart: puts a vehicle back to its start.
         note_stall: takes the vehicle, and whether its flight stack stops answering or is in lockstep again.
         prompt: vehicles whose flight stacks answer every frame from the first on.
     """
@@ -172,11 +170,7 @@ class Links:
             )
 
     def decide_overdue(self) -> None:
-        """Decide how to continue without an overdue answer: wait, or let time run (``when_overdue``).
-
-        Raises:
-            UserError: if the run is to end then.
-        """
+        """Decide how to continue without an overdue answer: wait, or let time run (``when_overdue``)."""
         now = time.monotonic_ns()
         seconds = self._patience * 1e-9
         for i, link in enumerate(self._records):

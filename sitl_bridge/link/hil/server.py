@@ -75,7 +75,6 @@ class LockstepServer:
     Args:
         simulation: its vehicles; vehicle i is served on ``ports[i]``.
         ports: TCP ports, 4560 + i by default.
-        host: address to listen on.
         speed: simulated over wall time; ``math.inf`` for as fast as the flight stacks answer.
         patience: s of wall time to wait for an answer before it counts as overdue.
         on_stall: what to do then.  ``continue``: go on at real time with the flight stack's last commands if
@@ -83,7 +82,6 @@ class LockstepServer:
             the other vehicles at their own speed, while any is in lockstep.  ``abort``: end the run.
         recorder: records truth, commands, frames and wall time of every step.
         hosts: of sensors that are sampled between steps: custom sensors and perception sensors.
-        notify: receives messages for the user.
         note_stall: receives the vehicle, and True when its flight stack stops answering, False when it is in
             lockstep again or gone; on the lockstep thread.
         prompt: vehicles whose flight stacks answer every frame from the first on, as the built-in one does;
@@ -95,11 +93,7 @@ class LockstepServer:
         on_restart: called after a vehicle was put back to its start for a new flight stack.
         loop: LOOP, the state of the compiled loop; the lockstep thread's while it runs.
         arrays: the memory of the links, likewise.
-        links: the links to the flight stacks.
         limits: of simulated time, by those who ask time to wait for them.
-
-    Raises:
-        UserError: if a port is taken.
     """
 
     def __init__(

@@ -18,9 +18,6 @@ class TimeLimit:
     """The limit of one mission.
 
     Each mission has one; the least of them is in effect.  Safe from any thread.
-
-    Args:
-        limits: all limits.
     """
 
     def __init__(self, limits: TimeLimits) -> None:
@@ -70,7 +67,6 @@ class TimeLimits:
         now: the present simulated time in us.
         pace_changed: called after the speed that the limits allow has changed.
         time_changed: called after the time up to which they let time run has changed; True if it is sooner.
-        notify: takes messages for the user.
     """
 
     def __init__(

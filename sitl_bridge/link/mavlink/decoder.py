@@ -21,7 +21,6 @@ def frames(datagram: bytes, *, checked: bool = True) -> Iterator[bytes]:
     """Frames of MAVLink 1 and 2 in a datagram; other bytes are skipped.
 
     Args:
-        datagram: as received.
         checked: skip frames with a wrong checksum and frames of unknown messages, whose checksum cannot be
             verified.  Without the check only the length of a frame has to fit: this is cheap, and
             :meth:`Decoder.message` makes up for it.
@@ -110,11 +109,8 @@ class ParameterValue(mavlink.MAVLink_param_value_message):  # type: ignore[misc]
     have the bit pattern of a signalling NaN.
 
     Args:
-        name: of the parameter.
         value: four bytes, little-endian.
         kind: MAV_PARAM_TYPE.
-        count: number of parameters.
-        index: of this one.
     """
 
     def __init__(self, name: str, value: bytes, kind: int, count: int, index: int) -> None:

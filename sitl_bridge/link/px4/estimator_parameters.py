@@ -110,7 +110,6 @@ def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:
 
     Args:
         sensors: of the airframe.
-        overstated: of :func:`_overstated`.
     """
     first = next(sensor for sensor in sensors if sensor.instance == 0)
     accelerometer, gyroscope = _error(first, slice(0, 3)), _error(first, slice(3, 6))

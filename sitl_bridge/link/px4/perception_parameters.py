@@ -78,7 +78,6 @@ def collision_prevention_mode(parameters: Parameters, known: Mapping[str, ReadJs
     default).  The change removed mode 3.
 
     Args:
-        parameters: for the build.
         known: the build's own list; None where it carries none.
     """
     if known is None or parameters.get("CP_DIST", -1.0) <= 0.0 or "MPC_POS_MODE" in parameters:

@@ -119,7 +119,6 @@ def deviation(noise: HoverNoise, gain: Floats, attitude: float, factor: float = 
     accelerometer's noise.
 
     Args:
-        noise: true noise.
         gain: of :func:`filter_gain`.
         attitude: 1/s, bandwidth of the attitude loop, MC_{ROLL,PITCH}_P.
         factor: on MPC_XY_P and MPC_XY_VEL_P_ACC.

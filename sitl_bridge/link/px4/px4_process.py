@@ -117,11 +117,7 @@ def _occupied_ports(instance: int) -> list[int]:
 
 
 def require_free_instance(instance: int) -> None:
-    """Check that no other process occupies an instance.
-
-    Raises:
-        UserError: with the process and the remedy.
-    """
+    """Check that no other process occupies an instance."""
     if not 0 <= instance <= LAST_INSTANCE:
         raise UserError(f"--instance: {instance} is not within 0..{LAST_INSTANCE}")
     user = user_of_instance(instance)
@@ -150,7 +146,6 @@ class Px4Process(ChildProcess):
     supports that.
 
     Args:
-        build: the PX4 build.
         instance: PX4's ``-i``; selects its ports.
         directory: working directory, created here, for parameters, dataman and logs; it must not contain
             those of another run.

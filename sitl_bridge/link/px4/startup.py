@@ -178,7 +178,6 @@ def write_links_file(directory: Path, etc: Path, *, lean: bool = False) -> list[
 
     Args:
         directory: the one of ``write_startup_files``.
-        etc: of the build.
         lean: whether its links send fewer unrequested messages.
 
     Returns:
@@ -211,7 +210,6 @@ def write_log_topics(directory: Path, etc: Path) -> None:
 
     Args:
         directory: PX4's working directory.
-        etc: of the build.
     """
     own = directory / "etc"
     scripts = etc / LOGGING.parent
@@ -237,9 +235,6 @@ def parameter_line(name: str, value: float) -> str:
     """Return the shell command that sets one parameter; no quoting is needed.
 
     A parameter that only some versions have is set only if this PX4 has it.
-
-    Raises:
-        UserError: for an invalid parameter name or value.
     """
     if not _NAME.fullmatch(name):
         raise UserError(f"{name!r} is not a PX4 parameter name: use up to 16 of A-Z, 0-9 and _")

@@ -104,11 +104,7 @@ class BusAddress:
         return address
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context that checks the broker's certificate; None without TLS.
-
-        Raises:
-            UserError: if the CA file cannot be used.
-        """
+        """Return the TLS context that checks the broker's certificate; None without TLS."""
         if not self.tls:
             return None
         try:

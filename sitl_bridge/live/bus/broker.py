@@ -29,11 +29,7 @@ def free_port() -> int:
 
 
 def require_free(port: int) -> None:
-    """Check that a port is free.
-
-    Raises:
-        UserError: if it is in use.
-    """
+    """Check that a port is free."""
     holder = taken_by(port)
     if holder:
         raise UserError(
@@ -46,12 +42,7 @@ def start_broker(port: int, directory: Path, password: str | None = None) -> Chi
     """Start a broker; it listens about a second later.
 
     Args:
-        port: TCP port.
-        directory: directory of its log, created if missing.
         password: password of clients as user EMBEDDED_USER; None admits all clients on this machine.
-
-    Raises:
-        UserError: if it cannot be started.
     """
     directory.mkdir(parents=True, exist_ok=True)
     # Through a pipe, so that neither a command line nor an environment contains it.

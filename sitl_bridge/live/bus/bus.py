@@ -24,7 +24,6 @@ class Bus(Outlet):
     broker does not affect the simulation.
 
     Args:
-        run: that is published.
         address: of the broker; its ``run`` names the run in topics, else invalid characters of the run's own
             name become '_'.
 

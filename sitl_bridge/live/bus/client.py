@@ -75,7 +75,6 @@ class Client:
     """Stays connected to the broker, publishes snapshots and receives commands, until stopped.
 
     Args:
-        settings: of the run and its broker.
         link: to the simulation's program.
     """
 

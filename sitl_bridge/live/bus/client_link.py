@@ -168,11 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 def decode(line: bytes) -> Sent:
-    """Decode a line.
-
-    Raises:
-        ValueError: if it is not a valid message.
-    """
+    """Decode a line."""
     try:
         kind, body = json.loads(line)
         message: Sent = _KINDS[kind].validate_python(body)
@@ -187,7 +183,6 @@ class PipeEnd:
     """One end of the connection between the two processes.
 
     Args:
-        connection: a stream socket.
         limit: largest accepted line, bytes.
     """
 
@@ -197,11 +192,7 @@ class PipeEnd:
         self._received = bytearray()
 
     def send(self, what: Sent) -> None:
-        """Send a message, from any thread.
-
-        Raises:
-            OSError: if the other end is closed.
-        """
+        """Send a message, from any thread."""
         with self._sending:
             self._socket.sendall(encode(what))
 

@@ -39,12 +39,7 @@ UNIDENTIFIED = "unidentified"
 
 
 class TokenBucket:
-    """A token bucket: limits the rate and the burst of events.
-
-    Args:
-        rate: tokens a second.
-        burst: largest number of tokens.
-    """
+    """A token bucket: limits the rate and the burst of events."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst

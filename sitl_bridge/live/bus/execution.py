@@ -86,7 +86,6 @@ class Execution:
     """Executes validated orders.
 
     Args:
-        source: the running simulation.
         on_formation: executes formation commands; None refuses them.
         now: wall time, s.
         on_flight: executes commands for flight stacks; None refuses them.

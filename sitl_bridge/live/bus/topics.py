@@ -25,10 +25,6 @@ class Address:
 class Topics:
     """The topics of one run.
 
-    Args:
-        run: its name.
-        vehicles: names.
-
     Raises:
         UserError: for a name that is invalid as a topic level, or for duplicate names.
     """

@@ -41,12 +41,7 @@ Done = Callable[[str | None], None]
 
 
 class RosCommands:
-    """Takes what nodes ask, and answers.
-
-    Args:
-        run: that carries it out.
-        participant: that receives it.
-    """
+    """Takes what nodes ask, and answers."""
 
     def __init__(self, run: RunContext, participant: Participant) -> None:
         self._run, self._participant = run, participant

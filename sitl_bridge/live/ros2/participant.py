@@ -118,7 +118,6 @@ class Participant:
 
     Args:
         domain: ROS_DOMAIN_ID.
-        notify: prints messages for the user.
     """
 
     def __init__(self, domain: int, notify: Callable[[str], None]) -> None:

@@ -31,14 +31,7 @@ SERVICE = "rcl_interfaces/srv/GetParameterTypes"
 
 
 class WaitedNodes:
-    """Nodes that simulated time waits for.
-
-    Args:
-        names: of the nodes.
-        participant: that calls them.
-        notify: prints messages for the user.
-        stopped: whether the run ends.
-    """
+    """Nodes that simulated time waits for."""
 
     def __init__(
         self,

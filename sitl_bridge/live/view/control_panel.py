@@ -43,12 +43,7 @@ class ControlPanel:
     """Controls of a running simulation.
 
     Args:
-        run: what is shown.
-        stage: its picture.
         send: takes the commands, from any thread.
-
-    Attributes:
-        view: the controls of the view.
     """
 
     def __init__(self, server: ViserServer, run: ViewedRun, stage: Stage, send: Send) -> None:

@@ -71,13 +71,7 @@ class FoxgloveStream:
     """Serves a running simulation until it is stopped.
 
     Args:
-        descriptor: of the link.
-        host, port: to listen on.
-        directory: of the run.
         on_end: as of ``RunLink``.
-
-    Raises:
-        UserError: if the run cannot be read.
     """
 
     def __init__(
@@ -105,11 +99,7 @@ class FoxgloveStream:
             self._pictures.append(message)
 
     def run(self) -> None:
-        """Serve until stopped.
-
-        Raises:
-            RuntimeError: if the port cannot be opened.
-        """
+        """Serve until stopped."""
         server = foxglove.start_server(
             name="sitl-bridge",
             host=self._host,

@@ -43,16 +43,7 @@ IDLE = 0.2
 
 
 class LivePage:
-    """A page that follows a running simulation, until it is stopped.
-
-    Args:
-        descriptor: of the link.
-        port: TCP port of the page.
-        directory: of the run.
-
-    Raises:
-        UserError: if the port is taken or the run cannot be read.
-    """
+    """A page that follows a running simulation, until it is stopped."""
 
     def __init__(self, descriptor: int, port: int, directory: Path) -> None:
         self._run = ViewedRun(directory)

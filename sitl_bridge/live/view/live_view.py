@@ -9,15 +9,7 @@ from sitl_bridge.live.view.stream import Stream
 
 
 class LiveView(Stream):
-    """Shows a running simulation on a page and executes commands from it, until it is closed.
-
-    Args:
-        run: that is shown.
-        port: TCP port of the page on this machine.
-
-    Raises:
-        UserError: if viser is missing or the port is in use.
-    """
+    """Shows a running simulation on a page and executes commands from it, until it is closed."""
 
     def __init__(self, run: RunContext, port: int) -> None:
         require_viser()

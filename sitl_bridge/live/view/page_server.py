@@ -25,11 +25,7 @@ STICKS = "/sticks"
 
 
 def require_viser() -> None:
-    """Check that viser is installed.
-
-    Raises:
-        UserError: with the command that installs it.
-    """
+    """Check that viser is installed."""
     try:
         import viser  # noqa: F401
     except ImportError as error:
@@ -37,11 +33,7 @@ def require_viser() -> None:
 
 
 def require_foxglove() -> None:
-    """Check that Foxglove's SDK is installed.
-
-    Raises:
-        UserError: with the command that installs it.
-    """
+    """Check that Foxglove's SDK is installed."""
     try:
         import foxglove.websocket  # noqa: F401
     except ImportError as error:
@@ -50,11 +42,6 @@ def require_foxglove() -> None:
 
 def require_free_port(port: int, host: str = HOST, what: str = "the page") -> None:
     """Check that a TCP port on this machine is free.
-
-    Args:
-        port: its number.
-        host: address to listen on.
-        what: listens there.
 
     Raises:
         UserError: with the program that holds it, or if the address is not one of this machine.
@@ -81,12 +68,8 @@ def open_page(
     machine, and such a page could command the simulation.
 
     Args:
-        port: TCP.
         title: of the browser's tab.
         take_sticks: takes forward, right, up and clockwise, each -1 to 1, from sticks.js; None: no sticks.
-
-    Raises:
-        UserError: if viser is not installed, or the port is taken.
     """
     require_viser()
     import viser

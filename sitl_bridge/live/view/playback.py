@@ -42,10 +42,6 @@ class Playback:
 
     Args:
         run: with at least one recorded step.
-        port: TCP port of the page.
-
-    Raises:
-        UserError: if viser is missing or the port is taken.
     """
 
     def __init__(self, run: ViewedRun, port: int) -> None:

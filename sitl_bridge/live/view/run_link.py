@@ -34,8 +34,6 @@ class RunLink:
 
     Args:
         descriptor: of the link's socket.
-        on_replies: takes the answers to commands.
-        on_message: takes all other messages.
         on_end: called when the simulation's program has ended; by default the process ends as well.
     """
 

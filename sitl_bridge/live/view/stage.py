@@ -70,14 +70,9 @@ GROUND_CELL, GROUND_SECTION = 1.0, 10.0
 class Stage:
     """Draws a run on a page.
 
-    Args:
-        run: what is drawn.
-
     Attributes:
         scale: size of the drawn vehicles over their true size.
-        thrust: whether the thrust of each rotor is drawn.
         estimates: tracks by the flight stacks' estimates: us (k,) and m NED (k, 3) of a vehicle each.
-        estimated: whether they are drawn.
     """
 
     def __init__(self, server: ViserServer, run: ViewedRun) -> None:
@@ -415,7 +410,6 @@ class Stage:
             row: ROW of the vehicle.
             how: of ``CAMERAS``.
             distance: of the camera, over the vehicle's drawn reach.
-            clients: the pages.
             seconds: of wall time since the last call.
         """
         place = to_enu(np.asarray(row["position"], np.float64)[None])[0]

@@ -65,7 +65,6 @@ class ViewControls:
 
         Args:
             look: gives (n,) ROW of the present step.
-            redraw: draws the picture anew.
         """
         gui = self.server.gui
         with gui.add_folder("Picture", expand_by_default=False):

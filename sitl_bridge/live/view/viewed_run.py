@@ -44,9 +44,6 @@ class Camera:
 class ViewedRun:
     """The parts of a run that are shown.
 
-    Args:
-        path: of the run directory.
-
     Attributes:
         notes: what cannot be shown, and why.
 

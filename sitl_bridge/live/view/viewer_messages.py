@@ -33,8 +33,6 @@ class ViewerMessages:
     """The messages of one vehicle.
 
     Args:
-        system: MAVLink system of its flight stack.
-        rotors: their number.
         origin: latitude deg, longitude deg and altitude m of the world's origin.
         gravity: m/s^2 there.
     """

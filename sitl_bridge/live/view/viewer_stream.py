@@ -30,13 +30,7 @@ class ViewerStream:
     """Sends the states of all vehicles until stopped.
 
     Args:
-        descriptor: of the link.
         target: host, and the port of instance 0.
-        instances: of the vehicles' flight stacks.
-        directory: of the run.
-
-    Raises:
-        UserError: if the run cannot be read.
     """
 
     def __init__(

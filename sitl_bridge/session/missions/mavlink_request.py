@@ -35,8 +35,6 @@ async def request(
     """Send a message until the autopilot answers.
 
     Args:
-        vehicle: that receives the request.
-        name: of the message.
         fields: of the message; the target is added.
         answer: name of the message that answers.
         fits: whether such a message answers this request.

@@ -169,11 +169,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """An event loop for a mission that takes turns, to which calls in executors, as all of MAVSDK's, belong.
-
-    Args:
-        gate: of this process.
-    """
+    """An event loop of a mission that takes turns; calls in executors, as all of MAVSDK's, belong to them."""
 
     def __init__(self, gate: TimeGate) -> None:
         super().__init__(_Selector(gate))

@@ -15,11 +15,7 @@ CENTRED = (0.0, 0.0, 0.5, 0.0)
 
 
 class HeldSticks:
-    """Sticks that are sent with every tick of the vehicle's clock.
-
-    Args:
-        vehicle: that they are for.
-    """
+    """Sticks that are sent with every tick of the vehicle's clock."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         self._vehicle = vehicle

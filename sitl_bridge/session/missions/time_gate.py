@@ -252,7 +252,6 @@ def in_real_time(plugin: Plugin, gate: TimeGate, names: Collection[str] | None =
 
     Args:
         plugin: of ``mavsdk.asyncio``.
-        gate: of this process.
         names: of the coroutines; None for all.
     """
     return cast("Plugin", _InRealTime(plugin, gate, names)) if gate.open else plugin
@@ -307,7 +306,6 @@ class MissionGate:
     A mission that does not use the gate is limited to UNANNOUNCED_SPEED while a vehicle of it is disarmed.
 
     Args:
-        limits: of simulated time, set here.
         turn: us of simulated time at which the first turn begins, and between turns; 0 without turns.
             With turns, the last limit stays in effect when the mission ends, until ``free``, so a flight ends
             at the simulated time of its last turn.

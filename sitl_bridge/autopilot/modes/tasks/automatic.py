@@ -34,7 +34,6 @@ class AutomaticTask(VehiclePart):
 
     Attributes:
         trajectory: position setpoint that moves along the path.
-        heading: heading setpoint.
         wants_takeoff: whether the target is above the vehicle on the ground.
     """
 
@@ -297,7 +296,6 @@ class TrajectoryTask(VehiclePart):
     """Base of tasks that move the trajectory and heading of :class:`AutomaticTask` in their own way.
 
     Args:
-        vehicle: what the parts of its flight share.
         automatic: the task whose trajectory and heading are continued.
     """
 

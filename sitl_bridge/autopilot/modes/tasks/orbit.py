@@ -45,12 +45,7 @@ class Circle:
 
 
 class OrbitTask(TrajectoryTask):
-    """Flies one vehicle around a centre.
-
-    Attributes:
-        circle: the circle to fly.
-        circling: whether the vehicle has reached the circle.
-    """
+    """Flies one vehicle around a centre."""
 
     def __init__(self, vehicle: Vehicle, automatic: AutomaticTask) -> None:
         super().__init__(vehicle, automatic)

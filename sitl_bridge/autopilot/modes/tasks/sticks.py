@@ -88,10 +88,6 @@ def tilted(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, 
 class StickTask(VehiclePart):
     """Flies one vehicle from the sticks.
 
-    Args:
-        vehicle: what the parts of its flight share.
-        sticks: stick positions.
-
     Attributes:
         wants_takeoff: whether the throttle requests a take-off.
     """
