@@ -96,7 +96,6 @@ class Commander:
         self._connect()
 
     def _connect(self) -> None:
-        """Make the parts of the vehicle's flight: modes, home, plans, monitoring, failsafes."""
         values = self._values
         vehicle = Vehicle(values, self.send_text)
         self.state, self.land = vehicle.state, vehicle.land
@@ -414,7 +413,6 @@ class Commander:
     # ------------------------------------------------------------------ the mode in force
 
     def _decide(self, dt: float) -> None:
-        """Decide which mode is in force."""
         requested_mode, self.navigator.requested_mode = self.navigator.requested_mode, None
         if requested_mode is not None:
             self._grant(requested_mode)

@@ -552,7 +552,6 @@ class StackLog:
         )
 
     def _write_parameters(self) -> None:
-        """Parameters that have changed."""
         values = self._sources.commander.parameters
         if values.version == self._version:
             return

@@ -52,7 +52,6 @@ TICK = 48_000
 
 @compiled
 def _move_on(setpoint: Setpoint, seconds: float) -> None:
-    """Move a trajectory setpoint on along its acceleration, between two updates of the commander."""
     if setpoint.level != TRAJECTORY:
         return
     for axis in range(3):

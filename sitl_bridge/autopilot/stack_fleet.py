@@ -275,7 +275,6 @@ class StackFleet(Closing):
                 self._hand_over(host.vehicle, np.frombuffer(frame, np.uint8))
 
     def _hand_over(self, i: int, frame: Bytes) -> None:
-        """Let a vehicle's stack read a frame."""
         hand_over(frame.copy(), self._stack_handles, i, self.simulation.controls[i])
 
     def _advance_kernel(self, count: int) -> None:

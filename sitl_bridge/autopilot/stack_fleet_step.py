@@ -45,7 +45,6 @@ class FrameArrays(NamedTuple):
 
 @compiled
 def _write_frames(fleet: FleetArrays, frames: FrameArrays, out: Bytes, i: int, time: int) -> int:
-    """Write the frames of vehicle ``i`` at ``time`` into ``out``; returns their length."""
     return write_step(
         out,
         frames.payloads[i],

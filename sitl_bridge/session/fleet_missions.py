@@ -122,7 +122,6 @@ class FleetMissions:
             self.common = MissionProcess(self._settings.mission, variables, self._report, gate, python)
 
     def _fly_swarm(self, stacks: SessionVehicles, say: Say) -> None:
-        """Fly the formation or avoidance."""
         plan, scenario = self._settings.formation, self._settings.avoidance
         if plan is not None:
             from sitl_bridge.session import formation_flight as formation

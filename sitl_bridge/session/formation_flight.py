@@ -103,7 +103,6 @@ class FormationFlight:
         return max(self._planned_end, self.formation.started_at + over)
 
     def _between(self) -> None:
-        """Carry out events and orders that are due."""
         vehicles = self.vehicles
         now = vehicles.stacks.now
         play_due(self._events, self.formation, now, vehicles.mute, self._abort, self._on_event)

@@ -54,7 +54,6 @@ def claim_instance(worker: int = 0) -> Instance:
 
 
 def _ports_are_free(instance: int) -> bool:
-    """Whether nobody has the ports on which a flight listens."""
     return not (
         is_taken(FIRST_PORT + instance)
         or is_taken(offboard_port(instance), "udp")

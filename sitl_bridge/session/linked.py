@@ -257,7 +257,6 @@ class LinkedVehicles(FlightStacks):
         return "; ".join(dict.fromkeys(m.text for m in said if m.level < mavlink.MAV_SEVERITY_INFO))
 
     def _setpoint(self, vehicle: int, target: Target) -> MavlinkMessage:
-        """A target as a message."""
         address, now = self._address(vehicle), self.now // 1000
         if target.attitude is not None or target.rates is not None:
             return mavlink.MAVLink_set_attitude_target_message(

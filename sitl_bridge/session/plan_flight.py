@@ -149,7 +149,6 @@ class PlanFlight:
             raise self._fail(f"the mission has not ended within {limit:.0f} s; it is at item {item}")
 
     def _tell(self, reached: int) -> None:
-        """Say which item the vehicle has begun."""
         if self._reached < reached < len(self._plan.items):
             self._reached = reached
             self.say(f"{described(self._plan.items[reached])} ({reached + 1} of {len(self._plan.items)})")

@@ -151,7 +151,6 @@ class SessionVehicles(LinkedVehicles):
 
     @property
     def _present(self) -> ServerStatus:
-        """The state where time stands still."""
         return self._server.status() if self._seen is None else self._seen
 
     def pass_time(self, steps: int) -> None:

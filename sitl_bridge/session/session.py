@@ -159,7 +159,6 @@ class Session:
             self._start_stacks()
 
     def _require_ports(self) -> None:
-        """Refuse ports that are taken."""
         settings = self.settings
         for vehicle, (autopilot, _) in zip(settings.vehicles, self.choices, strict=True):
             # A plan is flown over the monitor's link, and a script of the user's may be listening already.
@@ -271,7 +270,6 @@ class Session:
         return commands.ask(kind, data, vehicle)
 
     def _order_formation(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
-        """Hand an order of page or bus to the formation."""
         assert self.missions is not None
         if self.server.status().paused:
             raise UserError(f"{kind}: simulated time stands still, and the formation with it; resume it")
@@ -502,7 +500,6 @@ class Session:
                 self._log(f"{vehicle.settings.name}: PX4 has all {read_back.count} parameters that were set")
 
     def _parameter_faults(self) -> str:
-        """Message about parameters that did not reach a PX4; empty if all did."""
         alone = len(self.vehicles) == 1
         faults = [(a.settings.name, a.parameter_fault) for a in self.vehicles if a.parameter_fault]
         return "; ".join(fault if alone else f"{name}: {fault}" for name, fault in faults)
@@ -530,7 +527,6 @@ class Session:
                 self.server.begin()
 
     def _losses(self) -> str:
-        """Message about flight stacks that ended without an event."""
         lost = [a.settings.name for a in self.vehicles if a.lost and not a.killed]
         return f"the flight stacks of {', '.join(lost)} ended" if lost else ""
 
@@ -563,7 +559,6 @@ class Session:
     # ---------------------------------------------------------------- afterwards
 
     def _figures(self, number: int) -> JsonObject:
-        """Figures of a vehicle's flight from the simulation."""
         if self._final is None:
             return {"seed": self.settings.seed}
         name = self.settings.vehicles[number].name

@@ -360,7 +360,6 @@ class FlightSettings(RunChoices):
         return tuple(found)
 
     def _touching(self) -> list[str]:
-        """A line for each pair of vehicles that touch one another where they start."""
         hulls = np.array([hull(vehicle.airframe.vehicle()) for vehicle in self.vehicles])
         states = np.zeros(len(hulls), STATE)
         for state, vehicle in zip(states, self.vehicles, strict=True):

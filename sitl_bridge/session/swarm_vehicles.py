@@ -81,7 +81,6 @@ class SwarmVehicles:
         return not self._monitoring or self._follows(vehicle)
 
     def _follows(self, vehicle: int) -> bool:
-        """Whether a vehicle flies by set-points."""
         stacks = self.stacks
         return (
             stacks.reports(vehicle)
@@ -122,8 +121,6 @@ class SwarmVehicles:
                 self.stacks.targets[i] = target(*row, yaw=float(setpoints.yaw[i]))
 
     def _steer(self, steered: Steered, watch: Watch | None = None) -> None:
-        """Send the set-points of ``steered`` from now on."""
-
         def tick() -> None:
             states = self.states()
             setpoints = steered.tick(states)

@@ -120,7 +120,6 @@ def _is_stuck(
 
 @compiled
 def _inertial_is_live(estimator: Estimator, measurement: Measurement) -> bool:
-    """Return whether both inertial sensors deliver new readings."""
     f, w = measurement.accelerometer, measurement.gyroscope
     force_stuck = _is_stuck(estimator, np.int64(SOURCES), f[0], f[1], f[2], STUCK_INERTIAL)
     rate_stuck = _is_stuck(estimator, np.int64(SOURCES + 1), w[0], w[1], w[2], STUCK_INERTIAL)
@@ -166,7 +165,6 @@ def _sample_age(estimator: Estimator, measurement: Measurement, source: int, dt:
 
 @compiled
 def _fuse_fresh(estimator: Estimator, estimate: Estimate, measurement: Measurement, dt: float) -> None:
-    """Fuse the fresh measurements."""
     for source in range(SOURCES):
         if estimator.fitted[source] == 0:
             continue

@@ -178,7 +178,6 @@ def _take_sensors(m: Measurement, s: SensorPayload) -> None:
 
 @compiled
 def _take_fix(m: Measurement, g: GpsPayload) -> None:
-    """HIL_GPS: a fix."""
     m.gps_fresh = 1
     # UTC is a whole number of hours ahead of simulated time, and a fix arrives within seconds.
     utc: Any = np.int64(g.time_usec)

@@ -43,7 +43,6 @@ LEAST_DEVIATION = 0.01
 
 @compiled
 def _finite(values: Floats) -> bool:
-    """Return whether all of three values are finite."""
     return math.isfinite(values[0]) and math.isfinite(values[1]) and math.isfinite(values[2])
 
 

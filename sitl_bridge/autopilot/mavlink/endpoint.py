@@ -72,8 +72,6 @@ HOST = "127.0.0.1"
 
 
 class _Port:
-    """A socket and its peers."""
-
     def __init__(self, pair: PortPair) -> None:
         self.pair = pair
         self.home: Address = (HOST, pair.remote)

@@ -198,7 +198,6 @@ class Inputs:
     # ------------------------------------------------------------------ others
 
     def _on_battery(self, message: MavlinkMessage, now: int) -> None:
-        """Decode BATTERY_STATUS of this vehicle's battery, sent by a simulator."""
         if message.get_srcSystem() != self._system_id:
             return
         cells = [cell for cell in message.voltages if cell != NO_PULSE]

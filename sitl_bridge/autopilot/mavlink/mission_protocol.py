@@ -182,7 +182,6 @@ class MissionProtocol:
         return self._continue_upload(self._store.upload, wall)
 
     def _is_busy(self, peer: Peer, wall: int) -> bool:
-        """Return whether another peer has an upload in progress."""
         upload = self._store.upload
         if upload is None or wall - upload.received_at > UPLOAD_TIMEOUT:
             return False
@@ -225,7 +224,6 @@ class MissionProtocol:
         return [answer]
 
     def _infinite_value(self, upload: Upload) -> MissionFault | None:
-        """Return a fault for the first infinite value."""
         for item in upload.items:
             values = (item.param1, item.param2, item.param3, item.param4, item.x, item.y, item.z)
             for index, value in enumerate(values):

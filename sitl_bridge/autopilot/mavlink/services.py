@@ -138,7 +138,6 @@ class Link:
         self.put(mavlink.MAVLink_mission_item_reached_message(seq))
 
     def _stack_name(self, wall: int) -> list[MavlinkMessage]:
-        """Return the text with the stack's name, shortly after the peer connected."""
         if self._stack_name_due is None:
             self._stack_name_due = wall + STACK_NAME_DELAY
         if self._stack_name_sent or wall < self._stack_name_due:
@@ -161,7 +160,6 @@ class Link:
         return due
 
     def _set_mode(self, message: MavlinkMessage, now: int) -> list[MavlinkMessage]:
-        """Handle SET_MODE, the unacknowledged predecessor of MAV_CMD_DO_SET_MODE."""
         source = self._services.source
         if message.target_system == source.system_id:
             custom = message.custom_mode
@@ -192,7 +190,6 @@ class _HeartbeatTimer:
 
 
 def _time_answers(message: MavlinkMessage, now: int) -> list[MavlinkMessage]:
-    """Return the answers to PING and TIMESYNC; nothing for other messages."""
     kind = message.get_type()
     if kind == "PING" and message.target_system == 0 and message.target_component == 0:
         peer = message.get_srcSystem(), message.get_srcComponent()

@@ -202,7 +202,6 @@ class MissionFlight(VehiclePart):
             seq = self._next_index(seq, jumps)
 
     def _start_item(self, now: int, climb_first: bool = False) -> None:
-        """Start the current item; complete immediate items at once."""
         climb_first |= self._land.landed
         for _ in range(len(self.items) + 1):
             item = self.items[self.current]

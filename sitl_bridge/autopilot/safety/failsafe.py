@@ -255,7 +255,6 @@ class Failsafe(VehiclePart):
         return action, cause
 
     def _request(self, name: str, wanted: Reaction) -> None:
-        """Request a reaction to a condition."""
         if wanted.action == NONE:
             return
         present = self._reactions.get(name)

@@ -74,7 +74,6 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
 
 
 def _check_order(items: Sequence[MissionItem], home: Home) -> MissionFault | None:
-    """Check that take-off precedes all other positions and is above home."""
     flown = False
     for item in items:
         if item.command == TAKEOFF:

@@ -42,7 +42,6 @@ class ParserScratch(NamedTuple):
 
 @compiled
 def _unsigned(data: Bytes, at: int, size: int) -> int:
-    """Unsigned little-endian integer of ``size`` bytes, at most 3."""
     value: Any = 0
     for i in range(size):
         value |= np.int64(data[at + i]) << (8 * i)
@@ -143,7 +142,6 @@ def _mavlink_1_length(buffer: Bytes, i: int, have: int) -> Any:
 
 @compiled
 def _take(link: Link, buffer: Bytes, i: int, scratch: ParserScratch) -> None:
-    """Decode the verified frame at ``i`` into the link."""
     length = np.int64(buffer[i + 1])
     payload = scratch.payload_bytes
     for k in range(length):

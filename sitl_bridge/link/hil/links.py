@@ -226,7 +226,6 @@ class Links:
         return True
 
     def _others_fly(self, vehicle: int) -> bool:
-        """Whether another vehicle's flight stack is in lockstep and so keeps time."""
         return any(
             int(link["state"]) in LOCKSTEP_STATES for i, link in enumerate(self._records) if i != vehicle
         )

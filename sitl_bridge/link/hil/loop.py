@@ -374,7 +374,6 @@ def _take_step(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> bool:
 
 @compiled
 def _log_is_full(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> bool:
-    """Whether a block has no room for another step."""
     n = fleet.states.shape[0]
     if loop.recorded_bytes + n * SEND_BUFFER > arrays.frames.shape[0]:
         return True

@@ -166,8 +166,6 @@ def _table(name: str, run: RecordedSteps, rows: Ints, instance: AnyArray | int) 
 
 
 def _inertial(run: RecordedSteps, rows: Ints, sent: Records) -> dict[str, Records]:
-    """The tables of the sensors that HIL_SENSOR carries."""
-
     def fresh(name: str, fields: int) -> tuple[Records, Records]:
         these = (sent["fields_updated"] & fields) != 0
         return _table(name, run, rows[these], sent["id"][these]), sent[these]

@@ -157,7 +157,6 @@ class LockstepServer:
 
     @staticmethod
     def _new_loop(simulation: Simulation, patience: float) -> Records:
-        """The loop's state before its first step."""
         loop = np.zeros(1, kernel.LOOP)
         loop["time"], loop["step"] = simulation.time, simulation.step
         loop["substeps"] = simulation.substeps
@@ -415,7 +414,6 @@ class LockstepServer:
                 action()
 
     def _run_sensors(self, now: int) -> None:
-        """Run the sensors that are due between steps, and send their messages."""
         for host in self.hosts:
             if host.due > now:
                 continue
@@ -425,7 +423,6 @@ class LockstepServer:
                     self.links.put(host.vehicle, message, host.label)
 
     def _measure_rate(self) -> None:
-        """Measure the real-time factor over about a second."""
         wall, simulated, _ = self._rate
         now, time_us = time.monotonic(), int(self.loop["time"])
         if now - wall >= 1.0:

@@ -103,7 +103,6 @@ class _AddedMessage(_pymavlink.MAVLink_message):  # type: ignore[misc]  # pymavl
 
 
 def _message(name: str, number: int, base: str, extension: str) -> type[_AddedMessage]:
-    """The class of a message."""
     needed, more = ([found.groups() for found in _FIELD.finditer(text)] for text in (base, extension))
     ordered = sorted(needed, key=lambda field: -struct.calcsize(CODES[field[0]]))  # arrays by their elements
     seed = _pymavlink.x25crc(f"{name} ".encode())

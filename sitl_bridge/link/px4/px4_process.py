@@ -112,7 +112,6 @@ def _holders(instance: int) -> list[psutil.Process]:
 
 
 def _occupied_ports(instance: int) -> list[int]:
-    """Return the occupied UDP ports of an instance."""
     return [first + instance for first in UDP_PORTS if is_taken(first + instance, "udp", "")]
 
 

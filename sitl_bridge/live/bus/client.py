@@ -148,7 +148,6 @@ class Client:
         self._link.send(Connected(connected))
 
     async def _next_snapshot(self) -> SimulationSnapshot:
-        """Request a new snapshot of the simulation."""
         if not self._snapshot_requested:
             self._snapshot_requested = True
             self._fresh.clear()
@@ -221,7 +220,6 @@ class Client:
             return
 
     async def _run_connection(self, client: aiomqtt.Client) -> None:
-        """Run the tasks of one connection."""
         await client.subscribe([(topic, 1) for topic in self.topics.commands])
         await self._publish_status(client, online=True)
         self._send_connected(True)
@@ -246,7 +244,6 @@ class Client:
         await self._stop.wait()
 
     async def _listen(self, client: aiomqtt.Client) -> None:
-        """Take commands."""
         async for message in client.messages:
             payload = message.payload if isinstance(message.payload, bytes) else b""
             reply = self.queue.receive(str(message.topic), payload, retained=message.retain)
@@ -315,7 +312,6 @@ class Client:
 
     @staticmethod
     async def _publish(client: aiomqtt.Client, topic: str, message: BusMessage) -> None:
-        """Publish a retained message; wait while the broker does not accept it."""
         await client.publish(topic, message.model_dump_json(), qos=0, retain=True)
 
     async def _publish_status(self, client: aiomqtt.Client, *, online: bool) -> None:

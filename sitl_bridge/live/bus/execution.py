@@ -57,7 +57,6 @@ class Batch:
         self.done = True
 
     def _execute(self, order: Order) -> str | None:
-        """Execute an order; return the reason of a refusal, or None."""
         try:
             if order.address.vehicle is None:
                 execute_for_run(order.command, self.source)

@@ -72,7 +72,6 @@ def listed_contacts(simulation: Simulation) -> list[tuple[int, float, str, str, 
 
 
 def _of_rotors(values: Floats, counts: list[int]) -> list[list[float]]:
-    """The values of each vehicle's rotors; arrays have room for more."""
     return [row[:count] for row, count in zip(values.tolist(), counts, strict=True)]
 
 

@@ -179,7 +179,6 @@ class RosGraph:
             self._participant.publish(topic, data)
 
     def _publish_mountings(self) -> None:
-        """Publish where the sensors that see are mounted."""
         names = self._simulation.names
         mounted = [(names[runner.vehicle], runner.specification) for runner in self._runners]
         if mounted:
@@ -188,7 +187,6 @@ class RosGraph:
             self._participant.publish(MOUNTINGS, mountings(mounted, time).data[0].tobytes())
 
     def _publish_markers(self) -> None:
-        """Publish what is planned."""
         try:
             run = RecordedRun(self._run.directory)
             found = run.described(lambda _description: list(marker_messages(run)))
@@ -200,7 +198,6 @@ class RosGraph:
             self._participant.publish(MARKERS, made.data[0].tobytes())
 
     def _publish_maps(self) -> None:
-        """Publish the vehicles' occupancy maps, which their sensors' builders write."""
         now = self._simulation.time
         if now - self._map_time < MAP_PERIOD:
             return

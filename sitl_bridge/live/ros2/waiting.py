@@ -86,7 +86,6 @@ class WaitedNodes:
                 self._waiting.difference_update(asked[service])
 
     def _tell_silent(self, asked: Mapping[str, Sequence[bytes]]) -> None:
-        """Tell the user which nodes have not answered."""
         for service in self._services.keys() - self._silent:
             if not self._waiting.isdisjoint(asked[service]):
                 self._silent.add(service)

@@ -197,7 +197,6 @@ class ControlPanel:
             self._button("End", kind, lambda: {**fields(), "ends": True})
 
     def _input(self, name: str, field: FieldInfo) -> Any:
-        """An input for a field of a fault."""
         label, default = name.capitalize(), None if field.is_required() else field.default
         choices = (
             list(get_args(field.annotation)) if get_origin(field.annotation) is Literal else field.examples

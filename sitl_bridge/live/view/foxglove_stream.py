@@ -128,7 +128,6 @@ class FoxgloveStream:
         self._steps.close()
 
     def _markers(self) -> list[RosMessages]:
-        """Objects, plans, fences and formation slots."""
         run = self._run.recorded
         try:
             return run.described(lambda _description: list(marker_messages(run)))

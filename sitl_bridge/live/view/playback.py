@@ -60,7 +60,6 @@ class Playback:
         self.logs.start()
 
     def _read_rows(self) -> None:
-        """Take the rows so far."""
         self._rows: Records = self._rows_source.rows()
         n = len(self._run.names)
         self._times = (self._rows["time"][::n] - self._run.start) * 1e-6

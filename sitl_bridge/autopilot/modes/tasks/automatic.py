@@ -135,7 +135,6 @@ class AutomaticTask(VehiclePart):
         return max(0.0, 1.0 - math.hypot(dx, dy) / self._values["MPC_XY_ERR_MAX"])
 
     def _velocity(self, target: PositionTarget, up: float, climb: float) -> tuple[float, float, float]:
-        """Return the commanded velocity towards the target."""
         values, trajectory = self._values, self.trajectory
         x, y, z = trajectory.x, trajectory.y, trajectory.z
         rest = (target.x - x, target.y - y, target.z - z)
@@ -312,7 +311,6 @@ class TrajectoryTask(VehiclePart):
         point.climb(climb, dt, values["MPC_ACC_UP_MAX"], values["MPC_ACC_DOWN_MAX"], jerk)
 
     def _write_output(self, yaw_rate: float = math.nan) -> None:
-        """Set the output from the trajectory, the heading and a yaw rate in rad/s."""
         output = self._output
         output.clear(TRAJECTORY)
         self._automatic.trajectory.write(output)

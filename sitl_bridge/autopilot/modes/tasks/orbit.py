@@ -106,7 +106,6 @@ class OrbitTask(TrajectoryTask):
         point.ax, point.ay = -inward * c - along * s, -inward * s + along * c
 
     def _turn_heading(self, dt: float) -> float:
-        """Turn the heading and return the rate to feed forward."""
         circle, point, heading = self.circle, self._automatic.trajectory, self._automatic.heading
         forward = self._speed / circle.radius if self.circling else 0.0
         dx, dy = circle.x - point.x, circle.y - point.y

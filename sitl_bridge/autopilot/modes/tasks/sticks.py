@@ -198,7 +198,6 @@ class StickTask(VehiclePart):
         output.vz, output.az = trajectory.vz, trajectory.az + self._land.press
 
     def _turn(self, dt: float) -> float:
-        """Turn the heading by the stick; return the rate."""
         values = self._values
         stick = curve(self._sticks.yaw, values["MPC_HOLD_DZ"], values["MPC_YAW_EXPO"])
         rate = stick * math.radians(values["MPC_MAN_Y_MAX"])
