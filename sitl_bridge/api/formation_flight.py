@@ -86,7 +86,6 @@ def fly_formation(
 
 
 def _flown(plan: FormationPlan, stacks: InProcessStacks, on_event: OnEvent) -> Flown:
-    """Take off and fly a formation."""
     vehicles, simulation = SwarmVehicles(stacks, lambda _line: None, BUILTIN_INTERVAL), stacks.simulation
     vehicles.take_off(plan.places, float(plan.path.yaw[0]))
     flight = FormationFlight(plan, vehicles, on_event=on_event)

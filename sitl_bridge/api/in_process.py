@@ -292,7 +292,6 @@ class InProcessStacks(Stacks):
         )
 
     def _collect(self) -> None:
-        """Take over the vehicles' status texts."""
         for i, pilot in enumerate(self.fleet.pilots):
             texts = pilot.commander.texts
             while texts:
@@ -413,7 +412,6 @@ class InProcessStacks(Stacks):
             noted["lasts"] = (self.now - self.simulation.start) * 1e-6 - noted["at"]
 
     def _note(self, event: ScheduledEvent, seconds: float) -> None:
-        """Note an event for the report, ``seconds`` from now."""
         at = (self.now - self.simulation.start) * 1e-6 + seconds
         self._running[id(event)] = len(self._facts["events"])
         self._facts["events"].append(event.model_dump(mode="json") | {"at": at})

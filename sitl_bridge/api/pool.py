@@ -213,7 +213,6 @@ class FlightPool:
         return LinkedStacks(self.waiting.take(_key(settings)) or self._settled(settings))
 
     def _begin(self, settings: FlightSettings) -> ReadySession:
-        """A session that settles from now on."""
         instances: list[Instance] = []
         try:
             while len(instances) < len(settings.vehicles):
@@ -233,7 +232,6 @@ class FlightPool:
         return session
 
     def _settled(self, settings: FlightSettings) -> ReadySession:
-        """A session that is ready."""
         session = self._begin(settings)
         try:
             session.settle()

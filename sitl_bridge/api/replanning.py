@@ -201,7 +201,6 @@ class Replanner:
         self.phase, self._retry = "braking", -math.inf
 
     def _settle(self, time: float) -> None:
-        """End what has come to its end."""
         ended = self._course.ended(time)
         if self.phase in ("braking", "retreating") and (ended or self._course.stands(time)):
             self._set(time, _standing(self._course.at(time).position), "waiting")
@@ -286,7 +285,6 @@ class Replanner:
         self._retry = time + RETRY
 
     def _retreat(self, time: float, place: Floats, clearance: float, seen: OccupancyMap) -> None:
-        """Begin a straight way to the nearest place with room, where there is one."""
         here = float(_clearances(seen, place[None], self._room(seen))[0])
         for soon in RETREAT_TIMES:
             for end in self._places_with_room(place, soon, seen):
@@ -336,6 +334,5 @@ def _clearances(seen: OccupancyMap, places: Floats, limit: float) -> Floats:
 
 
 def _standing(place: Floats) -> Trajectory:
-    """Return the motion of a vehicle that stays at a place."""
     rows = np.stack([place, place])
     return Trajectory(np.array([0.0, 1e-3]), rows, np.zeros((2, 3)), np.zeros((2, 3)), np.zeros(2))

@@ -432,7 +432,6 @@ def events_of(
 
 
 def _controllers(given: ControllerChoice | Sequence[ControllerChoice], count: int) -> list[ControllerChoice]:
-    """One choice a vehicle."""
     if given is None or isinstance(given, str) or callable(given):
         return [given] * count
     listed = list(given)

@@ -234,7 +234,6 @@ def _inside(
 
 
 def _all(verdicts: Sequence[tuple[bool, str]]) -> FlightCheck:
-    """All of them; the reasons of those that fail, or of all where none does."""
     wrong = [text for holds, text in verdicts if not holds]
     return FlightCheck(not wrong, "; ".join(wrong or [text for _, text in verdicts]))
 

@@ -261,7 +261,6 @@ class Recording(Closing, TruthTable):
 
 
 def _read(file: Path) -> Records:
-    """A table as (k,) ROW."""
     table = read_truth(file)
     if table.dtype != flat(ROW):
         raise UserError(f"{file}: has other columns than this version records; `sitl-bridge export` reads it")

@@ -64,7 +64,6 @@ class Vehicles(VehicleArrays, Statements):
 
     @property
     def _stacks(self) -> Stacks:
-        """The present flight, which a reset replaces for all that hold it."""
         return self._flight[0]
 
     def __getitem__(self, which: Which) -> Vehicles:
@@ -229,7 +228,6 @@ class Vehicles(VehicleArrays, Statements):
             self._stacks.advance(self._stacks.steps_to_look)
 
     def _wait(self, done: Callable[[int], bool], limit: float, what: str) -> None:
-        """Let time pass until all are done."""
         waiting = self._stacks.wait(self._numbers, done, limit)
         if waiting:
             told = "; ".join(self._state_of(i) for i in waiting)
@@ -513,7 +511,6 @@ class Vehicles(VehicleArrays, Statements):
         self._switch(mode, "fly by the sticks")
 
     def _lead(self, what: str, targets: Sequence[Target]) -> None:
-        """Follow these targets from now on."""
         self._require_armed(what)
         for i, target in zip(self._numbers, targets, strict=True):
             self._stacks.targets[i] = target

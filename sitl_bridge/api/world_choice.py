@@ -98,7 +98,6 @@ class World:
 
 
 def _scene(scene: SceneSpecification | Sequence[SceneObject]) -> SceneSpecification:
-    """The scene that a user gives."""
     if isinstance(scene, SceneSpecification):
         return scene
     for thing in scene:

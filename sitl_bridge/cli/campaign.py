@@ -69,7 +69,6 @@ def run(
 
 
 def _engine(name: str, jobs: int, space: CampaignSpace) -> Engine:
-    """The engine of ``--engine``."""
     from sitl_bridge.lab.campaign.dask_engine import SCHEME, DaskEngine
     from sitl_bridge.lab.campaign.worker_pool import WorkerPool
 

@@ -61,7 +61,6 @@ def _by_ending(output: Path | None) -> Format:
 
 
 def _truth(run: Path, output: Path | None, every: int) -> list[str]:
-    """Write the truth and the commands as a table with a header line."""
     import numpy as np
 
     from sitl_bridge.analysis.export.recorded_tables import write_csv_table

@@ -59,7 +59,6 @@ def live_line(progress: Progress) -> Text:
 
 
 def _fleet_line(progress: Progress) -> Text:
-    """The live line during a flight of several vehicles."""
     server = progress.server
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{server.time:7.1f} s", "bold")

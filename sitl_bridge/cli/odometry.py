@@ -67,7 +67,6 @@ def odometry(
 
 
 def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yardstick, as_json: bool) -> None:
-    """Run the estimators, write the results into ``place`` and print them."""
     from sitl_bridge.base.output_file import write_json
     from sitl_bridge.lab.odometry.evaluation import evaluate, facts_of
 

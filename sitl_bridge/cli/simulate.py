@@ -93,7 +93,6 @@ def simulate(
 
 
 def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
-    """Judge a simulation that has ended, and write the verdict into its summary."""
     from sitl_bridge.analysis.evaluation.run_record import SUMMARY, read_run
     from sitl_bridge.analysis.evaluation.summary import write_summary
     from sitl_bridge.analysis.evaluation.verdict import conclude
@@ -220,7 +219,6 @@ def _formation(
 
 
 def _airframes(scenario: LoadedScenario, name: str | None) -> list[Airframe]:
-    """Airframes of all vehicles."""
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
     given = None if name is None else load_airframe(name)
@@ -279,7 +277,6 @@ def _avoidance(
 
 
 def _write_tracks(flight: Flight, directory: Path) -> None:
-    """Write ``tracks.npz``, unless the directory has it: of several flights the first is reported."""
     import numpy as np
 
     from sitl_bridge.base.output_file import write_arrays

@@ -77,7 +77,6 @@ def validate(
 
 
 def _flights(place: Path, terminal: Terminal) -> dict[str, VehicleLog]:
-    """The flights of a directory that have a part in the air."""
     from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
     from sitl_bridge.lab.identification.data_sets import BLACKBIRD_SPEEDS, read_table
 
@@ -96,7 +95,6 @@ def _flights(place: Path, terminal: Terminal) -> dict[str, VehicleLog]:
 
 
 def _predictor(name: str) -> Predictor:
-    """A predictor by its name, airframe or file."""
     from sitl_bridge.base.user_file import load_class
     from sitl_bridge.lab.validation.simulators import sitl_bridge
     from sitl_bridge.lab.validation.windows import Predictor

@@ -39,7 +39,6 @@ class PointMass:
 
 @compiled
 def _limit(vector: Floats, limit: float) -> None:
-    """Limit the length of a vector (3,), keeping its direction."""
     length = math.sqrt(vector[0] ** 2 + vector[1] ** 2 + vector[2] ** 2)
     if length > limit:
         vector *= limit / length
@@ -97,7 +96,6 @@ class PointMassFleet:
 
     Args:
         position: (n, 3) m NED start positions, at rest.
-        model: response to setpoints.
         yaw: rad, of all vehicles.
     """
 

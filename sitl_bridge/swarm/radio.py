@@ -69,9 +69,7 @@ class Radio:
     """Messages in transit and the newest received ones.
 
     Args:
-        count: vehicles.
         message: numpy type of a message; ``object`` for any.
-        seed: of the run.
         delay: us from sending to receiving.
         loss: probability that a link loses a message, independent of others.
         reach: m, largest distance of reception.

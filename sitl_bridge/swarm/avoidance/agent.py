@@ -65,15 +65,11 @@ class Agent:
 
     Args:
         name: by which others know it.
-        reference: to follow.
-        settings: of the controller.
         avoids: names of the vehicles it avoids.
-        obstacles: it avoids.
         start: us at which the reference starts.
 
     Attributes:
         solver: with the plan, the counters of every status and the use of slack.
-        observer: with the estimated state and disturbances.
         neighbourhood: what it knows of others.
     """
 

@@ -39,9 +39,7 @@ class BroadcastNetwork:
 
     Args:
         specification: how messages travel; without a graph of its own, from everybody to everybody.
-        count: of vehicles.
         start: us from which on the vehicles broadcast.
-        seed: of the losses.
     """
 
     def __init__(self, specification: RadioSpecification, count: int, start: int, seed: int) -> None:
@@ -103,7 +101,6 @@ class ModelPlant:
     Args:
         starts: (n, 3) m NED.
         yaws: (n,) rad.
-        model: its true parameters.
         force: m/s^2 NED, steady and unknown to the vehicles.
     """
 
@@ -237,9 +234,6 @@ def fly(
         scenario: is checked first.
         seed: of the vehicles' errors and of the radio's losses.
         plant: the vehicles; without: the prediction model, on which the steady wind acts by its drag.
-
-    Raises:
-        ConfigurationError: for a scenario that cannot be flown.
     """
     check_scenario(scenario)
     plans = scenario.plans()
@@ -282,8 +276,6 @@ def fly(
 
 
 class _Errors:
-    """How one vehicle is wrong about itself."""
-
     def __init__(self, scenario: AvoidanceSpecification, seed: int, plan: RouteSpecification) -> None:
         noise = scenario.noise
         self._random = np.random.default_rng(int(stream(seed, plan.name, "avoidance", "errors")[0]))

@@ -53,12 +53,7 @@ def check_launch(scenario: AvoidanceSpecification, deviation: float, source: str
     """Refuse a scenario that flight stacks cannot begin or end safely.
 
     Args:
-        scenario: checked already.
         deviation: of ``lasting_deviation``.
-        source: for the message.
-
-    Raises:
-        ConfigurationError: with every fault.
     """
     faults = list(_faults(scenario, deviation))
     if faults:

@@ -39,18 +39,13 @@ class DynamicsPlant:
     wind, inflow and battery make of that is left to the controllers.
 
     Args:
-        airframe: of every vehicle.
         starts: (n, 3) m NED.
         yaws: (n,) rad.
-        world: in which they fly.
         seed: of turbulence.
         mass_error: share by which the commands' idea of the mass is wrong.
         events: scheduled faults and changes, none of sensors or flight stacks, which are not simulated here.
         names: of the vehicles, by which events name them; numbers without.
         say: takes a line for each event.
-
-    Raises:
-        UserError: for an airframe that cannot hover.
     """
 
     def __init__(

@@ -86,7 +86,6 @@ class Neighbourhood:
 
     Args:
         avoids: names of the vehicles to avoid: this vehicle's edges of the connectivity graph.
-        obstacles: things that stand still.
 
     Attributes:
         garbled: words that held what is no number, and were not taken in.
@@ -186,11 +185,7 @@ def priority_graph(names: Sequence[str], priority: Sequence[str]) -> dict[str, t
     """Each vehicle avoids those of higher priority only (section 4.7); the others avoid one another as well.
 
     Args:
-        names: all vehicles.
         priority: names in falling priority; who is not among them comes last, all alike.
-
-    Raises:
-        UserError: for a name that is unknown or given twice.
     """
     for name in priority:
         if name not in names:

@@ -238,11 +238,7 @@ def all_routes(settings: AvoidanceSettings) -> tuple[RouteSpecification, ...]:
 
 
 def check_scenario(scenario: AvoidanceSpecification) -> None:
-    """Refuse a scenario made in code, as the reader of files does.
-
-    Raises:
-        ConfigurationError: with every fault.
-    """
+    """Refuse a scenario made in code, as the reader of files does."""
     faults = [message for _, message in flight_faults(scenario)]
     if faults:
         raise ConfigurationError(f"scenario {scenario.name}", faults)
@@ -306,7 +302,6 @@ def goal(plan: RouteSpecification) -> tuple[float, float, float]:
 def _reference_faults(
     where: tuple[Any, ...], plan: RouteSpecification, scenario: AvoidanceSpecification
 ) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Why the reference of one vehicle cannot be followed, alone."""
     reference = plan.reference()
     if reference.duration > scenario.duration:
         yield (

@@ -45,7 +45,6 @@ class Swarm:
     what is planned a grid step ahead 0.52 m.
 
     Args:
-        scenario: checked.
         start: us of the fleet's clock at which the references start.
         deviation: m, of ``launch.lasting_deviation``.
         seed: of the radio's losses.
@@ -112,11 +111,7 @@ class Swarm:
         return bool(self._rows) and self._rows[-1][0] >= self.start
 
     def flight(self) -> Flight:
-        """What was flown from the start on, by the vehicles' own estimates.
-
-        Raises:
-            ValueError: before the start.
-        """
+        """What was flown from the start on, by the vehicles' own estimates."""
         rows = [row for row in self._rows if row[0] >= self.start]
         if not rows:
             raise ValueError("nothing has been flown yet")

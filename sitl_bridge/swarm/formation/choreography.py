@@ -110,7 +110,6 @@ class Choreography:
         are assigned freely.
 
         Args:
-            name: of the pattern.
             slots: (m, 3) m, formation frame, one per member.
             time: us since the formation's start of the move's begin; later if another move is not over.
             duration: us; None for the shortest within the limits.
@@ -149,7 +148,6 @@ class Choreography:
         return kept
 
     def _choose(self, name: str, begin: Floats, slots: Floats, who: Ints, leader: int | None) -> Ints:
-        """Return slots (m,) of the members whose paths keep their distance."""
         wanted = self.limits.separation
         tried = []
         rows = np.flatnonzero(who == leader) if leader is not None else np.zeros(0, np.int64)

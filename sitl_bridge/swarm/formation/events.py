@@ -49,11 +49,7 @@ FormationEventSpecification = Annotated[AnyFormationEvent, Field(discriminator="
 
 
 class EventQueue:
-    """Future events of a formation.
-
-    Args:
-        events: with vehicles by number.
-    """
+    """Future events of a formation."""
 
     def __init__(self, events: Iterable[AnyFormationEvent]) -> None:
         self._pending = sorted(events, key=lambda event: event.at)

@@ -23,11 +23,7 @@ They are those of MAVSDK-Python's example offboard_from_csv, which has a further
 
 
 def read_csv(path: Path) -> Trajectory:
-    """Read a trajectory; see COLUMNS.  Further columns are ignored.
-
-    Raises:
-        ConfigurationError: with the line of every fault.
-    """
+    """Read a trajectory; see COLUMNS.  Further columns are ignored."""
     table = read_rows(path)
     header = [cell.strip() for cell in table[0][0]] if table else []
     begin = 1 if header[:1] == ["idx"] else 0
@@ -69,11 +65,7 @@ def _numbers(cells: list[str], line: int, faults: list[str]) -> list[float]:
 
 
 def write_csv(path: Path, trajectory: Trajectory) -> None:
-    """Write a trajectory, to the last bit except for the change of units of yaw.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
+    """Write a trajectory, to the last bit except for the change of units of yaw."""
     table = np.column_stack(
         [
             trajectory.time,
@@ -92,13 +84,9 @@ def load_offsets(path: Path, count: int) -> Floats:
 
     Args:
         path: of the file; ``.csv`` is read as CSV, any other as YAML.
-        count: of vehicles.
 
     Returns:
         (count, 3) m, formation frame, the leader's first.
-
-    Raises:
-        ConfigurationError: with the line of every fault.
     """
     rows, lines = _csv_offsets(path) if path.suffix.lower() == ".csv" else _yaml_offsets(path)
     faults: list[str] = []

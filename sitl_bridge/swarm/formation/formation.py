@@ -74,15 +74,11 @@ class Formation:
     """Computes the setpoints of n vehicles; vehicle 0 is the first leader.
 
     Args:
-        choreography: start positions and planned moves.
         leader: guides the centre, for any leading vehicle.
         follower: control law of the other vehicles.
         topology: links of the radio.
-        radio: carries the beacons.
-        behaviour: the other settings.
 
     Attributes:
-        events: events in order.
         started_at: us of the start, 0 before it is set.
     """
 
@@ -142,11 +138,7 @@ class Formation:
         return self.present & self._alive
 
     def start(self) -> int:
-        """Start all vehicles together, ``notice`` from now; return that time in us.
-
-        Raises:
-            UserError: if it has been started already.
-        """
+        """Start all vehicles together, ``notice`` from now; return that time in us."""
         if self.started_at:
             raise UserError("the formation has been started already")
         self.started_at = self._time + self.behaviour.notice
@@ -161,7 +153,6 @@ class Formation:
         """Change to another pattern in flight, with the present members.
 
         Args:
-            name: of the pattern.
             slots: (m, 3) m for the m members, the leader's first; None for the named pattern.
             spacing: m, for a named pattern.
             after: s from now, at least ``notice``.
@@ -191,10 +182,8 @@ class Formation:
         """Change to other slots as soon as possible; moves that have not begun are dropped.
 
         Args:
-            name: of the new arrangement.
             slots: returns (m, 3) m for the m members, the leader's first, from the plan without those moves,
                 the members (n,) and the leader's number.
-            check: check of the new plan before use.
 
         Raises:
             UserError: if the slots are unsuitable, or there is no leader; and the errors of the arguments.
@@ -216,11 +205,7 @@ class Formation:
         return move
 
     def abort(self, vehicle: int, action: Action = "land") -> None:
-        """Remove a vehicle from the formation permanently; see ``leave``.
-
-        Raises:
-            UserError: for an unknown vehicle or one that has left already.
-        """
+        """Remove a vehicle from the formation permanently; see ``leave``."""
         if not 0 <= vehicle < len(self.present):
             raise UserError(f"there is no vehicle {vehicle}; they are 0 to {len(self.present) - 1}")
         if not self.present[vehicle]:
@@ -267,7 +252,6 @@ class Formation:
         return setpoints
 
     def _start_setpoints(self, states: States) -> Setpoints:
-        """Return setpoints at the start positions."""
         zero = np.zeros_like(states.position)
         return Setpoints(self._home.copy(), zero, zero.copy(), self._home_yaw.copy())
 
@@ -341,7 +325,6 @@ class Formation:
             self._plan_return(followers)
 
     def _plan_return(self, followers: Mask) -> None:
-        """Plan the return of all vehicles to their start positions, from the common plan."""
         who = np.flatnonzero(followers)
         places = self._home[~np.isnan(self._home_yaw)]
         rest = extrapolated(
@@ -403,7 +386,6 @@ class Formation:
         return offsets
 
     def _lead(self, states: States, offsets: tuple[Floats, Floats, Floats], setpoints: Setpoints) -> None:
-        """Write the setpoints of leaders and the reference they send."""
         for i in self.leaders:
             row = np.array([i])
             part = (offsets[0][row], offsets[1][row], offsets[2][row])
@@ -499,12 +481,7 @@ class Formation:
         return slots
 
     def slot_errors(self, states: States, slots: Floats | None = None) -> Floats:
-        """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning.
-
-        Args:
-            states: of the vehicles.
-            slots: of these states, where they are known.
-        """
+        """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning."""
         error = np.linalg.norm(states.position - (self.slots(states) if slots is None else slots), axis=1)
         counts = self.members & (self.started_at > 0)
         counts[[*self._rejoining, *self._lost_way, *self._returning]] = False

@@ -84,11 +84,7 @@ class PathSection(BaseModel):
         return self
 
     def trajectory(self, directory: Path) -> Trajectory:
-        """Return the path of the centre.
-
-        Raises:
-            UserError: for an invalid CSV file or plan.
-        """
+        """Return the path of the centre."""
         if self.csv is not None:
             return read_csv(directory / self.csv)
         waypoints = self.waypoints
@@ -131,11 +127,7 @@ class PatternSection(BaseModel):
         return self.name or self.pattern or ("offsets" if self.file is None else str(self.file))
 
     def slots(self, count: int, directory: Path) -> Floats:
-        """Return the slots (count, 3) m in the formation's frame.
-
-        Raises:
-            UserError: for an unsuitable pattern or offsets, or a faulty file.
-        """
+        """Return the slots (count, 3) m in the formation's frame."""
         if self.pattern is not None:
             return pattern(self.pattern, count, self.spacing)
         if self.file is not None:
@@ -257,11 +249,7 @@ class FormationSection(BaseModel):
     roles: RolesSection | None = Field(None, description="custom roles, in place of the scheme's")
 
     def role_classes(self, directory: Path) -> tuple[type[Leader], type[Follower]]:
-        """Return the scheme's classes, or the user's; executes the user's file.
-
-        Raises:
-            UserError: if the file or a class is missing.
-        """
+        """Return the scheme's classes, or the user's; executes the user's file."""
         lead, follow = SCHEMES[self.scheme]
         own = self.roles
         if own is None or own.file is None:
@@ -368,8 +356,6 @@ def plan_formation(
     """Plan a formation and check the plan.
 
     Args:
-        made: its section of the scenario.
-        count: of vehicles.
         directory: to which the files are relative.
         radio: between the vehicles; a perfect one by default.
         seed: of its losses.
