@@ -390,16 +390,9 @@ class Commander:
 
     def _update_checks(self) -> None:
         battery, conditions = self.battery_state, self._monitor.conditions
+        needs_home = self._geofence.needs_home
         self.arming_problems = arming_checks.arming_problems(
-            self.mode,
-            conditions.missing,
-            self.state,
-            self._values,
-            (battery.warning, battery.remaining),
-            self.failures,
-            conditions.fence,
-            self._geofence.needs_home,
-            conditions.station_lost,
+            self.mode, conditions, self.state, self._values, battery, self.failures, needs_home
         )
         self.health_bits = arming_checks.health(
             self.facts,
@@ -562,22 +555,16 @@ def _take_off(commander: Commander, params: Params, _now: int) -> int:
     return result
 
 
-def _land(commander: Commander, _params: Params, _now: int) -> int:
-    result = _switch(commander, flight_modes.AUTO_LAND, force=True)
-    if result == ACCEPTED:
-        commander.send_text(INFO, "Landing at current position")
-    return result
+def _enter(mode: Mode, said: str = "", force: bool = False) -> Handler:
+    """Switch to a mode, and say so."""
 
+    def execute(commander: Commander, _params: Params, _now: int) -> int:
+        result = _switch(commander, mode, force)
+        if result == ACCEPTED and said:
+            commander.send_text(INFO, said)
+        return result
 
-def _return(commander: Commander, _params: Params, _now: int) -> int:
-    result = _switch(commander, flight_modes.AUTO_RTL)
-    if result == ACCEPTED:
-        commander.send_text(INFO, "Returning to launch")
-    return result
-
-
-def _hold(commander: Commander, _params: Params, _now: int) -> int:
-    return _switch(commander, flight_modes.AUTO_LOITER)
+    return execute
 
 
 def _reposition(commander: Commander, params: Params, _now: int) -> int:
@@ -713,9 +700,9 @@ def _taken(_commander: Commander, _params: Params, _now: int) -> int:
 
 
 HANDLERS: dict[int, Handler] = {
-    17: _hold,  # NAV_LOITER_UNLIM
-    20: _return,  # NAV_RETURN_TO_LAUNCH
-    21: _land,  # NAV_LAND
+    17: _enter(flight_modes.AUTO_LOITER),  # NAV_LOITER_UNLIM
+    20: _enter(flight_modes.AUTO_RTL, "Returning to launch"),  # NAV_RETURN_TO_LAUNCH
+    21: _enter(flight_modes.AUTO_LAND, "Landing at current position", force=True),  # NAV_LAND
     22: _take_off,  # NAV_TAKEOFF
     34: _orbit,  # DO_ORBIT
     80: _taken,  # NAV_ROI

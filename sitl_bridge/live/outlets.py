@@ -130,7 +130,7 @@ class PageSettings(OutletSettings):
 
     def make(self, run: RunContext) -> RunOutput:
         """The page."""
-        from sitl_bridge.live.view.live_view import LiveView
+        from sitl_bridge.live.view.stream import LiveView
 
         return LiveView(run, self.port)
 

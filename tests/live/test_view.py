@@ -46,11 +46,9 @@ from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, Reply
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
 from sitl_bridge.live.bus.snapshot import take_snapshot
-from sitl_bridge.live.bus.topics import Topics
 from sitl_bridge.live.outlets import PageSettings, ViewerSettings
 from sitl_bridge.live.view import live_page
 from sitl_bridge.live.view.control_panel import ControlPanel
-from sitl_bridge.live.view.live_view import LiveView
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page
 from sitl_bridge.live.view.picture_clock import RATE, PictureClock
 from sitl_bridge.live.view.pictures import LARGEST, packed, unpacked
@@ -58,6 +56,7 @@ from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, drawn_objects
 from sitl_bridge.live.view.stage import ABOVE, CHASE, FREE, Stage, straight_pieces
+from sitl_bridge.live.view.stream import LiveView
 from sitl_bridge.live.view.vehicle_shapes import vehicle_shape
 from sitl_bridge.live.view.view_controls import QUANTITIES, ViewControls
 from sitl_bridge.live.view.viewed_run import ViewedRun
@@ -166,8 +165,8 @@ class Desk:
         here, there = socket.socketpair()
         self.outlet.link = PipeEnd(here, 1 << 20)
         self.replies: list[Reply] = []
-        topics = Topics("run", simulation.names)
-        self.link = RunLink(there.detach(), topics, self.replies.extend, on_end=lambda: None)
+        names = simulation.names
+        self.link = RunLink(there.detach(), tmp_path / "run", names, self.replies.extend, on_end=lambda: None)
 
     def _note(
         self, _time: int, name: str, vehicle: int | None, data: Mapping[str, Any], refused: str | None
@@ -450,7 +449,7 @@ def test_view_of_nothing_is_one_message(tmp_path: Path) -> None:
 def test_the_page_s_messages_are_those_that_pymavlink_reads() -> None:
     from pymavlink.dialects.v20 import common
 
-    from sitl_bridge.live.view.viewer_messages import ViewerMessages
+    from sitl_bridge.live.view.viewer_stream import ViewerMessages
 
     messages = ViewerMessages(3, 6, (47.4, 8.5, 500.0), 9.8)
     rows = np.zeros(1, ROW)

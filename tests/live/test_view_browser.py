@@ -28,10 +28,10 @@ from sitl_bridge.live.bus.client_link import Picture
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.outlets import PageSettings
 from sitl_bridge.live.view import stream
-from sitl_bridge.live.view.live_view import LiveView
 from sitl_bridge.live.view.page_server import page_url
 from sitl_bridge.live.view.pictures import packed
 from sitl_bridge.live.view.playback import Playback
+from sitl_bridge.live.view.stream import LiveView
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_recorder import RunRecorder

@@ -37,8 +37,8 @@ class Hysteresis:
 
     __slots__ = ("_since", "state")
 
-    def __init__(self, state: bool) -> None:
-        self.state = state
+    def __init__(self) -> None:
+        self.state = True
         self._since = 0.0
 
     def update(self, condition: bool, dt: float, hold: float) -> None:
@@ -61,9 +61,9 @@ class LandDetector:
 
     def __init__(self, values: dict[str, float]) -> None:
         self._values = values
-        self._contact = Hysteresis(True)
-        self._maybe = Hysteresis(True)
-        self._landed = Hysteresis(True)
+        self._contact = Hysteresis()
+        self._maybe = Hysteresis()
+        self._landed = Hysteresis()
         self._least = 0.0  # s of minimum thrust
         self._blocked = 0.0  # s of blocked descent
         self.in_descend = False

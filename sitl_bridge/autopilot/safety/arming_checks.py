@@ -9,11 +9,12 @@ import math
 from collections.abc import Mapping
 
 from sitl_bridge.autopilot import records
-from sitl_bridge.autopilot.commander_data import HealthBits, VehicleFacts
+from sitl_bridge.autopilot.commander_data import BatteryState, HealthBits, VehicleFacts
 from sitl_bridge.autopilot.estimate import EstimatedState
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.tasks.sticks import Sticks
+from sitl_bridge.autopilot.safety.failsafe import FailsafeConditions
 
 LOSS_FACTOR = 2.5
 """Factor on the accuracy limits of an estimate that was valid (PX4: COM_POS_FS_EPH)."""
@@ -101,40 +102,36 @@ def missing_needs(
 
 def arming_problems(
     mode: Mode,
-    missing: int,
+    conditions: FailsafeConditions,
     state: EstimatedState,
     values: Mapping[str, float],
-    battery: tuple[int, float],
+    battery: BatteryState,
     failures: Mapping[str, Mapping[int, str]],
-    fence: str | None,
     needs_home: bool,
-    station_lost: bool,
 ) -> tuple[str, ...]:
     """Return the texts of the checks that prevent arming in ``mode``; empty if it can arm.
 
-    Args:
-        battery: warning level and charge 0..1 (nan if unknown).
-        fence: violation of the geofence; None if there is none.
+    ``needs_home``: whether the geofence does.
     """
+    missing = conditions.missing
     problems = [words for bits, words in WORDS if mode.needs & missing & bits]
     if mode.needs & flight_modes.NO_ARMING:
         problems.append("Mode not suitable for arming")
     if not state.valid & records.HEADING and state.valid & records.ATTITUDE:
         problems.append("Heading estimate not stable")
-    level, remaining = battery
-    least = values["COM_ARM_BAT_MIN"]
+    level, least = battery.warning, values["COM_ARM_BAT_MIN"]
     if least >= 0.0:
-        if remaining < least:
+        if battery.remaining < least:
             problems.append("Low battery")
     elif level >= 2:
         problems.append("Critical battery" if level == 2 else "Emergency battery level")
     for kind, instances in failures.items():
         if kind in SENSOR_BITS and "off" in instances.values():
             problems.append(f"{kind.replace('_', ' ').capitalize()} failure")
-    if station_lost and values["NAV_DLL_ACT"]:
+    if conditions.station_lost and values["NAV_DLL_ACT"]:
         problems.append("No connection to the ground control station")
-    if fence is not None and values["GF_ACTION"]:
-        problems.append(f"Geofence violation: {fence}")
+    if conditions.fence is not None and values["GF_ACTION"]:
+        problems.append(f"Geofence violation: {conditions.fence}")
     if needs_home and missing & flight_modes.HOME and values["GF_ACTION"] == 3:
         problems.append("Geofence RTL requires valid home")
     if state.tilt > math.radians(max(values["FD_FAIL_R"], values["FD_FAIL_P"]) or 180.0):

@@ -324,15 +324,11 @@ class Failsafe(VehiclePart):
             fallback, _ = self._fallback(new_intended, missing)
             action = max(WARN, fallback)
         chosen = _possible(action, missing)
-        if RETURN in (chosen, delayed) and self._is_landing_or_returning(new_intended, missing):
-            chosen, delayed = WARN, NONE
+        ending = new_intended in (flight_modes.AUTO_LAND, flight_modes.AUTO_RTL)
+        if RETURN in (chosen, delayed) and ending and can_run(new_intended, missing):
+            chosen, delayed = WARN, NONE  # a return would only begin again
         self._count_start_delay(delayed != NONE, dt)
         return self._apply(chosen, delayed, new_intended, cause, taken)
-
-    @staticmethod
-    def _is_landing_or_returning(intended: Mode, missing: int) -> bool:
-        """Return whether the vehicle is already landing or returning; a failsafe would only restart it."""
-        return intended in (flight_modes.AUTO_LAND, flight_modes.AUTO_RTL) and can_run(intended, missing)
 
     def _count_start_delay(self, delaying: bool, dt: float) -> None:
         # The delay recovers more slowly than it is consumed, so that an intermittent condition finally

@@ -39,15 +39,14 @@ UNIDENTIFIED = "unidentified"
 
 
 class TokenBucket:
-    """A token bucket: limits the rate and the burst of events."""
+    """A token bucket: admits BURST events at once, and RATE a second."""
 
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate, self._burst = rate, burst
-        self._left, self._at = burst, 0.0
+    def __init__(self) -> None:
+        self._left, self._at = float(BURST), 0.0
 
     def take(self, now: float) -> bool:
         """Take a token at ``now`` (s); return whether there was one."""
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._left = min(BURST, self._left + (now - self._at) * RATE)
         self._at = now
         if self._left < 1.0:
             return False
@@ -129,8 +128,8 @@ class CommandQueue:
         self._replies: OrderedDict[int, Reply] = OrderedDict()
         self._orders: deque[Order] = deque()
         self._under_way = 0
-        self._accepting = TokenBucket(RATE, BURST)
-        self._answering = TokenBucket(RATE, BURST)
+        self._accepting = TokenBucket()
+        self._answering = TokenBucket()
 
     def receive(self, topic: str, payload: bytes, *, retained: bool = False) -> Reply | None:
         """Process a message on a command topic.

@@ -29,7 +29,6 @@ from sitl_bridge.analysis.export.seen_samples import image_message
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.broker import lower_priority
 from sitl_bridge.live.bus.client_link import Picture, PictureRequest, RowsRequest, Sent
-from sitl_bridge.live.bus.topics import Topics, topic_name
 from sitl_bridge.live.view.pictures import unpacked
 from sitl_bridge.live.view.run_link import RunLink, quit_now
 from sitl_bridge.live.view.viewed_run import Camera, ViewedRun
@@ -79,9 +78,8 @@ class FoxgloveStream:
     ) -> None:
         run = self._run = ViewedRun(directory)
         self._host, self._port = host, port
-        topics = Topics(topic_name(directory.name), run.names)
         self._pictures: list[Picture] = []
-        self._link = RunLink(descriptor, topics, on_message=self._take, on_end=on_end)
+        self._link = RunLink(descriptor, directory, run.names, on_message=self._take, on_end=on_end)
         recorded = run.recorded
         self._steps = StepFollower(directory, len(run.names), recorded.start, recorded.step, MOST_ROWS)
         self._cameras = {camera_topic(camera): camera for camera in run.cameras()}

@@ -1,7 +1,7 @@
 """The process of a live page: a separate process between browsers and the simulation's program.
 
 It follows the recording, which the simulation extends at its request.  Its priority is low; without a browser
-it requests nothing.  The other side is live_view.py.
+it requests nothing.  The other side is stream.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from sitl_bridge.live.bus.client_link import (
 )
 from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import Reply
-from sitl_bridge.live.bus.topics import Topics, topic_name
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page, page_url
 from sitl_bridge.live.view.picture_clock import INTERVAL, PictureClock
@@ -48,8 +47,7 @@ class LivePage:
     def __init__(self, descriptor: int, port: int, directory: Path) -> None:
         self._run = ViewedRun(directory)
         names = self._run.names
-        topics = Topics(topic_name(directory.name), names)
-        self._link = RunLink(descriptor, topics, self._show_replies, self._take)
+        self._link = RunLink(descriptor, directory, names, self._show_replies, self._take)
         self._server = open_page(port, self._run.title, lambda sticks: self._panel.take_sticks(sticks))
         self._rows_source = RowFollower(directory, len(names))
         self._last = self._run.at_start()

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.live.bus.client_link import (
@@ -21,7 +22,7 @@ from sitl_bridge.live.bus.client_link import (
 )
 from sitl_bridge.live.bus.command_queue import CommandQueue, Order
 from sitl_bridge.live.bus.messages import Reply
-from sitl_bridge.live.bus.topics import Topics
+from sitl_bridge.live.bus.topics import Topics, topic_name
 
 
 def quit_now() -> None:
@@ -40,13 +41,15 @@ class RunLink:
     def __init__(
         self,
         descriptor: int,
-        topics: Topics,
+        directory: Path,
+        names: tuple[str, ...],
         on_replies: Callable[[list[Reply]], None] = lambda _replies: None,
         on_message: Callable[[Sent], None] = lambda _message: None,
         on_end: Callable[[], None] = quit_now,
     ) -> None:
         self._link = PipeEnd(socket.socket(fileno=descriptor), FROM_BRIDGE)
-        self._topics, self._on_replies, self._on_message = topics, on_replies, on_message
+        topics = self._topics = Topics(topic_name(directory.name), names)
+        self._on_replies, self._on_message = on_replies, on_message
         self._on_end = on_end
         self.snapshot: SimulationSnapshot | None = None
         self.stopped = threading.Event()

@@ -1,11 +1,12 @@
-"""The streams in the simulation's program: processes that follow the recording, with pictures of cameras."""
+"""The live view and the streams in the simulation's program: processes that follow the recording."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitl_bridge.live.bus.client_link import PictureRequest, Sent
+from sitl_bridge.live.bus.client_link import PictureRequest, Sent, SnapshotRequest, StackReports
 from sitl_bridge.live.bus.outlet import Outlet, RunContext
+from sitl_bridge.live.view.page_server import page_url, require_free_port, require_viser
 from sitl_bridge.live.view.pictures import packed
 from sitl_bridge.perception.sensor_runner import SensorRunner
 
@@ -40,3 +41,19 @@ class Stream(Outlet):
                     self._send(packed(vehicle, sensor, seconds, sample.arrays))
             case _:
                 super().process(message)
+
+
+class LiveView(Stream):
+    """Shows a running simulation on a page and executes commands from it, until it is closed."""
+
+    def __init__(self, run: RunContext, port: int) -> None:
+        require_viser()
+        require_free_port(port)
+        super().__init__("the live view", "sitl_bridge.live.view.live_page", run, "view", [str(port)])
+        self.url = page_url(port)
+
+    def process(self, message: Sent) -> None:
+        """Answer a message of the process; also: reports of the flight stacks."""
+        super().process(message)
+        if isinstance(message, SnapshotRequest):
+            self._send(StackReports(self._run.stacks()))
