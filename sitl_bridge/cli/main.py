@@ -24,43 +24,30 @@ if TYPE_CHECKING:
     import typer
 
 COMMANDS = {
-    "demo": ("sitl_bridge.cli.demo", "Fly a square in wind: the first flight on a new machine."),
-    "fly": ("sitl_bridge.cli.fly", "Fly a plan, a MAVSDK script or a scenario, from start to summary."),
-    "start": ("sitl_bridge.cli.start", "Bring up vehicles for QGroundControl and your scripts."),
-    "simulate": ("sitl_bridge.cli.simulate", "Fly formations and avoidance without MAVLink, in one process."),
-    "campaign": (
-        "sitl_bridge.cli.campaign",
-        "Fly a scenario many times with varied values.",
-    ),
-    "serve": ("sitl_bridge.cli.serve", "Run only the simulation, for a PX4 that you start."),
-    "mission": ("sitl_bridge.cli.mission", "Fly a plan or a script with a flight stack that already runs."),
-    "autopilot": ("sitl_bridge.cli.autopilot", "Run only the built-in flight stack, for `serve`."),
-    "schema": (
-        "sitl_bridge.cli.schema",
-        "Print the JSON Schema of a scenario, airframe, world or campaign file.",
-    ),
-    "check": (
-        "sitl_bridge.cli.check",
-        "Validate an airframe, world, scenario, campaign or plan; print its figures.",
-    ),
-    "doctor": ("sitl_bridge.cli.doctor", "Print what is missing on this machine, and the remedies."),
-    "warm": ("sitl_bridge.cli.warm", "Compile ahead what flights, flight tests and campaigns run."),
-    "report": ("sitl_bridge.cli.report", "Evaluate runs and write a report as one HTML file."),
-    "identify": ("sitl_bridge.cli.identify", "Fit an airframe, or an attitude model, to a flight."),
-    "validate": ("sitl_bridge.cli.validate", "Compare simulators by how well they predict real flights."),
-    "log-statistics": (
-        "sitl_bridge.cli.log_statistics",
-        "Compare the sensors in simulated logs with those of real flights.",
-    ),
-    "pose-error": ("sitl_bridge.cli.pose_error", "Print pose errors of an estimated trajectory."),
-    "odometry": ("sitl_bridge.cli.odometry", "Compare estimators of motion over a recorded run."),
-    "px4-files": ("sitl_bridge.cli.px4_files", "Write PX4's start-up files for an airframe."),
-    "replay": ("sitl_bridge.cli.replay", "Repeat a run to the bit, or fly a real log's motor commands."),
-    "view": ("sitl_bridge.cli.view", "Play a recording in the browser, in three dimensions."),
-    "export": ("sitl_bridge.cli.export", "Convert the recording of a run to MCAP, CSV or Parquet."),
+    "demo": "Fly a square in wind: the first flight on a new machine.",
+    "fly": "Fly a plan, a MAVSDK script or a scenario, from start to summary.",
+    "start": "Bring up vehicles for QGroundControl and your scripts.",
+    "simulate": "Fly formations and avoidance without MAVLink, in one process.",
+    "campaign": "Fly a scenario many times with varied values.",
+    "serve": "Run only the simulation, for a PX4 that you start.",
+    "mission": "Fly a plan or a script with a flight stack that already runs.",
+    "autopilot": "Run only the built-in flight stack, for `serve`.",
+    "schema": "Print the JSON Schema of a scenario, airframe, world or campaign file.",
+    "check": "Validate an airframe, world, scenario, campaign or plan; print its figures.",
+    "doctor": "Print what is missing on this machine, and the remedies.",
+    "warm": "Compile ahead what flights, flight tests and campaigns run.",
+    "report": "Evaluate runs and write a report as one HTML file.",
+    "identify": "Fit an airframe, or an attitude model, to a flight.",
+    "validate": "Compare simulators by how well they predict real flights.",
+    "log-statistics": "Compare the sensors in simulated logs with those of real flights.",
+    "pose-error": "Print pose errors of an estimated trajectory.",
+    "odometry": "Compare estimators of motion over a recorded run.",
+    "px4-files": "Write PX4's start-up files for an airframe.",
+    "replay": "Repeat a run to the bit, or fly a real log's motor commands.",
+    "view": "Play a recording in the browser, in three dimensions.",
+    "export": "Convert the recording of a run to MCAP, CSV or Parquet.",
 }
-"""By name: the module, which has a function or a group of commands of that name, and the summary in
-``--help``."""
+"""Summaries in ``--help``, by name; a module of that name has the function or the group of commands."""
 
 FORMER = {
     "--samples": "--samples is gone: images, clouds and scans are topics of --ros2, which need no ROS; a"
@@ -74,12 +61,16 @@ TRACEBACK = "SITL_BRIDGE_TRACEBACK"
 """Environment variable that prints the traceback of a defect."""
 
 
+def module(name: str) -> str:
+    """The module of a command."""
+    return f"sitl_bridge.cli.{name.replace('-', '_')}"
+
+
 def _entry(name: str, requested: bool) -> Any:
     """The function or group of a requested command, else a placeholder for the list of commands."""
-    module, _ = COMMANDS[name]
     if not requested:
         return lambda: None
-    return getattr(importlib.import_module(module), name.replace("-", "_"))
+    return getattr(importlib.import_module(module(name)), name.replace("-", "_"))
 
 
 def _help(entry: Callable[..., Any]) -> str:
@@ -96,7 +87,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
 
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(root)
-    for name, (_, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         entry = _entry(name, bool(arguments) and arguments[0] == name)
         if isinstance(entry, typer.Typer):
             for command in entry.registered_commands:

@@ -277,6 +277,7 @@ def _avoidance(
 
 
 def _write_tracks(flight: Flight, directory: Path) -> None:
+    """Write ``tracks.npz``, unless the directory has it: of several flights the first is reported."""
     import numpy as np
 
     from sitl_bridge.base.output_file import write_arrays

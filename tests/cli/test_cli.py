@@ -29,7 +29,7 @@ from sitl_bridge.base.system.signals import SIGNALS
 from sitl_bridge.cli import demo, doctor
 from sitl_bridge.cli.exit_codes import MEANINGS, ExitCode
 from sitl_bridge.cli.facts import facts_of
-from sitl_bridge.cli.main import COMMANDS, main
+from sitl_bridge.cli.main import COMMANDS, main, module
 from sitl_bridge.cli.warm import PARTS
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_log import TruthLog
@@ -79,8 +79,7 @@ def test_every_command_explains_itself(name: str) -> None:
 
 
 def test_the_help_of_commands_loads_nothing_that_flies() -> None:
-    modules = [module for module, _ in COMMANDS.values()]
-    source = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    source = f"import sys, {', '.join(map(module, COMMANDS))}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout
     assert not {"numba", "pydantic", "scipy", "yaml"} & set(loaded.split())
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.modes.mission_items import MAX_ITEMS, MissionFault
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
@@ -309,15 +308,6 @@ class MissionProtocol:
 
 def _peer(message: MavlinkMessage) -> Peer:
     return message.get_srcSystem(), message.get_srcComponent()
-
-
-def is_for(message: MavlinkMessage, system_id: int) -> bool:
-    """Return whether a message is addressed to this vehicle's autopilot."""
-    return message.target_system == system_id and message.target_component in (
-        0,
-        AUTOPILOT,
-        mavlink.MAV_COMP_ID_MISSIONPLANNER,
-    )
 
 
 def _ack(peer: Peer, result: int, kind: int, identity: int = 0) -> MavlinkMessage:

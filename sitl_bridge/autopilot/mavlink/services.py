@@ -15,7 +15,7 @@ from typing import Any
 from sitl_bridge.autopilot.mavlink.command_protocol import CommandProtocol
 from sitl_bridge.autopilot.mavlink.inputs import Inputs
 from sitl_bridge.autopilot.mavlink.log_protocol import LogProtocol
-from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore, is_for
+from sitl_bridge.autopilot.mavlink.mission_protocol import MissionProtocol, MissionStore
 from sitl_bridge.autopilot.mavlink.parameter_protocol import ParameterProtocol
 from sitl_bridge.autopilot.mavlink.streams import SECOND, Streams
 from sitl_bridge.autopilot.mavlink.telemetry import (
@@ -31,6 +31,13 @@ from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 TEXT_LENGTH = 50
 """Text length of one STATUSTEXT, bytes."""
+
+COMPONENTS = {
+    "PARAM": (0, AUTOPILOT),
+    "MISSION": (0, AUTOPILOT, mavlink.MAV_COMP_ID_MISSIONPLANNER),
+    "LOG": (0, AUTOPILOT),
+}
+"""Components of the vehicle for which its stack takes the protocols' messages, by their beginnings."""
 
 Key = tuple[int, tuple[str, int]]
 """A link: local port and the peer's address."""
@@ -93,15 +100,16 @@ class Link:
             return []
         if kind in ("COMMAND_LONG", "COMMAND_INT"):
             return self.commands.handle(message, now, wall)
-        system = self._services.source.system_id
-        if kind.startswith("PARAM_") and hasattr(message, "target_system"):
-            ours = message.target_system == system and message.target_component in (0, AUTOPILOT)
-            return self.parameters.handle(message) if ours and not kind.startswith("PARAM_EXT") else []
-        if kind.startswith("MISSION_") and hasattr(message, "target_system"):
-            return self.missions.handle(message, wall) if is_for(message, system) else []
-        if kind.startswith("LOG_") and hasattr(message, "target_system"):
-            if message.target_system == system and message.target_component in (0, AUTOPILOT):
-                self.logs.handle(message)
+        family = kind.partition("_")[0]
+        if family in COMPONENTS and hasattr(message, "target_system"):
+            ours = message.target_system == self._services.source.system_id
+            if not ours or message.target_component not in COMPONENTS[family]:
+                return []
+            if family == "MISSION":
+                return self.missions.handle(message, wall)
+            if family == "PARAM":
+                return self.parameters.handle(message)
+            self.logs.handle(message)
             return []
         if kind == "SET_MODE":
             return self._set_mode(message, now)
