@@ -636,12 +636,6 @@ def _start_mission(commander: Commander, params: Params, _now: int) -> int:
     return TEMPORARILY_REJECTED
 
 
-def _pause_or_continue(commander: Commander, params: Params, _now: int) -> int:
-    if params[0] not in (0.0, 1.0):
-        return DENIED
-    return _switch(commander, flight_modes.AUTO_MISSION if params[0] else flight_modes.AUTO_LOITER)
-
-
 def _set_current(commander: Commander, params: Params, _now: int) -> int:
     if not math.isfinite(params[0]) or not commander.flight.set_current(int(params[0])):
         return DENIED
@@ -694,27 +688,18 @@ def _run_checks(commander: Commander, _params: Params, _now: int) -> int:
     return ACCEPTED
 
 
-def _taken(_commander: Commander, _params: Params, _now: int) -> int:
-    """Accept a command for cameras or gimbals, of which the vehicle has none."""
-    return ACCEPTED
-
-
 HANDLERS: dict[int, Handler] = {
     17: _enter(flight_modes.AUTO_LOITER),  # NAV_LOITER_UNLIM
     20: _enter(flight_modes.AUTO_RTL, "Returning to launch"),  # NAV_RETURN_TO_LAUNCH
     21: _enter(flight_modes.AUTO_LAND, "Landing at current position", force=True),  # NAV_LAND
     22: _take_off,  # NAV_TAKEOFF
     34: _orbit,  # DO_ORBIT
-    80: _taken,  # NAV_ROI
     176: _set_mode,  # DO_SET_MODE
     178: _change_speed,  # DO_CHANGE_SPEED
     179: _set_home,  # DO_SET_HOME
     185: _terminate,  # DO_FLIGHTTERMINATION
     186: _change_altitude,  # DO_CHANGE_ALTITUDE
     192: _reposition,  # DO_REPOSITION
-    193: _pause_or_continue,  # DO_PAUSE_CONTINUE
-    196: _taken,  # DO_SET_ROI_WPNEXT_OFFSET
-    201: _taken,  # DO_SET_ROI
     **{command: _payload(command) for command in (*TRIGGERS, *REGIONS)},
     224: _set_current,  # DO_SET_MISSION_CURRENT
     300: _start_mission,  # MISSION_START

@@ -385,22 +385,6 @@ def test_an_upload_can_be_cancelled_and_begun_anew(station: GroundStation) -> No
     assert station.upload(0, mission(4)) == ACCEPTED  # without a word about the first
 
 
-def test_a_peer_without_integer_items_is_served_in_floats(station: GroundStation) -> None:
-    station.send(mavlink.MAVLink_mission_count_message(1, 1, 2, 0), 0, 0)
-    request = station.ask(mavlink.MAVLink_mission_ack_message(1, 1, 3, 0), "MISSION_REQUEST")
-    assert request.seq == 0
-    for seq in range(2):
-        command = 22 if seq == 0 else 16
-        values = (0.0, 0.0, 0.0, 0.0, 47.4, 8.5, 10.0)
-        station.send(mavlink.MAVLink_mission_item_message(1, 1, seq, 3, command, 0, 1, *values, 0), 0, 0)
-    assert station.of("MISSION_ACK")[-1].type == ACCEPTED
-    got = station.ask(mavlink.MAVLink_mission_request_message(1, 1, 1, 0), "MISSION_ITEM")
-    assert got.x == pytest.approx(47.4, abs=1e-5)
-    assert (
-        station.ask(mavlink.MAVLink_mission_request_int_message(1, 1, 1, 0), "MISSION_ITEM_INT").y == 85000000
-    )
-
-
 def test_too_many_items_unknown_types_and_wrong_numbers_are_refused(station: GroundStation) -> None:
     def result(message: Any) -> int:
         return int(station.ask(message, "MISSION_ACK").type)
@@ -487,7 +471,7 @@ def test_an_item_comes_back_bit_for_bit(frame: int, x: int, y: int, params: list
     sent = item(3, frame=frame, x=x, y=y, z=z, param1=p1, param2=p2, param3=p3, param4=p4)
     stored = decode_item(sent)
     assert isinstance(stored, MissionItem)
-    back = encode_item(stored, (1, 1), current=False, integer=True)
+    back = encode_item(stored, (1, 1), current=False)
     sender = mavlink.MAVLink(None, 1, 1)
     assert back.pack(sender) == sent.pack(sender)
 

@@ -372,18 +372,6 @@ def test_a_paused_mission_is_taken_up_where_it_was_left() -> None:
     assert point.reached == [0, 1, 2, 3, 4]
 
 
-def test_pause_and_continue_by_command() -> None:
-    point = start(item(0, TAKEOFF), item(1, WAYPOINT, 80.0))
-    point.run(15.0)
-    assert point.do(193, 0.0) == 0
-    point.step()
-    assert point.commander.mode is flight_modes.AUTO_LOITER
-    assert point.do(193, 1.0) == 0
-    point.step()
-    assert point.commander.mode is flight_modes.AUTO_MISSION
-    assert point.do(193, 2.0) == 2
-
-
 def test_the_current_item_can_be_chosen() -> None:
     point = start(item(0, TAKEOFF), *(item(k, WAYPOINT, 20.0 * k) for k in (1, 2, 3)))
     point.run(10.0)

@@ -32,8 +32,8 @@ TEXT_INTERVAL = 2_000_000
 MAX_ALTITUDE = 1e5
 """Largest altitude of a valid target, m."""
 
-PULSE_LOW, PULSE_HIGH, NO_PULSE = 1000, 2000, 0xFFFF
-"""Pulse widths of an RC channel at its ends (PX4's RCn_MIN and RCn_MAX) and of an unused channel, us."""
+NO_CELL = 0xFFFF
+"""Voltage of a cell that a battery does not have (BATTERY_STATUS)."""
 
 Vector = tuple[float, float, float]
 
@@ -59,7 +59,6 @@ class Inputs:
             "SET_POSITION_TARGET_GLOBAL_INT": self._on_global_target,
             "SET_ATTITUDE_TARGET": self._on_attitude_target,
             "MANUAL_CONTROL": self._on_manual_control,
-            "RC_CHANNELS_OVERRIDE": self._on_channels,
             "BATTERY_STATUS": self._on_battery,
             "HEARTBEAT": self._on_heartbeat,
             "FOLLOW_TARGET": self._on_follow_target,
@@ -182,25 +181,12 @@ class Inputs:
         z = message.z / 1e3 if 0 <= message.z <= 1000 else 0.5
         self._commander.manual_control(x, y, z, r, now)
 
-    def _on_channels(self, message: MavlinkMessage, now: int) -> None:
-        """Decode the sticks from RC channels in PX4's default order: roll, pitch, throttle, yaw."""
-        if message.target_system not in (0, self._system_id):
-            return
-        pulses = (message.chan1_raw, message.chan2_raw, message.chan3_raw, message.chan4_raw)
-        if any(pulse in (0, NO_PULSE) for pulse in pulses):
-            return
-        roll, pitch, throttle, yaw = (
-            min(max((pulse - PULSE_LOW) / (PULSE_HIGH - PULSE_LOW), 0.0), 1.0) for pulse in pulses
-        )
-        # Nose up increases the pitch channel; the stick's x is forward.
-        self._commander.manual_control(1.0 - 2.0 * pitch, 2.0 * roll - 1.0, throttle, 2.0 * yaw - 1.0, now)
-
     # ------------------------------------------------------------------ others
 
     def _on_battery(self, message: MavlinkMessage, now: int) -> None:
         if message.get_srcSystem() != self._system_id:
             return
-        cells = [cell for cell in message.voltages if cell != NO_PULSE]
+        cells = [cell for cell in message.voltages if cell != NO_CELL]
         self._commander.battery(
             sum(cells) * 1e-3 if cells else math.nan,
             message.current_battery * 1e-2 if message.current_battery >= 0 else math.nan,

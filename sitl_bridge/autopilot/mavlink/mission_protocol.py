@@ -57,7 +57,6 @@ class Upload:
     count: int  # number of expected items
     requested_at: int
     received_at: int
-    integer: bool = True  # whether items are requested with MISSION_REQUEST_INT
     items: list[MissionItem] = field(default_factory=list)  # received items
 
 
@@ -113,11 +112,9 @@ class MissionProtocol:
         self._handlers = {
             "MISSION_COUNT": self._on_count,
             "MISSION_ITEM_INT": self._on_item,
-            "MISSION_ITEM": self._on_item,
             "MISSION_ACK": self._on_ack,
             "MISSION_REQUEST_LIST": self._on_request_list,
             "MISSION_REQUEST_INT": self._on_request,
-            "MISSION_REQUEST": self._on_request,
             "MISSION_CLEAR_ALL": self._on_clear_all,
             "MISSION_SET_CURRENT": self._on_set_current,
         }
@@ -191,7 +188,6 @@ class MissionProtocol:
         if upload is None or upload.peer != peer or upload.kind != message.mission_type:
             return self._stray_item(message, peer)
         upload.received_at = wall
-        upload.integer = message.get_type() == "MISSION_ITEM_INT"
         expected = len(upload.items)
         if message.seq < expected:
             return []  # received twice
@@ -234,22 +230,13 @@ class MissionProtocol:
 
     def _request(self, upload: Upload, wall: int) -> MavlinkMessage:
         upload.requested_at = wall
-        make = (
-            mavlink.MAVLink_mission_request_int_message
-            if upload.integer
-            else mavlink.MAVLink_mission_request_message
-        )
-        return make(*upload.peer, len(upload.items), upload.kind)
+        return mavlink.MAVLink_mission_request_int_message(*upload.peer, len(upload.items), upload.kind)
 
     def _on_ack(self, message: MavlinkMessage, peer: Peer, wall: int) -> list[MavlinkMessage]:
         upload = self._own_upload()
         if upload is None or upload.peer != peer or upload.kind != message.mission_type:
             return []  # end of a download, which is stateless
         upload.received_at = wall
-        if message.type == mavlink.MAV_MISSION_UNSUPPORTED:
-            # The peer does not support one kind of request (MAVLink guide, "Mission Protocol").
-            upload.integer = not upload.integer
-            return [self._request(upload, wall)]
         if message.type != mavlink.MAV_MISSION_ACCEPTED:
             self._store.upload = None  # cancelled
         return []
@@ -294,8 +281,7 @@ class MissionProtocol:
         if message.seq >= len(items):
             return [_ack(peer, mavlink.MAV_MISSION_INVALID_SEQUENCE, kind)]
         current = kind == MISSION and message.seq == self._store.commander.flight.current
-        integer = message.get_type() == "MISSION_REQUEST_INT"
-        return [encode_item(items[message.seq], peer, current=current, integer=integer)]
+        return [encode_item(items[message.seq], peer, current=current)]
 
     def _on_set_current(self, message: MavlinkMessage, _peer: Peer, _wall: int) -> list[MavlinkMessage]:
         # MAVSDK repeats its request at once after an answer that names another item: name the one that became
@@ -321,11 +307,9 @@ def _ack(peer: Peer, result: int, kind: int, identity: int = 0) -> MavlinkMessag
 
 
 def decode_item(message: MavlinkMessage) -> MissionItem:
-    """Return the item of a MISSION_ITEM_INT or MISSION_ITEM."""
-    x, y = message.x, message.y
-    if message.get_type() == "MISSION_ITEM_INT":
-        scale = _scale(message.frame)
-        x, y = (math.nan if value == NOT_SET else value / scale for value in (x, y))
+    """Return the item of a MISSION_ITEM_INT."""
+    scale = _scale(message.frame)
+    x, y = (math.nan if value == NOT_SET else value / scale for value in (message.x, message.y))
     return MissionItem(
         seq=message.seq,
         frame=message.frame,
@@ -343,12 +327,10 @@ def decode_item(message: MavlinkMessage) -> MissionItem:
     )
 
 
-def encode_item(item: MissionItem, peer: Peer, *, current: bool, integer: bool) -> MavlinkMessage:
-    """Return MISSION_ITEM_INT for an item, or MISSION_ITEM with its resolution of 1 m."""
+def encode_item(item: MissionItem, peer: Peer, *, current: bool) -> MavlinkMessage:
+    """Return MISSION_ITEM_INT for an item."""
     head = (*peer, item.seq, item.frame, item.command, int(current), int(item.autocontinue))
     params = (item.param1, item.param2, item.param3, item.param4)
-    if not integer:
-        return mavlink.MAVLink_mission_item_message(*head, *params, item.x, item.y, item.z, item.mission_type)
     scale = _scale(item.frame)
     x, y = (round(value * scale) if math.isfinite(value) else NOT_SET for value in (item.x, item.y))
     return mavlink.MAVLink_mission_item_int_message(*head, *params, x, y, item.z, item.mission_type)
