@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol
 
 from sitl_bridge.autopilot.process import LOG_ENDED, Configuration, StackProcess
 from sitl_bridge.base.arrays import Records
@@ -43,12 +43,6 @@ from sitl_bridge.session.missions.environment import MAP_VARIABLE, SYSTEM_VARIAB
 from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import BATTERY_PERIOD, Monitor
 from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings
-
-if TYPE_CHECKING:
-    from sitl_bridge.session.running_session import FlownMission
-
-Mission: TypeAlias = "MissionProcess | FlownMission"
-"""What flies a vehicle."""
 
 LAST_MESSAGES = 4
 """Texts of a flight stack in a report."""
@@ -139,6 +133,29 @@ class BatteryFeed:
 
     def close(self) -> None:
         """Nothing is written."""
+
+
+class Mission(Protocol):
+    """What flies a vehicle."""
+
+    gate: MissionGate | None
+    """Through which it limits simulated time."""
+
+    def poll(self) -> int | None:
+        """Exit status; None while it flies."""
+        ...
+
+    def reason(self) -> str:
+        """Why it has failed."""
+        ...
+
+    def free(self) -> None:
+        """Let time pass for others, after the end; safe to call twice."""
+        ...
+
+    def stop(self) -> None:
+        """End it; safe to call twice."""
+        ...
 
 
 class VehicleRun:
