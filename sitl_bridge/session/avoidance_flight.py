@@ -19,7 +19,7 @@ from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, RouteSpecification, goal
 from sitl_bridge.swarm.avoidance.swarm import Swarm
-from sitl_bridge.swarm.interface import Setpoints, States
+from sitl_bridge.swarm.interface import States
 
 RATE = 25.0
 """Hz of reports and set-points: two vehicles that approach at 2 m/s each come 16 cm closer in one period."""
@@ -87,7 +87,7 @@ def fly_references(vehicles: SwarmVehicles, swarm: Swarm) -> Flight:
     end = EndCondition(swarm.scenario, swarm.start)
     printed: set[tuple[str, PlanStatus]] = set()
 
-    def watch(states: States, _setpoints: Setpoints) -> None:
+    def watch(states: States) -> None:
         end.update(states)
         for agent in swarm.agents:
             for status in agent.solver.counts:

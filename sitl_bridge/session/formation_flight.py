@@ -20,10 +20,10 @@ from sitl_bridge.session.stacks import FlightStacks
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
 from sitl_bridge.swarm.formation.events import EventQueue
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
-from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
+from sitl_bridge.swarm.formation.live_orders import redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.formation.specification import FormationPlan
-from sitl_bridge.swarm.interface import Setpoints, States
+from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.quick_simulation import SETTLING_TIME, FormationRecording, FormationResult, play_due
 
 LANDING_SPACING = 3.0
@@ -70,12 +70,12 @@ class FormationFlight:
         """
         vehicles, formation = self.vehicles, self.formation
 
-        def each(states: States, setpoints: Setpoints) -> None:
+        def each(states: States) -> None:
             self._states = states
             if not formation.started_at:
                 formation.start()
                 self._orders.open(self.execute)
-            stored = self.recording(states, setpoints)
+            stored = self.recording(states)
             for note in formation.events[self._printed :]:
                 name = "" if note.vehicle < 0 else f"vehicle {vehicles.stacks.names[note.vehicle]} "
                 vehicles.say(f"{name}{note.text}")
@@ -121,8 +121,8 @@ class FormationFlight:
             raise UserError(str(error)) from error
         match order:
             case FormationTarget():
-                slots = SlotsOrder(order.pattern, order.spacing, order.scale, order.offsets)
-                redirect(slots, self.plan, self.formation)
+                slots = order.model_dump(include={"pattern", "spacing", "scale", "offsets"})
+                redirect(self.plan, self.formation, **slots)
             case Abort() if vehicle is not None:
                 require_free_descent(vehicle, order.action, self._states)
                 self._abort(vehicle, order.action)

@@ -125,7 +125,7 @@ class SwarmVehicles:
             states = self.states()
             setpoints = steered.tick(states)
             if watch is not None:
-                watch(states, setpoints)
+                watch(states)
             self._send(setpoints)
 
         self.stacks.chunk = max(1, round(self._interval / STEP))

@@ -62,5 +62,5 @@ class Steered(Protocol):
         ...
 
 
-Watch: TypeAlias = Callable[[States, Setpoints], None]
-"""Called every tick with states and setpoints."""
+Watch: TypeAlias = Callable[[States], None]
+"""Called every tick."""

@@ -14,7 +14,7 @@ from sitl_bridge.swarm.formation.formation import Formation, FormationLogEntry
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.formation.specification import FormationPlan
-from sitl_bridge.swarm.interface import Setpoints, States
+from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.point_mass import PointMassFleet
 
 ROW_INTERVAL = 100_000
@@ -40,9 +40,8 @@ class FormationRecording:
         # time in us, positions, slots and errors, closest pair, leader
         self._rows: list[tuple[int, Floats, Floats, Floats, tuple[float, int, int], int]] = []
 
-    def __call__(self, states: States, setpoints: Setpoints) -> bool:
+    def __call__(self, states: States) -> bool:
         """Store a row when it is due; return whether it was."""
-        del setpoints
         if states.time < self._next:
             return False
         self._next = states.time + ROW_INTERVAL
@@ -229,7 +228,7 @@ def fly_quick(plan: FormationPlan) -> FormationResult:
         if not formation.started_at:
             formation.start()
         play_due(events, formation, states.time, fleet.stop, formation.abort)
-        recording(states, setpoints)
+        recording(states)
         if states.time >= until:
             return recording.result(plan)
         fleet.command(setpoints)

@@ -190,7 +190,7 @@ def test_a_formation_on_full_dynamics_meets_the_events_of_its_scenario(tmp_path:
 
 
 ZERO = (0.0, 0.0, 0.0)
-UPWARD = ControlCommand(0.0, 0.0, 0.0, 0.0, 9.81, ZERO, ZERO, ZERO, PlanStatus.SOLVED)
+UPWARD = ControlCommand(0.0, 0.0, 0.0, 0.0, 9.81, PlanStatus.SOLVED)
 
 
 def flown_plant(airframe: Airframe, *events: Any) -> DynamicsPlant:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from sitl_bridge.swarm.interface import Setpoints, States, Steered
+from sitl_bridge.swarm.interface import Steered, Watch
 from sitl_bridge.swarm.point_mass import PointMassFleet
 
 TICK = 50_000
 """us."""
 
 
-def fly(
-    steered: Steered, fleet: PointMassFleet, until: int, watch: Callable[[States, Setpoints], None]
-) -> None:
+def fly(steered: Steered, fleet: PointMassFleet, until: int, watch: Watch) -> None:
     """Fly a fleet to ``until`` us of its time."""
     while True:
         states = fleet.states()
         setpoints = steered.tick(states)
-        watch(states, setpoints)
+        watch(states)
         if states.time >= until:
             return
         fleet.command(setpoints)

@@ -261,10 +261,9 @@ def identified() -> Identified:
     for axis in (0, 1):
         wave = np.sign(np.sin(2.0 * np.pi * time / 2.0))
         commands[:, axis] = np.radians(8.0) * wave * ((time // 4.0) % 2 == axis)
-    still = (0.0, 0.0, 0.0)
     for k, (roll, pitch, thrust) in enumerate(commands):
         truth[k] = plant.state()[0]
-        command = ControlCommand(roll, pitch, 0.0, 0.0, thrust, still, still, still, PlanStatus.SOLVED)
+        command = ControlCommand(roll, pitch, 0.0, 0.0, thrust, PlanStatus.SOLVED)
         plant.advance([command], 0.01)
     return identify(time, truth, commands, airframe="iris", stack="built-in")
 

@@ -25,7 +25,6 @@ from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.neighbours import (
     Broadcast,
     Neighbourhood,
-    full_graph,
     priority_graph,
 )
 from sitl_bridge.swarm.avoidance.references import Route, Table
@@ -43,13 +42,9 @@ FLOWN_TOPICS = [
 # --- neighbours
 def test_priority_makes_each_avoid_those_above_it_only() -> None:
     names = ("a", "b", "c", "d")
-    assert full_graph(names)["b"] == ("a", "c", "d")
+    assert priority_graph(names, ())["b"] == ("a", "c", "d")
     graph = priority_graph(names, ("c", "a"))
     assert graph == {"c": (), "a": ("c",), "b": ("a", "c", "d"), "d": ("a", "b", "c")}
-    with pytest.raises(UserError, match="no vehicle 'z'"):
-        priority_graph(names, ("z",))
-    with pytest.raises(UserError, match="more than once"):
-        priority_graph(names, ("a", "a"))
 
 
 def word(name: str, time: int, north: float, speed: float) -> Broadcast:
@@ -112,8 +107,6 @@ def test_a_table_passes_its_points_from_rest_to_rest() -> None:
     rows = table.sample(np.array([0.0, 2.0, 4.0, 9.0]))
     np.testing.assert_allclose(rows[:, :3], [(0, 0, -5), (2, 1, -5), (4, 0, -5), (4, 0, -5)], atol=1e-12)
     np.testing.assert_allclose(rows[[0, 2, 3], 3:9], 0.0, atol=1e-12)
-    with pytest.raises(UserError, match="rising"):
-        Table([0.0, 0.0], [(0, 0, 0), (1, 0, 0)])
 
 
 # --- observer
@@ -146,7 +139,7 @@ def test_an_agent_alone_flies_to_its_reference_and_turns() -> None:
     assert command.pitch < -0.05  # nose down: northwards
     assert command.yaw == 0.5
     assert command.yaw_rate == pytest.approx(1.8 * 0.5)
-    assert command.position[0] > -1.0
+    assert agent.solver.plan_x[1, 0] > -1.0
     assert agent.broadcast().time == 1_000_000
     with pytest.raises(ValueError, match="before its first tick"):
         Agent("b", Route([(0.0, 0.0, -5.0)])).broadcast()

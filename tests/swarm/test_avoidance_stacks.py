@@ -61,7 +61,7 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
     true = stacks.simulation.states["position"]
     least = [math.inf]
 
-    def watch(_states: States, _told: object) -> None:
+    def watch(_states: States) -> None:
         least[0] = min(least[0], closest_pair(true)[0])
 
     end = swarm.start + round(1e6 * scenario.duration)
@@ -118,17 +118,12 @@ def test_six_swap_places_on_the_built_in_stack(seed: int) -> None:
 
 
 def test_the_commanded_acceleration_is_that_of_the_attitude_and_thrust() -> None:
-    still = (0.0, 0.0, 0.0)
-    tilted = ControlCommand(
-        0.0, -0.1, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED
-    )
+    tilted = ControlCommand(0.0, -0.1, 0.0, 0.0, 9.80665 / math.cos(0.1), PlanStatus.SOLVED)
     # Nose down by 0.1 rad with the weight carried: g tan 0.1 along the heading.
     forward = 9.80665 * math.tan(0.1)
     assert commanded_acceleration(tilted, 0.0) == pytest.approx((forward, 0.0, 0.0), abs=1e-12)
     assert commanded_acceleration(tilted, math.pi / 2) == pytest.approx((0.0, forward, 0.0), abs=1e-12)
-    banked = ControlCommand(
-        0.1, 0.0, 0.0, 0.0, 9.80665 / math.cos(0.1), still, still, still, PlanStatus.SOLVED
-    )
+    banked = ControlCommand(0.1, 0.0, 0.0, 0.0, 9.80665 / math.cos(0.1), PlanStatus.SOLVED)
     assert commanded_acceleration(banked, 0.0) == pytest.approx((0.0, forward, 0.0), abs=1e-12)
 
 

@@ -60,7 +60,7 @@ class Flight:
         fly(self.formation, self.fleet, round(seconds * 1e6), self._watch)
         return self
 
-    def _watch(self, states: States, _told: Setpoints) -> None:
+    def _watch(self, states: States) -> None:
         if not self.formation.started_at:
             self.formation.start()
         if self.hook is not None:

@@ -19,7 +19,7 @@ from sitl_bridge.session.formation_flight import FormationFlight
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles
 from sitl_bridge.swarm.formation.formation import Formation
-from sitl_bridge.swarm.formation.live_orders import SlotsOrder, redirect, require_free_descent
+from sitl_bridge.swarm.formation.live_orders import redirect, require_free_descent
 from sitl_bridge.swarm.formation.patterns import closest_pair, pattern
 from sitl_bridge.swarm.formation.specification import (
     FormationPlan,
@@ -31,7 +31,7 @@ from sitl_bridge.swarm.formation.specification import (
     Waypoint,
     plan_formation,
 )
-from sitl_bridge.swarm.interface import Setpoints, States
+from sitl_bridge.swarm.interface import States
 from sitl_bridge.swarm.point_mass import PointMassFleet
 
 Array = NDArray[np.float64]
@@ -69,14 +69,14 @@ class Flown:
     def fly(self, seconds: float) -> None:
         fly(self.formation, self.fleet, self.states.time + round(seconds * 1e6), self._watch)
 
-    def _watch(self, states: States, _told: Setpoints) -> None:
+    def _watch(self, states: States) -> None:
         if not self.formation.started_at:
             self.formation.start()
         self.states = states
         self.least = min(self.least, closest_pair(states.position)[0])
 
     def obey(self, **values: Any) -> None:
-        redirect(SlotsOrder(**values), self.plan, self.formation)
+        redirect(self.plan, self.formation, **values)
 
     def slots(self) -> Array:
         """(n, 3) m of the vehicles from their middle, in the order of their places."""
@@ -195,7 +195,8 @@ def test_the_lines_of_a_flight_name_the_vehicles(plan: FormationPlan) -> None:
     ) -> None:
         states = PointMassFleet(plan.places).states()
         for now in (states, replace(states, alive=np.arange(9) != 1)):
-            each(now, formation.tick(now))
+            formation.tick(now)
+            each(now)
 
     names = tuple("abcdefghi")
     vehicles = SimpleNamespace(say=said.append, fly=fly_two_ticks, stacks=SimpleNamespace(now=0, names=names))

@@ -46,12 +46,6 @@ class ControlCommand:
     yaw: float  # rad, where the heading should be
     yaw_rate: float  # rad/s that leads there
     thrust: float  # m/s^2 along body up; over the vehicle's hover thrust it is thrust over weight times g
-    # position, velocity: m and m/s NED of the plan one grid step ahead
-    position: Vector
-    velocity: Vector
-    # m/s^2 NED of the plan, mean of the first grid step.  With position and velocity, for a flight stack that
-    # is commanded in velocity with feed-forward.
-    acceleration: Vector
     status: PlanStatus  # how the plan came about
 
 
@@ -164,7 +158,9 @@ class Agent:
             )
         else:
             status = self.solver.coast(self._course, self.observer.disturbance, share)
-        return self._command(status, float(reference[0, 9]), yaw_rate)
+        self._input = u = self.solver.plan_u[0].copy()
+        yaw = wrap_angle(float(reference[0, 9]))
+        return ControlCommand(float(u[0]), float(u[1]), yaw, yaw_rate, float(u[2]), status)
 
     def broadcast(self) -> Broadcast:
         """Broadcast after a tick: the observer's estimate with its deviations, and the plan.
@@ -201,20 +197,3 @@ class Agent:
         reference[:, 6:9] *= self._pace**2
         reference[:, 10] *= self._pace
         return reference
-
-    def _command(self, status: PlanStatus, yaw_reference: float, yaw_rate: float) -> ControlCommand:
-        solver = self.solver
-        u = solver.plan_u[0].copy()
-        self._input = u
-        x = solver.plan_x
-        return ControlCommand(
-            roll=float(u[0]),
-            pitch=float(u[1]),
-            yaw=wrap_angle(yaw_reference),
-            yaw_rate=yaw_rate,
-            thrust=float(u[2]),
-            position=to_vector(x[1, :3]),
-            velocity=to_vector(x[1, 3:6]),
-            acceleration=to_vector((x[1, 3:6] - x[0, 3:6]) / self.settings.step),
-            status=status,
-        )

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
-from sitl_bridge.base.errors import UserError
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Distances
 from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, PLAN_POINTS, SPHERE, VEHICLE
 
@@ -176,24 +175,13 @@ class Neighbourhood:
         return self._records[:i]
 
 
-def full_graph(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Everyone avoids everyone: avoidance is reciprocal."""
-    return {name: tuple(other for other in names if other != name) for name in names}
-
-
 def priority_graph(names: Sequence[str], priority: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Each vehicle avoids those of higher priority only (section 4.7); the others avoid one another as well.
 
     Args:
-        priority: names in falling priority; who is not among them comes last, all alike.
+        priority: names in falling priority, each of ``names`` and once; who is not among them comes last, all
+            alike.
     """
-    for name in priority:
-        if name not in names:
-            raise UserError(
-                f"priority: there is no vehicle {name!r}; the vehicles are {', '.join(sorted(names))}"
-            )
-        if list(priority).count(name) > 1:
-            raise UserError(f"priority: {name!r} is given more than once")
     rank = {name: priority.index(name) if name in priority else len(priority) for name in names}
     graph: dict[str, tuple[str, ...]] = {}
     for name in names:

@@ -13,7 +13,6 @@ import scipy
 from numpy.typing import ArrayLike
 
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
 
 REFERENCE_WIDTH = 11
@@ -82,8 +81,6 @@ class Route:
         yaw: float = 0.0,
         depart: float = 0.0,
     ) -> None:
-        if not (speed > 0.0 and acceleration > 0.0 and depart >= 0.0):
-            raise UserError("a route needs a speed and an acceleration above zero and no negative departure")
         self._points = np.array(points, dtype=np.float64, ndmin=2)
         legs = np.diff(self._points, axis=0)
         self._lengths = np.linalg.norm(legs, axis=1)
@@ -117,17 +114,10 @@ class Table:
         times: (p,) s, rising, p >= 2.
         points: (p, 3) m NED.
         yaw: rad.
-
-    Raises:
-        UserError: for times that do not rise, or tables that do not fit.
     """
 
     def __init__(self, times: Sequence[float], points: ArrayLike, *, yaw: float = 0.0) -> None:
         t, p = np.asarray(times, dtype=np.float64), np.asarray(points, dtype=np.float64)
-        if p.ndim != 2 or p.shape[1] != 3 or len(t) != len(p) or len(t) < 2:
-            raise UserError("a reference table needs at least two rows of time, north, east, down")
-        if t[0] < 0.0 or (np.diff(t) <= 0.0).any():
-            raise UserError("a reference table needs rising times, from 0 s on")
         self._splines = [scipy.interpolate.CubicSpline(t, p, bc_type="clamped")]
         self._splines += [self._splines[0].derivative(1), self._splines[0].derivative(2)]
         self._start, self.duration = float(t[0]), float(t[-1])

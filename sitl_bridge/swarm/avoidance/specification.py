@@ -24,7 +24,6 @@ from sitl_bridge.swarm.avoidance.controller_settings import (
 )
 from sitl_bridge.swarm.avoidance.neighbours import (
     Obstacle,
-    full_graph,
     obstacle_entities,
     priority_graph,
 )
@@ -229,7 +228,7 @@ class AvoidanceSpecification(AvoidanceSettings):
     def graph(self) -> dict[str, tuple[str, ...]]:
         """Whom each vehicle avoids."""
         names = [plan.name for plan in self.plans()]
-        return priority_graph(names, self.priority) if self.priority else full_graph(names)
+        return priority_graph(names, self.priority)
 
 
 def all_routes(settings: AvoidanceSettings) -> tuple[RouteSpecification, ...]:

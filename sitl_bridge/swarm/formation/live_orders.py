@@ -5,16 +5,17 @@ session/live_orders.py brings them from page and bus.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.swarm.formation import patterns
 from sitl_bridge.swarm.formation.choreography import Choreography, Move
 from sitl_bridge.swarm.formation.formation import Formation
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action
-from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.formation.specification import FormationPlan
 from sitl_bridge.swarm.formation.trajectory import ROW_PERIOD, UnsafeShowError, single_violations
 from sitl_bridge.swarm.interface import States
@@ -25,28 +26,22 @@ DESCENT_RADIUS = 1.5
 ordinary receivers have a relative error of up to two metres."""
 
 
-@dataclass(frozen=True)
-class SlotsOrder:
-    """New slots for a formation: exactly one of pattern, scale and offsets."""
+def redirect(
+    plan: FormationPlan,
+    formation: Formation,
+    *,
+    pattern: str | None = None,
+    spacing: float = 4.0,
+    scale: float | None = None,
+    offsets: Sequence[Sequence[float]] | None = None,
+) -> Move:
+    """Change a formation to a pattern, to its present slots scaled, or to other slots.
 
-    pattern: str | None = None  # name of a pattern
-    spacing: float = 4.0  # m, of that pattern
-    scale: float | None = None  # of the present slots
-    # m forward, right, down of the centre, the leader's first
-    offsets: tuple[tuple[float, float, float], ...] | None = None
-
-    def __post_init__(self) -> None:
-        if sum(value is not None for value in (self.pattern, self.scale, self.offsets)) != 1:
-            raise UserError("give exactly one of pattern, scale and offsets")
-
-    @property
-    def name(self) -> str:
-        """For reports."""
-        return self.pattern or ("offsets" if self.offsets is not None else f"scale {self.scale:g}")
-
-
-def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Move:
-    """Change a formation to the slots of an order.
+    Args:
+        pattern: its name.
+        spacing: m, of that pattern.
+        scale: of the present slots.
+        offsets: m forward, right, down of the centre, the leader's first.
 
     Raises:
         UserError: for slots that are unsuitable, too close, or not safely reachable.
@@ -55,15 +50,15 @@ def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Mo
 
     def slots(so_far: Choreography, members: Mask, leader: int) -> Floats:
         count = int(members.sum())
-        if order.pattern is not None:
-            return pattern(order.pattern, count, order.spacing)
-        if order.offsets is not None:
-            return np.array(order.offsets, dtype=np.float64).reshape(-1, 3)
-        assert order.scale is not None
+        if pattern is not None:
+            return patterns.pattern(pattern, count, spacing)
+        if offsets is not None:
+            return np.array(offsets, dtype=np.float64).reshape(-1, 3)
+        assert scale is not None
         now = so_far.moves[-1].end
         others = members.copy()
         others[leader] = False
-        scaled: Floats = np.concatenate([now[[leader]], now[others]]) * order.scale
+        scaled: Floats = np.concatenate([now[[leader]], now[others]]) * scale
         return scaled
 
     begun = formation.elapsed
@@ -71,7 +66,8 @@ def redirect(order: SlotsOrder, plan: FormationPlan, formation: Formation) -> Mo
     def check(trial: Choreography) -> None:
         _check_rest(trial, plan, begun, formation.members)
 
-    return formation.redirect(order.name, slots, check)
+    name = pattern or (f"scale {scale:g}" if offsets is None else "offsets")
+    return formation.redirect(name, slots, check)
 
 
 def _check_rest(trial: Choreography, plan: FormationPlan, begun: float, members: Mask) -> None:
