@@ -31,7 +31,6 @@ from sitl_bridge.autopilot.commander_data import (
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_mode_manager import FlightModeManager
 from sitl_bridge.autopilot.modes.flight_modes import Mode
-from sitl_bridge.autopilot.modes.home_position import HomePosition
 from sitl_bridge.autopilot.modes.mission_items import MissionFault
 from sitl_bridge.autopilot.modes.payload_control import REGIONS, TRIGGERS
 from sitl_bridge.autopilot.modes.tasks.orbit import LEAST_RADIUS, UNCHANGED, Circle
@@ -69,6 +68,8 @@ class Commander:
         navigator: sets the target of automatic modes.
         flight: the mission and its progress; ``plans`` geofence and rally points.
         orbit: the circle of Orbit mode; ``follow`` the target of Follow mode.
+        home_position: where it returns to.
+        geofence: where it may fly.
     """
 
     def __init__(self, facts: VehicleFacts, parameters: Parameters) -> None:
@@ -105,11 +106,12 @@ class Commander:
         self.orbit, self.follow = self._modes.orbit, self._modes.follow
         self.flight = self.navigator.flight
         self.reached = self.flight.reached
-        self._geofence = Geofence(values)
-        self.plans = Plans(vehicle, self.navigator, self._geofence)
-        self._home = HomePosition(vehicle, self._home_changed)
-        self.flight.set_home = self._set_home_by_item
-        self._monitor = ConditionMonitor(vehicle, self.sticks, self._modes.offboard, self._geofence)
+        self.geofence = Geofence(vehicle)
+        self.plans = Plans(vehicle, self.navigator, self.geofence)
+        self._monitor = ConditionMonitor(vehicle, self.sticks, self._modes.offboard, self.geofence)
+        self.home_position = vehicle.home
+        self.home_position.is_accurate = lambda: not self._monitor.lacks(flight_modes.GLOBAL_POSITION)
+        self.home_position.changed = self.plans.check_mission
         self._failsafe = failsafe.Failsafe(vehicle)
         self._auto_disarm = AutoDisarm(values)
 
@@ -118,7 +120,7 @@ class Commander:
     @property
     def home(self) -> tuple[float, float, float] | None:
         """deg latitude, deg longitude, m above mean sea level; None before it is known."""
-        return self._home.place
+        return self.home_position.place
 
     @property
     def failsafe(self) -> str | None:
@@ -185,14 +187,14 @@ class Commander:
 
     def set_mission(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the mission; a faulty one is refused with its first fault, and the present one stays."""
-        fault = self.plans.set_mission(items, self.home, self._now)
+        fault = self.plans.set_mission(items, self._now)
         if fault is None and not items and self.mode is flight_modes.AUTO_MISSION and self.armed:
             self.change_mode(flight_modes.AUTO_LOITER)
         return fault
 
     def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the fence; see :meth:`set_mission`."""
-        fault = self.plans.set_fence(items, self.home)
+        fault = self.plans.set_fence(items)
         if fault is None:
             self._monitor.check_fence_soon()
         return fault
@@ -225,10 +227,6 @@ class Commander:
         """Put the next mode in force now."""
         self.mode = self.next_mode
 
-    def breach_at(self, latitude: float, longitude: float, altitude: float) -> str | None:
-        """How a place (deg, deg, m AMSL; nan for the present) violates the fence; None if it does not."""
-        return self.plans.breach_at(latitude, longitude, altitude, self.home)
-
     def reposition(
         self, latitude: float, longitude: float, altitude: float, yaw: float, speed: float
     ) -> None:
@@ -259,7 +257,7 @@ class Commander:
         self.armed = True
         self._auto_disarm.begin()
         self.send_text(INFO, f"Armed by {reason}")
-        self.set_home_here()
+        self.home_position.set_here()
         return True
 
     def send_arming_problems(self) -> None:
@@ -281,26 +279,6 @@ class Commander:
         self.send_text(INFO, f"Disarmed by {reason}")
         return True
 
-    # ------------------------------------------------------------------ home
-
-    def set_home_here(self, forced: bool = False) -> bool:
-        """Set home to the vehicle's position; False if that is not known, or home was set by command."""
-        return self._home.set_here(self._knows_global_position(), forced)
-
-    def set_home_at(self, latitude: float, longitude: float, altitude: float, yaw: float = math.nan) -> None:
-        """Set home to a place and heading: deg, deg, m above mean sea level, rad."""
-        self._home.set_at(latitude, longitude, altitude, yaw)
-
-    def _set_home_by_item(self, item: MissionItem) -> None:
-        self._home.set_by_item(item, self._knows_global_position())
-
-    def _knows_global_position(self) -> bool:
-        return not self._monitor.lacks(flight_modes.GLOBAL_POSITION)
-
-    def _home_changed(self) -> None:
-        self.navigator.home, self.navigator.home_yaw = self.home, self._home.yaw
-        self.plans.check_mission(self.home)
-
     # ------------------------------------------------------------------ the update
 
     def update(self, now: int, estimate: Packed, setpoint: Packed, thrust: float = math.nan) -> None:
@@ -318,16 +296,15 @@ class Commander:
         self.state.read(estimate, records.GLOBAL)
         self._update_landed(thrust, dt)
         self._monitor.update_links(now)
-        self._home.update(self._knows_global_position(), not self.armed and self.land.landed)
+        if not self.armed and self.land.landed:
+            self.home_position.update()
         self._update_troubles(dt)
         self._disarm_if_due(dt)
         self._decide(dt)
         if now - self._checked >= CHECK_PERIOD:
             self._checked = now
             self._update_checks()
-        self._modes.fly(
-            self.mode, self._auto_disarm.armed_for if self.armed else None, self._home.local(), now, dt
-        )
+        self._modes.fly(self.mode, self._auto_disarm.armed_for if self.armed else None, now, dt)
         self._modes.output.on_ground = self.land.ground_load
         self._modes.output.write(setpoint)
 
@@ -362,12 +339,12 @@ class Commander:
         self._auto_disarm.has_flown = True
         if self._takeoff_time < 0:
             self._takeoff_time = self._now
-        self.set_home_here()
+        self.home_position.set_here()
 
     def _update_troubles(self, dt: float) -> None:
         monitor, conditions = self._monitor, self._monitor.conditions
         monitor.update_accuracy()
-        self._modes.watch_height(self.home, dt)
+        self._modes.watch_height(dt)
         self._update_needs()
         conditions.battery = self.battery_state.warning
         conditions.motor = "motor" in self.failures
@@ -375,11 +352,11 @@ class Commander:
         limit = self._values["COM_FLT_TIME_MAX"]
         conditions.flight_time = limit >= 0 and self.flight_time > limit
         monitor.update_attitude(self.mode, dt)
-        monitor.update_fence(self._now, self.home)
+        monitor.update_fence(self._now)
 
     def _update_needs(self) -> None:
         """Find the needs of modes that are not met, by all setpoints and plans received so far."""
-        self._monitor.update_needs(self._now, self.home, self.plans.mission_valid)
+        self._monitor.update_needs(self._now, self.plans.mission_valid)
 
     def _disarm_if_due(self, dt: float) -> None:
         if not self.armed:
@@ -390,7 +367,7 @@ class Commander:
 
     def _update_checks(self) -> None:
         battery, conditions = self.battery_state, self._monitor.conditions
-        needs_home = self._geofence.needs_home
+        needs_home = self.geofence.needs_home
         self.arming_problems = arming_checks.arming_problems(
             self.mode, conditions, self.state, self._values, battery, self.failures, needs_home
         )
@@ -584,7 +561,7 @@ def _hold_at(
     result = _switch(commander, flight_modes.AUTO_LOITER)
     if result != ACCEPTED or not commander.armed:
         return result
-    breach = commander.breach_at(latitude, longitude, altitude)
+    breach = commander.geofence.breach_at(latitude, longitude, altitude)
     if breach is not None:
         commander.send_text(CRITICAL, "Reposition is outside geofence")
         return result  # as PX4: the mode changes, the place does not
@@ -649,11 +626,11 @@ def _change_speed(commander: Commander, params: Params, _now: int) -> int:
 
 def _set_home(commander: Commander, params: Params, _now: int) -> int:
     if params[0] > 0.5:
-        return ACCEPTED if commander.set_home_here(forced=True) else TEMPORARILY_REJECTED
+        return ACCEPTED if commander.home_position.set_here(forced=True) else TEMPORARILY_REJECTED
     latitude, longitude, altitude = params[4:7]
     if not (abs(latitude) <= 90.0 and abs(longitude) <= 180.0 and math.isfinite(altitude)):
         return DENIED
-    commander.set_home_at(latitude, longitude, altitude, math.radians(params[3]))
+    commander.home_position.set_at(latitude, longitude, altitude, math.radians(params[3]))
     return ACCEPTED
 
 

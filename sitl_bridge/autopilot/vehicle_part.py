@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sitl_bridge.autopilot.estimate import EstimatedState
+from sitl_bridge.autopilot.modes.home_position import HomePosition
 from sitl_bridge.autopilot.modes.land_detector import LandDetector
 from sitl_bridge.autopilot.setpoint_output import Output
 
@@ -27,6 +28,7 @@ class Vehicle:
 
     def __post_init__(self) -> None:
         self.land = LandDetector(self.values)
+        self.home = HomePosition(self.state)
 
 
 class VehiclePart:
@@ -35,3 +37,4 @@ class VehiclePart:
     def __init__(self, vehicle: Vehicle) -> None:
         self._values, self._send_text = vehicle.values, vehicle.send_text
         self._state, self._land, self._output = vehicle.state, vehicle.land, vehicle.output
+        self._home = vehicle.home

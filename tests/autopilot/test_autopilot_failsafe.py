@@ -463,7 +463,7 @@ def test_a_fence_that_is_broken_keeps_it_from_arming() -> None:
     point = Point().ready()
     point.run(0.2)
     assert point.commander.set_fence([CIRCLE]) is None
-    point.commander.set_home_at(*place(0.0, 0.0), ALTITUDE)
+    point.commander.home_position.set_at(*place(0.0, 0.0), ALTITUDE)
     point.position[:] = (50.0, 0.0, 0.0)
     point.run(1.0)
     assert any("Geofence violation" in problem for problem in point.commander.arming_problems)

@@ -117,25 +117,17 @@ class FlightModeManager(VehiclePart):
         """Whether the thrust ramps up for a take-off."""
         return self._takeoff.state == RAMP_UP
 
-    def watch_height(self, home: tuple[float, float, float] | None, dt: float) -> None:
+    def watch_height(self, dt: float) -> None:
         """Update the height above home, which times a descent without a height estimate."""
-        projection = self._state.projection
+        projection, home = self._state.projection, self._home.place
         ground = projection.down(home[2]) if home is not None and projection is not None else 0.0
         self._blind_descent.update(self._state, ground, dt)
 
-    def fly(
-        self,
-        mode: Mode,
-        armed_for: float | None,
-        home: tuple[float, float, float] | None,
-        now: int,
-        dt: float,
-    ) -> None:
+    def fly(self, mode: Mode, armed_for: float | None, now: int, dt: float) -> None:
         """Run the active mode for one update and set the output.
 
         Args:
             armed_for: s since arming; None while disarmed.
-            home: m NED; None if unknown.
             now: us.
             dt: s since the last update.
         """
@@ -149,7 +141,7 @@ class FlightModeManager(VehiclePart):
             output.clear(records.OFF)
             return
         self._takeoff.update(True, self._land.landed, self._wants_takeoff, dt)
-        self._run_task(mode, home, now, dt)
+        self._run_task(mode, now, dt)
         if output.level == records.TRAJECTORY:
             if self._land.descent_blocked:
                 output.stay_level()
@@ -159,7 +151,7 @@ class FlightModeManager(VehiclePart):
         if self._land.maybe_landed and output.level == records.TRAJECTORY and not self.ramping_up:
             output.clear(records.IDLE)
 
-    def _run_task(self, mode: Mode, home: tuple[float, float, float] | None, now: int, dt: float) -> None:
+    def _run_task(self, mode: Mode, now: int, dt: float) -> None:
         if mode is flight_modes.OFFBOARD:
             target = self.offboard.target
             self._wants_takeoff = target is not None and follow_offboard(
@@ -173,9 +165,9 @@ class FlightModeManager(VehiclePart):
             self.orbit.update(dt)
         elif mode is flight_modes.AUTO_FOLLOW:
             self._wants_takeoff = False
-            self.follow.update(self._state.z if home is None else home[2], now, dt)
+            self.follow.update(now, dt)
         elif mode.automatic:
-            self._fly_automatic(home, now, dt)
+            self._fly_automatic(now, dt)
         else:
             self._fly_by_sticks(mode, dt)
 
@@ -185,11 +177,11 @@ class FlightModeManager(VehiclePart):
             self.output.thrust > self._values["MPC_MANTHR_MIN"] + 0.01
         )
 
-    def _fly_automatic(self, home: tuple[float, float, float] | None, now: int, dt: float) -> None:
+    def _fly_automatic(self, now: int, dt: float) -> None:
         if self._takeoff.on_ground:
             self._automatic.hold_here()
         self.navigator.update(now)
-        self._automatic.update(self.navigator.target, home, self.ramping_up, dt)
+        self._automatic.update(self.navigator.target, self.ramping_up, dt)
         self._wants_takeoff = self._automatic.wants_takeoff
 
     def _fly_by_sticks(self, mode: Mode, dt: float) -> None:

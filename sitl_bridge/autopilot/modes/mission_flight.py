@@ -54,8 +54,6 @@ class MissionFlight(VehiclePart):
         current: sequence number of the current item.
         reached: sequence numbers of completed items that are not reported yet.
         wants_return: whether an item requests a return to launch.
-        set_home: called with an item that sets home.
-        home: deg, deg, m above mean sea level.
     """
 
     def __init__(
@@ -71,8 +69,6 @@ class MissionFlight(VehiclePart):
         self.reached: deque[int] = deque()
         self.failed = False
         self.wants_return = False
-        self.set_home: Callable[[MissionItem], object] = lambda _item: None
-        self.home: tuple[float, float, float] | None = None
         self._jumps: dict[int, int] = {}
         self._work = ITEM
         self._begun = False
@@ -235,7 +231,7 @@ class MissionFlight(VehiclePart):
 
     def _execute(self, item: MissionItem) -> None:
         command = item.command
-        altitude = item.altitude(self.home[2] if self.home is not None else 0.0)
+        altitude = item.altitude(self._home_altitude)
         params = (item.param1, item.param2, item.param3, item.param4, item.x, item.y, altitude)
         self._payload(command, params)
         if command == RETURN:
@@ -243,7 +239,7 @@ class MissionFlight(VehiclePart):
         elif command == DO_CHANGE_SPEED:
             self._target.speed = item.param2 if item.param2 > 0.0 else math.nan
         elif command == DO_SET_HOME:
-            self.set_home(item)
+            self._home.set_by_item(item)
         elif command == DO_SET_ROI_LOCATION or (command in (ROI, DO_SET_ROI) and item.param1 == ROI_LOCATION):
             self._interest = (item.x, item.y)
         elif command == DO_SET_ROI_NONE or (command in (ROI, DO_SET_ROI) and item.param1 == ROI_NONE):
@@ -262,12 +258,15 @@ class MissionFlight(VehiclePart):
 
     # ------------------------------------------------------------------ positions
 
+    @property
+    def _home_altitude(self) -> float:
+        return self._home.place[2] if self._home.place is not None else 0.0
+
     def _position_of(self, item: MissionItem) -> tuple[float, float, float]:
         projection = self._state.projection
         assert projection is not None
-        home_altitude = self.home[2] if self.home is not None else 0.0
         north, east = projection.local(item.x, item.y)
-        return north, east, projection.down(item.altitude(home_altitude))
+        return north, east, projection.down(item.altitude(self._home_altitude))
 
     def _start_climb(self, item: MissionItem) -> bool:
         """Start a vertical climb if the item is higher; return whether a climb is needed."""
@@ -281,8 +280,8 @@ class MissionFlight(VehiclePart):
         target.yaw = math.nan
         target.acceptance = self._values["NAV_ACC_RAD"]
         target.clear_path()
-        if self.home is not None and state.projection is not None:
-            above = state.projection.altitude(z) - self.home[2]
+        if self._home.place is not None and state.projection is not None:
+            above = state.projection.altitude(z) - self._home_altitude
             self._send_text(INFO, f"Climb to {above:.1f} meters above home")
         return True
 
@@ -372,8 +371,8 @@ class MissionFlight(VehiclePart):
         target, state = self._target, self._state
         margin = self._values["NAV_MC_ALT_RAD"]
         if self._work == CLIMB:
-            if target.kind == CLIMB_OFF and self.home is not None and state.projection is not None:
-                height = state.projection.altitude(target.z) - self.home[2]
+            if target.kind == CLIMB_OFF and self._home.place is not None and state.projection is not None:
+                height = state.projection.altitude(target.z) - self._home_altitude
                 if 0.0 < height < margin:
                     margin = 0.5 * height
             return state.z < target.z + margin

@@ -32,7 +32,6 @@ class Navigator(VehiclePart):
     """The navigator of one vehicle.
 
     Attributes:
-        home: deg, deg, m above mean sea level; set by the commander, as ``home_yaw``, rad.
         requested_mode: mode requested from the commander; None if there is no request.
         rally: rally points in deg latitude, deg longitude, m above mean sea level.
         payload: camera triggers, and commands to components on board.
@@ -41,8 +40,6 @@ class Navigator(VehiclePart):
     def __init__(self, vehicle: Vehicle) -> None:
         super().__init__(vehicle)
         self.target = PositionTarget()
-        self.home: tuple[float, float, float] | None = None
-        self.home_yaw = NAN
         self.requested_mode: Mode | None = None
         self.rally: tuple[MissionItem, ...] = ()
         self.takeoff_altitude = NAN
@@ -88,7 +85,6 @@ class Navigator(VehiclePart):
         elif mode is flight_modes.AUTO_RTL:
             self._begin_return(now)
         elif mode is flight_modes.AUTO_MISSION:
-            self.flight.home = self.home
             self.flight.begin(now)
 
     def update(self, now: int) -> None:
@@ -96,7 +92,6 @@ class Navigator(VehiclePart):
         self.payload.update()
         mode = self._mode
         if mode is flight_modes.AUTO_MISSION or self._mission_landing:
-            self.flight.home = self.home
             self.flight.update(now)
             if self.flight.wants_return:
                 self.flight.wants_return = False
@@ -192,7 +187,7 @@ class Navigator(VehiclePart):
     def _begin_return(self, now: int) -> None:
         state, values = self._state, self._values
         self._stage = DONE
-        if self._land.landed or self.home is None or state.projection is None:
+        if self._land.landed or self._home.place is None or state.projection is None:
             self.stop_here()
             self.target.kind = IDLE if self._land.landed else HOLD
             return
@@ -215,7 +210,6 @@ class Navigator(VehiclePart):
         start = next((item.seq for item in self.flight.items if item.command == DO_LAND_START), None)
         if start is None:
             return False
-        self.flight.home = self.home
         if self.flight.current <= start:
             self.flight.set_current(start)
         self.flight.begin(now)
@@ -224,8 +218,8 @@ class Navigator(VehiclePart):
 
     def _choose_destination(self, latitude: float, longitude: float) -> tuple[float, float, float, float]:
         """Return the nearest of home, rally points and, by RTL_TYPE, the mission's landings, with its yaw."""
-        assert self.home is not None
-        home = self.home
+        home = self._home.place
+        assert home is not None
         kind = int(self._values["RTL_TYPE"])
         points = [(item.x, item.y, item.altitude(home[2]), NAN) for item in self.rally]
         if kind in (1, 3):
@@ -235,7 +229,7 @@ class Navigator(VehiclePart):
                 if item.command == LAND
             ]
         if kind != 1 or not points:
-            points.insert(0, (*home, self.home_yaw))
+            points.insert(0, (*home, self._home.yaw))
         return min(points, key=lambda point: distance(latitude, longitude, point[0], point[1]))
 
     def _cone_altitude(self, away: float, present: float) -> float:

@@ -50,8 +50,6 @@ FENCE_PERIOD = 500_000
 """Interval between fence checks, us; PX4's GEOFENCE_CHECK_INTERVAL is 200 ms, but a polygon costs more
 here."""
 
-Home = tuple[float, float, float] | None
-
 
 class ConditionMonitor(VehiclePart):
     """Detects the failsafe conditions of one vehicle.
@@ -111,19 +109,14 @@ class ConditionMonitor(VehiclePart):
         """Update the accuracy of the estimate; call once an update, because of its hysteresis."""
         self._accuracy.update(self._state, self._values)
 
-    def update_needs(self, now: int, home: Home, mission: bool) -> None:
-        """Update the mode requirements that are not met, from all setpoints and plans received so far.
-
-        Args:
-            now: us.
-            home: deg, deg, m; None if unknown.
-        """
+    def update_needs(self, now: int, mission: bool) -> None:
+        """Update the mode requirements that are not met, from all setpoints and plans received so far."""
         accuracy = self._accuracy
         offboard = self._offboard.is_available(
             now, self._values["COM_OF_LOSS_T"], accuracy.position, accuracy.velocity
         )
         self.conditions.missing = missing_needs(
-            self._state, accuracy, home is not None, mission, offboard, not self._sticks_lost(now)
+            self._state, accuracy, self._home.place is not None, mission, offboard, not self._sticks_lost(now)
         )
 
     def update_attitude(self, mode: Mode, dt: float) -> None:
@@ -141,18 +134,16 @@ class ConditionMonitor(VehiclePart):
         """Check the fence in the next update, because it changed."""
         self._fence_checked = -FENCE_PERIOD
 
-    def update_fence(self, now: int, home: Home) -> None:
+    def update_fence(self, now: int) -> None:
         """Check the fence when its interval has elapsed."""
         if now - self._fence_checked >= FENCE_PERIOD:
             self._fence_checked = now
-            self.conditions.fence = self._fence_breach(home)
+            self.conditions.fence = self._fence_breach()
 
-    def _fence_breach(self, home: Home) -> str | None:
-        projection = self._state.projection
-        if not self._geofence.active or projection is None or self.lacks(flight_modes.GLOBAL_POSITION):
+    def _fence_breach(self) -> str | None:
+        if self.lacks(flight_modes.GLOBAL_POSITION):
             return None
-        here = projection.point(self._state.x, self._state.y)
-        breach = self._geofence.breach(*here, projection.altitude(self._state.z), home)
+        breach = self._geofence.breach_at()
         if breach is not None and breach != self.conditions.fence and self._values["GF_ACTION"]:
             self._send_text(CRITICAL, f"Geofence violation: {breach}")
         return breach

@@ -18,6 +18,7 @@ from sitl_bridge.autopilot.modes.mission_items import (
     MissionFault,
     check_transfer,
 )
+from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.plan.plan_upload import FENCE, MissionItem
 
@@ -87,16 +88,16 @@ def _fault(item: MissionItem, reason: str) -> MissionFault:
     return MissionFault(item.seq, INVALID_PARAM1, f"item {item.seq}: {reason}")
 
 
-class Geofence:
+class Geofence(VehiclePart):
     """The fence of one vehicle.
 
     Attributes:
         areas: circles and polygons.
     """
 
-    def __init__(self, values: dict[str, float]) -> None:
+    def __init__(self, vehicle: Vehicle) -> None:
+        super().__init__(vehicle)
         self.areas: tuple[Area, ...] = ()
-        self._values = values
 
     @property
     def needs_home(self) -> bool:
@@ -109,11 +110,22 @@ class Geofence:
         """Whether the fence restricts the vehicle."""
         return bool(self.areas or self._values["GF_MAX_HOR_DIST"] or self._values["GF_MAX_VER_DIST"])
 
-    def breach(
-        self, latitude: float, longitude: float, altitude: float, home: tuple[float, float, float] | None
+    def breach_at(
+        self, latitude: float = math.nan, longitude: float = math.nan, altitude: float = math.nan
     ) -> str | None:
+        """As :meth:`breach`; nan stands for the present place, which must be known."""
+        state, projection = self._state, self._state.projection
+        if projection is None or not self.active:
+            return None
+        if not (math.isfinite(latitude) and math.isfinite(longitude)):
+            latitude, longitude = projection.point(state.x, state.y)
+        if not math.isfinite(altitude):
+            altitude = projection.altitude(state.z)
+        return self.breach(latitude, longitude, altitude)
+
+    def breach(self, latitude: float, longitude: float, altitude: float) -> str | None:
         """Return PX4's text for a violation at a point (deg, deg, m above mean sea level), or None."""
-        values = self._values
+        values, home = self._values, self._home.place
         if home is not None:
             reach = values["GF_MAX_HOR_DIST"]
             if reach > 0.0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL
@@ -31,11 +30,7 @@ Home = tuple[float, float, float] | None
 
 
 def check_mission(
-    items: Sequence[MissionItem],
-    home: Home,
-    landed: bool,
-    fence: Geofence,
-    values: dict[str, float],
+    items: Sequence[MissionItem], home: Home, landed: bool, fence: Geofence, values: dict[str, float]
 ) -> tuple[MissionFault | None, list[str]]:
     """Why a mission of at least one item is infeasible, and warnings for the pilot.
 
@@ -91,7 +86,7 @@ def _check_fence(items: Sequence[MissionItem], home: Home, fence: Geofence) -> M
         return None
     for item in items:
         if item.is_destination:
-            breach = fence.breach(item.x, item.y, item.altitude(home[2] if home else 0.0), home)
+            breach = fence.breach(item.x, item.y, item.altitude(home[2] if home else 0.0))
             if breach is not None:
                 reason = f"Geofence violation for waypoint {item.seq + 1}: {breach}"
                 return MissionFault(item.seq, INVALID, reason)
@@ -109,21 +104,21 @@ class Plans(VehiclePart):
         self.rally: tuple[MissionItem, ...] = ()
         self.mission_valid = False
 
-    def set_mission(self, items: Sequence[MissionItem], home: Home, now: int) -> MissionFault | None:
+    def set_mission(self, items: Sequence[MissionItem], now: int) -> MissionFault | None:
         """Replace the mission; return the first fault of a faulty one, which is rejected."""
         fault = check_transfer(items, MISSION)
         if fault is None and items:
-            fault, warnings = check_mission(items, home, self._land.landed, self._geofence, self._values)
+            fault, warnings = self._check(items)
             for warning in warnings:
                 self._send_text(CRITICAL, warning)
         if fault is not None:
             self._send_text(CRITICAL, fault.reason)
             return fault
         self._navigator.flight.set_items(tuple(items), max(now, 0))
-        self.check_mission(home)
+        self.check_mission()
         return None
 
-    def set_fence(self, items: Sequence[MissionItem], home: Home) -> MissionFault | None:
+    def set_fence(self, items: Sequence[MissionItem]) -> MissionFault | None:
         """Replace the fence; see :meth:`set_mission`.
 
         As in PX4 (Geofence::_updateFence), areas that home or the vehicle already violates are discarded with
@@ -134,8 +129,8 @@ class Plans(VehiclePart):
             self._send_text(CRITICAL, fault.reason)
             return fault
         self.fence = tuple(items)
-        self._geofence.areas = tuple(area for area in areas if self._is_kept(area, home))
-        self.check_mission(home)
+        self._geofence.areas = tuple(area for area in areas if self._is_kept(area))
+        self.check_mission()
         return None
 
     def set_rally(self, items: Sequence[MissionItem]) -> MissionFault | None:
@@ -147,9 +142,9 @@ class Plans(VehiclePart):
         self.rally = self._navigator.rally = tuple(items)
         return None
 
-    def _is_kept(self, area: Area, home: Home) -> bool:
+    def _is_kept(self, area: Area) -> bool:
         """Return whether home and, in the air, the vehicle are on the allowed side of an area."""
-        state = self._state
+        state, home = self._state, self._home.place
         if home is not None and not area.allows(*home[:2]):
             self._send_text(CRITICAL, "Geofence invalid, doesn't contain Home position")
             return False
@@ -160,25 +155,16 @@ class Plans(VehiclePart):
             return False
         return True
 
-    def check_mission(self, home: Home) -> None:
-        """Check the mission from the present position, with this home and the fence."""
+    def check_mission(self) -> None:
+        """Check the mission from the present position, with home and the fence."""
         self.mission_valid = False
         items = self._navigator.flight.items
-        if not items or home is None:
+        if not items or self._home.place is None:
             return
-        fault, _ = check_mission(items, home, self._land.landed, self._geofence, self._values)
+        fault, _ = self._check(items)
         self.mission_valid = fault is None
         if fault is not None:
             self._send_text(CRITICAL, fault.reason)
 
-    def breach_at(self, latitude: float, longitude: float, altitude: float, home: Home) -> str | None:
-        """Return the fence violation at a position (deg, deg, m AMSL; nan for the present), or None."""
-        projection = self._state.projection
-        if projection is None or not self._geofence.active:
-            return None
-        here = projection.point(self._state.x, self._state.y)
-        if not (math.isfinite(latitude) and math.isfinite(longitude)):
-            latitude, longitude = here
-        if not math.isfinite(altitude):
-            altitude = projection.altitude(self._state.z)
-        return self._geofence.breach(latitude, longitude, altitude, home)
+    def _check(self, items: Sequence[MissionItem]) -> tuple[MissionFault | None, list[str]]:
+        return check_mission(items, self._home.place, self._land.landed, self._geofence, self._values)

@@ -80,16 +80,8 @@ class AutomaticTask(VehiclePart):
         trajectory.vx = trajectory.vy = trajectory.vz = 0.0
         self.heading.start(state.yaw)
 
-    def update(
-        self, target: PositionTarget, home: tuple[float, float, float] | None, ramping: bool, dt: float
-    ) -> None:
-        """Set the output for the next ``dt`` s.
-
-        Args:
-            home: m NED; None if unknown.
-            ramping: thrust ramps up on the ground, the trajectory waits.
-            dt: s.
-        """
+    def update(self, target: PositionTarget, ramping: bool, dt: float) -> None:
+        """Set the output for the next ``dt`` s; while thrust ramps up on the ground, the trajectory waits."""
         state, output = self._state, self._output
         if state.resets != self._resets:
             self.begin()
@@ -100,19 +92,17 @@ class AutomaticTask(VehiclePart):
             return
         self._turn(target, dt)
         if target.kind == GROUND:
-            self._descend(target, home, dt)
+            self._descend(target, dt)
         else:
-            self._follow_leg(target, home, ramping, dt)
+            self._follow_leg(target, ramping, dt)
         self._write(target)
 
     # ------------------------------------------------------------------ motion
 
-    def _follow_leg(
-        self, target: PositionTarget, home: tuple[float, float, float] | None, ramping: bool, dt: float
-    ) -> None:
+    def _follow_leg(self, target: PositionTarget, ramping: bool, dt: float) -> None:
         values, trajectory = self._values, self.trajectory
         up, climb = values["MPC_ACC_UP_MAX"], values["MPC_Z_V_AUTO_UP"]
-        if target.kind == CLIMB_OFF and self._height(home) < values["MPC_LAND_ALT1"]:
+        if target.kind == CLIMB_OFF and self._height() < values["MPC_LAND_ALT1"]:
             climb = values["MPC_TKO_SPEED"]
             ramp = values["MPC_TKO_RAMP_T"]
             up = min(up, climb / ramp) if ramp > 0.0 else up
@@ -220,17 +210,18 @@ class AutomaticTask(VehiclePart):
 
     # ------------------------------------------------------------------ landing
 
-    def _height(self, home: tuple[float, float, float] | None) -> float:
+    def _height(self) -> float:
         """Return the height above ground by the range finder, else above home, in m; infinite if unknown."""
         height = self._state.height_above_ground
         if height == height:
             return height
+        home = self._home.local()
         return home[2] - self._state.z if home is not None else math.inf
 
-    def _descend(self, target: PositionTarget, home: tuple[float, float, float] | None, dt: float) -> None:
+    def _descend(self, target: PositionTarget, dt: float) -> None:
         values, trajectory, state = self._values, self.trajectory, self._state
         self.wants_takeoff = False
-        height = self._height(home)
+        height = self._height()
         slow, fast = values["MPC_LAND_SPEED"], values["MPC_Z_VEL_MAX_DN"]
         low, high = values["MPC_LAND_ALT2"], values["MPC_LAND_ALT1"]
         share = max(0.0, min(1.0, (height - low) / (high - low))) if high > low else float(height > low)

@@ -124,7 +124,7 @@ class FollowTask(TrajectoryTask):
             self._target = TargetEstimator(position, velocity, now)
         self._target.correct(position, velocity, self._values["FLW_TGT_RS"], now)
 
-    def update(self, home_z: float, now: int, dt: float) -> None:
+    def update(self, now: int, dt: float) -> None:
         """Set the output for the next ``dt`` s; without a target, hold the position."""
         values, point = self._values, self._automatic.trajectory
         ux = uy = 0.0
@@ -133,7 +133,8 @@ class FollowTask(TrajectoryTask):
             target = self._target.predict(now)
             where, (vx, vy, _) = target.position, target.velocity
             x, y = self._offset_position(where, vx, vy, dt)
-            base = where[2] if values["FLW_TGT_ALT_M"] == TRACK_HEIGHT else home_z
+            home = self._home.local()
+            base = where[2] if values["FLW_TGT_ALT_M"] == TRACK_HEIGHT else home[2] if home else self._state.z
             height = base - values["FLW_TGT_HT"]
             if abs(height - point.z) < MAX_HEIGHT_ERROR:
                 ux, uy = self._approach(x - point.x, y - point.y, vx, vy)
