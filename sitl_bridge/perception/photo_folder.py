@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.output_file import write_whole
@@ -60,6 +59,8 @@ def jpeg(
         heading: deg from north of the optical axis.
         name: of the camera.
     """
+    from PIL import Image  # only cameras that take photos need it
+
     exif = Image.Exif()
     exif[MAKER], exif[PROGRAM] = name, "sitl-bridge"
     if pose is not None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.output_file import append_whole, write_whole
@@ -55,6 +54,8 @@ def write_png(path: Path, image: NDArray[np.generic]) -> None:
     Raises:
         UserError: when it cannot be written.
     """
+    from PIL import Image  # only recordings of pictures need it
+
     picture = io.BytesIO()
     Image.fromarray(image).save(picture, "PNG", compress_level=1)
     write_whole(path, picture.getvalue())

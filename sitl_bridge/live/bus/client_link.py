@@ -5,6 +5,7 @@ The client reads the network, so its messages are not trusted: every line has a 
 
 from __future__ import annotations
 
+import functools
 import json
 import select
 import socket
@@ -154,13 +155,18 @@ Sent: TypeAlias = (
     | Stop
 )
 
-_KINDS: dict[str, TypeAdapter[Any]] = {kind.__name__: TypeAdapter(kind) for kind in get_args(Sent)}
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Sent)}
+
+
+@functools.cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_KINDS[kind])
 
 
 def encode(what: Sent) -> bytes:
     """Encode a message as a line."""
     kind = type(what).__name__
-    return json.dumps([kind, _KINDS[kind].dump_python(what)], default=_plain).encode() + b"\n"
+    return json.dumps([kind, _adapter(kind).dump_python(what)], default=_plain).encode() + b"\n"
 
 
 def _plain(value: Any) -> Any:
@@ -171,7 +177,7 @@ def decode(line: bytes) -> Sent:
     """Decode a line."""
     try:
         kind, body = json.loads(line)
-        message: Sent = _KINDS[kind].validate_python(body)
+        message: Sent = _adapter(kind).validate_python(body)
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not a message of the bus: {type(error).__name__}") from error
     except ValidationError as error:
