@@ -41,11 +41,8 @@ class VehicleFacts:
 
     hover_thrust: float = 0.5  # share of full thrust that hovers, 0..1
     motors: int = 4  # number of motors
-    has_gps: bool = True  # whether the sensor is fitted; likewise the others
-    has_magnetometer: bool = True
-    has_barometer: bool = True
-    has_range_finder: bool = False
-    has_optical_flow: bool = False
+    # kinds of the fitted sensors, as in airframe files
+    sensors: frozenset[str] = frozenset({"gps", "magnetometer", "barometer"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,9 @@ class EstimatedState:
         """Take over a () ESTIMATE record; the ``global_bit`` of ``valid`` vouches for the origin."""
         words = _WORDS.unpack_from(estimate)
         self.time, self.valid = words[0:2]
-        self._read_attitude(*words[2:6])
+        self.roll, self.pitch, self.yaw = euler_angles(*words[2:6])
+        x, y = words[3:5]
+        self.tilt = math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y))))
         self.p, self.q, self.r, self.vx, self.vy, self.vz = words[6:12]
         self.x, self.y, self.z, self.ax, self.ay, self.az = words[12:18]
         self.height_above_ground = words[18]
@@ -85,8 +87,3 @@ class EstimatedState:
         self.resets = words[28]
         if self.valid & global_bit and (self.projection is None or self.projection.origin != origin):
             self.projection = Projection(*origin)
-
-    def _read_attitude(self, w: float, x: float, y: float, z: float) -> None:
-        self.roll, self.pitch, self.yaw = euler_angles(w, x, y, z)
-        down = 1.0 - 2.0 * (x * x + y * y)
-        self.tilt = math.acos(max(-1.0, min(1.0, down)))

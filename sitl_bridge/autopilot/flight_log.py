@@ -171,7 +171,7 @@ class EstimateLog:
         field = [GAUSS * x for x in m["magnetometer"].tolist()]
         if any(field):
             self._put("vehicle_magnetometer", now, device_id=_MAGNETOMETER, magnetometer_ga=field)
-        if math.isfinite(float(m["range"])) and self._sources.commander.facts.has_range_finder:
+        if math.isfinite(float(m["range"])) and "range_finder" in self._sources.commander.facts.sensors:
             self._put(
                 "distance_sensor",
                 now,

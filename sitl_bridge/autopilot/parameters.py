@@ -78,18 +78,14 @@ class Parameters:
     def __init__(self, more: Iterable[ParameterInfo] = ()) -> None:
         merged = {info.name: info for info in (*built_in(), *more)}
         self.infos: dict[str, ParameterInfo] = dict(sorted(merged.items()))
-        self.values: dict[str, float] = {name: self._default(info) for name, info in self.infos.items()}
+        self.values: dict[str, float] = {
+            name: info.default if info.is_integer else _rounded(info.default)
+            for name, info in self.infos.items()
+        }
         self.version = 0
-
-    @staticmethod
-    def _default(info: ParameterInfo) -> float:
-        return info.default if info.is_integer else _rounded(info.default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.infos)
-
-    def __len__(self) -> int:
-        return len(self.infos)
 
     def __contains__(self, name: object) -> bool:
         return name in self.infos

@@ -48,16 +48,8 @@ def facts_of(airframe: Airframe, world: World) -> VehicleFacts:
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
     found = performance(airframe.record, density, float(environment["gravity"]), endurance=False)
-    kinds = {sensor.kind for sensor in airframe.sensors}
-    return VehicleFacts(
-        hover_thrust=1.0 / found.thrust_to_weight,
-        motors=len(airframe.rotors),
-        has_gps="gps" in kinds,
-        has_magnetometer="magnetometer" in kinds,
-        has_barometer="barometer" in kinds,
-        has_range_finder="range_finder" in kinds,
-        has_optical_flow="optical_flow" in kinds,
-    )
+    kinds = frozenset(sensor.kind for sensor in airframe.sensors)
+    return VehicleFacts(1.0 / found.thrust_to_weight, len(airframe.rotors), kinds)
 
 
 class Pilot:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -259,15 +259,8 @@ class FlightSettings(RunChoices):
     @classmethod
     def from_mission(cls, mission: Path, options: FlightOptions) -> Self:
         """A flight of one vehicle by a plan of QGroundControl, or by a Python script that uses MAVSDK."""
-        vehicle = VehicleSettings(
-            options.airframe or load_airframe("iris"),
-            instance=options.instance,
-            autopilot=options.autopilot,
-            controller=options.controller and beside(options.controller, Path.cwd()),
-            mission=mission,
-            arguments=options.arguments,
-            python=options.python,
-        )
+        (alone,) = _in_a_line(options, 1)
+        vehicle = replace(alone, mission=mission, arguments=options.arguments, python=options.python)
         return cls.from_options(options, (vehicle,), mission.stem, on_stall="continue")
 
     @classmethod

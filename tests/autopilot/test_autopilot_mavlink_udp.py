@@ -275,7 +275,7 @@ def test_mavsdk_connects_and_finds_everything_it_asks_for(speed: float) -> None:
         await vehicle.action.set_return_to_launch_altitude(25.0)
         assert commander.parameters.get("RTL_RETURN_ALT") == 25.0
         found = await vehicle.param.get_all_params()
-        assert len(found.int_params) + len(found.float_params) == len(commander.parameters)
+        assert len(found.int_params) + len(found.float_params) == len(commander.parameters.infos)
         plan = load_plan(MISSIONS / "survey.plan")
         await vehicle.mission_raw.upload_rally_points(raw(rally_items(plan)))
         await vehicle.mission_raw.upload_mission(raw(mission_items(plan)))

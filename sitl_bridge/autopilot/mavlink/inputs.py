@@ -43,16 +43,12 @@ class Inputs:
 
     Args:
         estimate: () ESTIMATE, for the origin of the local frame.
-        send_text: sends a status text (MAV_SEVERITY, text) to all peers.
     """
 
-    def __init__(
-        self, commander: Commander, estimate: Packed, system_id: int, send_text: Callable[[int, str], None]
-    ) -> None:
+    def __init__(self, commander: Commander, estimate: Packed, system_id: int) -> None:
         self._commander = commander
         self._estimate = estimate
         self._system_id = system_id
-        self._send_text = send_text
         self._complained = -TEXT_INTERVAL
         self.handlers: dict[str, Callable[[MavlinkMessage, int], None]] = {
             "SET_POSITION_TARGET_LOCAL_NED": self._on_local_target,
@@ -70,7 +66,7 @@ class Inputs:
     def _reject(self, text: str, now: int) -> None:
         if now - self._complained >= TEXT_INTERVAL:
             self._complained = now
-            self._send_text(mavlink.MAV_SEVERITY_CRITICAL, text)
+            self._commander.send_text(mavlink.MAV_SEVERITY_CRITICAL, text)
 
     # ------------------------------------------------------------------ offboard
 

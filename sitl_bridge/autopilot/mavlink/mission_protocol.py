@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sitl_bridge.autopilot.commander import Commander
@@ -61,15 +61,10 @@ class Upload:
 
 
 class MissionStore:
-    """State shared by all links of a vehicle: the stored items and the single upload.
+    """State shared by all links of a vehicle: the stored items and the single upload."""
 
-    Args:
-        send_text: sends a status text (MAV_SEVERITY, text) to all peers.
-    """
-
-    def __init__(self, commander: Commander, send_text: Callable[[int, str], None]) -> None:
+    def __init__(self, commander: Commander) -> None:
         self.commander = commander
-        self.send_text = send_text
         self.upload: Upload | None = None
         self._identified: dict[int, tuple[tuple[MissionItem, ...], int]] = {}
 
@@ -137,7 +132,7 @@ class MissionProtocol:
         if wall - upload.received_at > UPLOAD_TIMEOUT:
             self._store.upload = None
             name = NAMES[upload.kind]
-            self._store.send_text(
+            self._store.commander.send_text(
                 mavlink.MAV_SEVERITY_ERROR,
                 f"{name} upload aborted: item {len(upload.items)} of {upload.count} was not received",
             )
@@ -171,7 +166,7 @@ class MissionProtocol:
         if count > MAX_ITEMS[kind]:
             self._store.upload = None
             text = f"{NAMES[kind]} rejected: {count} items exceed the limit of {MAX_ITEMS[kind]}"
-            self._store.send_text(mavlink.MAV_SEVERITY_ERROR, text)
+            self._store.commander.send_text(mavlink.MAV_SEVERITY_ERROR, text)
             return [_ack(peer, mavlink.MAV_MISSION_NO_SPACE, kind)]
         self._store.upload = Upload(self, peer, kind, count, wall, wall)
         self._last = None
@@ -224,7 +219,7 @@ class MissionProtocol:
             for index, value in enumerate(values):
                 if math.isinf(value):
                     reason = f"item {item.seq}: parameter {index + 1} is infinite"
-                    self._store.send_text(mavlink.MAV_SEVERITY_CRITICAL, reason)
+                    self._store.commander.send_text(mavlink.MAV_SEVERITY_CRITICAL, reason)
                     return MissionFault(item.seq, mavlink.MAV_MISSION_INVALID_PARAM1 + index, reason)
         return None
 
@@ -248,7 +243,7 @@ class MissionProtocol:
             return [_ack(peer, mavlink.MAV_MISSION_UNSUPPORTED, kind)]
         upload = self._own_upload()
         if upload is not None and wall - upload.received_at <= UPLOAD_TIMEOUT:
-            self._store.send_text(mavlink.MAV_SEVERITY_CRITICAL, "WPM: IGN CLEAR CMD: Busy")
+            self._store.commander.send_text(mavlink.MAV_SEVERITY_CRITICAL, "WPM: IGN CLEAR CMD: Busy")
             return []
         for each in kinds:
             fault = self._store.store(each, ())
@@ -288,7 +283,7 @@ class MissionProtocol:
         # current even if it is executed already; for one that does not exist there is only a text, as in PX4.
         if self._store.commander.flight.set_current(message.seq):
             return [self.current(message.seq)]
-        self._store.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
+        self._store.commander.send_text(mavlink.MAV_SEVERITY_ERROR, f"The mission has no item {message.seq}")
         return []
 
 

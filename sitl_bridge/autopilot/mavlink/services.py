@@ -216,8 +216,8 @@ class Services:
 
     def __init__(self, source: TelemetrySource) -> None:
         self.source = source
-        self.missions = MissionStore(source.commander, self.send_text)
-        self.inputs = Inputs(source.commander, source.estimate, source.system_id, self.send_text)
+        self.missions = MissionStore(source.commander)
+        self.inputs = Inputs(source.commander, source.estimate, source.system_id)
         self.links: dict[Key, Link] = {}
         self._text_id = 0
         self._faults: dict[str, int] = {}
@@ -290,11 +290,8 @@ class Services:
             if last is None or now - last >= FAULT_PERIOD:
                 self._faults[what] = now
                 fault = f"{type(error).__name__}: {error}"
-                self.send_text(mavlink.MAV_SEVERITY_ERROR, f"{what} could not be handled ({fault})")
-
-    def send_text(self, severity: int, text: str) -> None:
-        """Send a status text to every peer with the next poll, and log it."""
-        self.source.commander.send_text(severity, text)
+                text = f"{what} could not be handled ({fault})"
+                self.source.commander.send_text(mavlink.MAV_SEVERITY_ERROR, text)
 
     def text_messages(self, severity: int, text: str) -> list[MavlinkMessage]:
         """Return STATUSTEXT messages, in chunks if the text is long (common.xml: with an id and a short last

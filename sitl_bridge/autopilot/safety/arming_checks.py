@@ -159,17 +159,9 @@ def health(
 ) -> HealthBits:
     """The bits of SYS_STATUS."""
     present = GYROSCOPE | ACCELEROMETER | AHRS | ATTITUDE_STABILIZATION | POSITION_CONTROL | MOTORS | PREARM
-    present |= BATTERY
-    for has, bit in (
-        (facts.has_magnetometer, MAGNETOMETER),
-        (facts.has_barometer, BAROMETER),
-        (facts.has_gps, GPS),
-        (facts.has_optical_flow, FLOW),
-        (facts.has_range_finder, RANGE),
-        (manual_present, RC_RECEIVER),
-    ):
-        if has:
-            present |= bit
+    present |= BATTERY | (RC_RECEIVER if manual_present else 0)
+    for kind in facts.sensors:
+        present |= SENSOR_BITS.get(kind, 0)
     healthy = present
     if missing & flight_modes.ATTITUDE:
         healthy &= ~(AHRS | ATTITUDE_STABILIZATION)

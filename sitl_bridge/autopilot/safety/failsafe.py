@@ -141,7 +141,9 @@ class Failsafe(VehiclePart):
             sticks_moved: whether the stick movement is large enough for a takeover.
             dt: s since the last update.
         """
-        self._follow_parameters()
+        configured = self._values["COM_FAIL_ACT_T"]
+        if configured != self._configured:
+            self._configured = self._start_delay = configured
         if armed != self._armed:
             self._remove_ended(ON_MODE_CHANGE)
             self.takeover = False
@@ -158,11 +160,6 @@ class Failsafe(VehiclePart):
         return self._select(intended, mode_selected, sticks_moved, armed, conditions.missing, dt)
 
     # ------------------------------------------------------------------ conditions
-
-    def _follow_parameters(self) -> None:
-        configured = self._values["COM_FAIL_ACT_T"]
-        if configured != self._configured:
-            self._configured = self._start_delay = configured
 
     def _note_arming(self, armed: bool, conditions: FailsafeConditions, dt: float) -> None:
         if armed and not self._armed:
