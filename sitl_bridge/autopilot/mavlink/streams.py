@@ -6,8 +6,10 @@ its intervals since the boot: when it sends does not depend on when a peer asked
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import resources
 
 from sitl_bridge.autopilot.mavlink.telemetry import MESSAGES
 from sitl_bridge.link.mavlink import common as mavlink
@@ -17,56 +19,22 @@ SECOND = 1_000_000
 CLOCK: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
 """The last message of a poll: a peer that has received it has received all others of its time."""
 
-GPS_RATE = 5.0
-"""Rate in Hz of streams that PX4 sends with each GNSS fix."""
 
-NORMAL = {
-    mavlink.MAVLINK_MSG_ID_ALTITUDE: 1.0,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE: 50.0,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: 50.0,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET: 50.0,
-    mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: 0.5,
-    mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: 0.5,
-    mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: 0.5,
-    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: 1.0,
-    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: 50.0,
-    mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: 1.0,
-    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: GPS_RATE,
-    mavlink.MAVLINK_MSG_ID_HOME_POSITION: 0.5,
-    mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: 50.0,
-    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: 2.0,
-    mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: 50.0,
-    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: 1.0,
-    mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: 50.0,
-    mavlink.MAVLINK_MSG_ID_SYS_STATUS: 1.0,
-    mavlink.MAVLINK_MSG_ID_VFR_HUD: 4.0,
-}
-"""Hz on the ground station's link (mavlink_main.cpp, MAVLINK_MODE_NORMAL, and px4-rc.mavlink of SITL)."""
+def _rates(link: str) -> Iterator[tuple[str, float]]:
+    text = resources.files("sitl_bridge.autopilot.mavlink").joinpath("stream_rates.csv").read_text("utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        if row[link]:
+            yield row["message"], float(row[link])
 
-ONBOARD = {
-    mavlink.MAVLINK_MSG_ID_HIGHRES_IMU: 50.0,
-    mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: 30.0,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE: 100.0,
-    mavlink.MAVLINK_MSG_ID_ALTITUDE: 10.0,
-    mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR: 10.0,
-    mavlink.MAVLINK_MSG_ID_ODOMETRY: 30.0,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: 50.0,
-    mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET: 10.0,
-    mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: 0.5,
-    mavlink.MAVLINK_MSG_ID_ESTIMATOR_STATUS: 1.0,
-    mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: 5.0,
-    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: 50.0,
-    mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: 1.0,
-    mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: GPS_RATE,
-    mavlink.MAVLINK_MSG_ID_HOME_POSITION: 0.5,
-    mavlink.MAVLINK_MSG_ID_ORBIT_EXECUTION_STATUS: 5.0,
-    mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED: 10.0,
-    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: 1.0,
-    mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW: 10.0,
-    mavlink.MAVLINK_MSG_ID_SYS_STATUS: 5.0,
-    mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: 1.0,
-    mavlink.MAVLINK_MSG_ID_VFR_HUD: 10.0,
-}
+
+def _by_id(rates: Iterable[tuple[str, float]]) -> dict[int, float]:
+    return {getattr(mavlink, f"MAVLINK_MSG_ID_{name}"): rate for name, rate in rates}
+
+
+NORMAL = _by_id(sorted(_rates("normal")))
+"""Hz on the ground station's link (mavlink_main.cpp, MAVLINK_MODE_NORMAL, and px4-rc.mavlink of SITL).  PX4
+sends GPS_RAW_INT with each GNSS fix."""
+ONBOARD = _by_id(_rates("onboard"))
 """Hz on the offboard and payload links (MAVLINK_MODE_ONBOARD)."""
 
 NEVER, AGAIN = -1, -2

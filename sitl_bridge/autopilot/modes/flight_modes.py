@@ -84,23 +84,8 @@ AUTO_LAND = Mode("Land", 18, 4, 6, ATTITUDE | ALTITUDE | RELAXED_POSITION | NO_A
 AUTO_FOLLOW = Mode("Follow", 19, 4, 8, _FULL | HOME, _AUTO)
 ORBIT = Mode("Orbit", 21, 3, 1, ATTITUDE | LOCAL_POSITION | ALTITUDE | NO_ARMING, _AUTO)
 
-MODES = (
-    MANUAL,
-    ALTITUDE_CONTROL,
-    POSITION_CONTROL,
-    AUTO_MISSION,
-    AUTO_LOITER,
-    AUTO_RTL,
-    ACRO,
-    DESCEND,
-    TERMINATION,
-    OFFBOARD,
-    STABILIZED,
-    AUTO_TAKEOFF,
-    AUTO_LAND,
-    AUTO_FOLLOW,
-    ORBIT,
-)
+MODES = tuple(one for one in tuple(globals().values()) if isinstance(one, Mode))
+"""All of them."""
 
 _SELECTABLE = {(mode.main, mode.sub): mode for mode in MODES if mode not in (DESCEND, TERMINATION, ORBIT)}
 

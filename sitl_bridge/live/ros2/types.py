@@ -10,41 +10,18 @@ import json
 from functools import cache
 from typing import Any
 
-from cyclonedds.idl import make_idl_struct
-from cyclonedds.idl.types import (
-    array,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    sequence,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from cyclonedds.idl import make_idl_struct, types
 
 from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, fields_of, schema_name
 from sitl_bridge.base.json_data import JsonObject
 
-_BASIC: dict[str, tuple[Any, int]] = {
-    "bool": (bool, 15),
-    "int8": (int8, 2),
-    "uint8": (uint8, 3),
-    "char": (uint8, 13),
-    "int16": (int16, 4),
-    "uint16": (uint16, 5),
-    "int32": (int32, 6),
-    "uint32": (uint32, 7),
-    "int64": (int64, 8),
-    "uint64": (uint64, 9),
-    "float32": (float32, 10),
-    "float64": (float64, 11),
-    "string": (str, 17),
-}
-"""Type of cyclonedds, and type_id of REP 2011 (type_description_interfaces/msg/FieldType)."""
+_BASIC = {
+    "bool": 15, "int8": 2, "uint8": 3, "char": 13, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7,
+    "int64": 8, "uint64": 9, "float32": 10, "float64": 11, "string": 17,
+}  # fmt: skip
+"""type_id of REP 2011 (type_description_interfaces/msg/FieldType)."""
+_OTHER_NAMES = {"bool": bool, "char": types.uint8, "string": str}
+"""Types of cyclonedds that have other names."""
 _NESTED, _ARRAY, _SEQUENCE = 1, 48, 144
 """type_id of a message in a message; what arrays and unbounded sequences add."""
 _BOUNDED_STRING = 21
@@ -58,7 +35,7 @@ def dds_name(name: str) -> str:
     return f"{package[0]}::{middle}::dds_::{kind}_"
 
 
-SERVICE_HEADER = {"client_guid": uint64, "sequence_number": int64}
+SERVICE_HEADER = {"client_guid": types.uint64, "sequence_number": types.int64}
 """What rmw_cyclonedds puts before the fields of services (rmw_cyclonedds_cpp, cdds_request_header_t)."""
 EMPTY = "structure_needs_at_least_one_member"
 """The field of requests without fields (rosidl)."""
@@ -84,8 +61,11 @@ def dds_type(name: str) -> Any:
     # Empty requests are taken without it, too: those of rmw_fastrtps, to say that they cannot be answered.
     fields: JsonObject = dict(SERVICE_HEADER) if service and EMPTY not in DEFINITIONS[name] else {}
     for kind, count, field in fields_of(name):
-        one = dds_type(kind) if kind in DEFINITIONS else _BASIC[kind.partition("<=")[0]][0]
-        fields[field] = sequence[one] if count is None else one if count == 1 else array[one, count]
+        basic = kind.partition("<=")[0]
+        one = dds_type(kind) if kind in DEFINITIONS else _OTHER_NAMES.get(basic) or getattr(types, basic)
+        fields[field] = (
+            types.sequence[one] if count is None else one if count == 1 else types.array[one, count]
+        )
     made = make_idl_struct(name.rpartition("/")[2], dds_name(name).replace("::", "."), fields)
     plain = made.serialize
 
@@ -129,7 +109,7 @@ def type_hash(name: str) -> str:
 def _described(kind: str, count: int | None, field: str) -> JsonObject:
     nested = kind in DEFINITIONS
     kind, bounded, longest = kind.partition("<=")
-    number = _NESTED if nested else _BOUNDED_STRING if bounded else _BASIC[kind][1]
+    number = _NESTED if nested else _BOUNDED_STRING if bounded else _BASIC[kind]
     number += _SEQUENCE if count is None else _ARRAY if count > 1 else 0
     return {
         "name": field,
