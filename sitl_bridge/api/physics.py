@@ -18,12 +18,11 @@ from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import CONTROLS, VehicleSetup
 from sitl_bridge.core.simulation.simulation import Simulation as Core
 from sitl_bridge.core.world.atmosphere import air
-from sitl_bridge.perception.mapping.map_building import seeing_runners
+from sitl_bridge.perception.mapping.map_building import sensor_hosts
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 
@@ -91,14 +90,7 @@ class Simulation(VehicleArrays):
             return []
         episode = int(self._episodes[i])
         name = self.names[i] if episode == 0 else f"{self.names[i]}/episode/{episode}"
-        own = [
-            CustomSensorHost(sensor, vehicle=i, name=name, seed=self._core.seed, start=self._core.time)
-            for sensor in self.airframes[i].custom_sensors()
-        ]
-        seeing = seeing_runners(
-            self.airframes[i].seeing_sensors(), self._core, vehicle=i, stream=name, start=self._core.time
-        )
-        return [*own, *seeing]
+        return sensor_hosts(self.airframes[i], self._core, vehicle=i, stream=name)
 
     @property
     def _core(self) -> Core:

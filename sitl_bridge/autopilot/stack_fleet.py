@@ -6,7 +6,7 @@ the far end of the simulator link is main.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.sensors.battery_monitor import BATTERY
-from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import Timeline
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -32,7 +31,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
 from sitl_bridge.link.mavlink.user_messages import pack
-from sitl_bridge.perception.mapping.map_building import seeing_runners
+from sitl_bridge.perception.mapping.map_building import sensor_hosts
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.truth_log import StepRecorder
@@ -125,7 +124,18 @@ class StackFleet(Closing):
             for i, m in enumerate(members)
         )
         self._members = tuple(members)
-        self.hosts = tuple(self._sensor_hosts(members, s.seed))
+        self.hosts: tuple[SensorHost, ...] = tuple(
+            host
+            for i, m in enumerate(members)
+            for host in sensor_hosts(
+                m.airframe,
+                s,
+                vehicle=i,
+                directory=m.tables,
+                title=f"{m.name}-".__add__,
+                errors=self.errors,
+            )
+        )
         self.timeline = Timeline(s.time)
         self._phase = 0
         """Steps since the last update of the commanders."""
@@ -178,28 +188,6 @@ class StackFleet(Closing):
     def time(self) -> int:
         """us of simulated time."""
         return self.simulation.time
-
-    def _sensor_hosts(self, members: Sequence[StackVehicle], seed: int) -> Iterator[SensorHost]:
-        for i, m in enumerate(members):
-            for sensor in m.airframe.custom_sensors():
-                table = None if m.tables is None else m.tables / f"{m.name}-{sensor.name}.csv"
-                yield CustomSensorHost(
-                    sensor,
-                    vehicle=i,
-                    name=m.name,
-                    seed=seed,
-                    start=self.simulation.start,
-                    table=table,
-                    errors=self.errors,
-                )
-            yield from seeing_runners(
-                m.airframe.seeing_sensors(),
-                self.simulation,
-                vehicle=i,
-                start=self.simulation.start,
-                directory=m.tables,
-                title=f"{m.name}-".__add__,
-            )
 
     def prepare(self) -> None:
         """Compile the steps, or load them from the cache; no time passes."""

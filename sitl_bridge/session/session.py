@@ -25,6 +25,7 @@ from sitl_bridge.base.output_file import write_json
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.base.system.signals import uninterrupted
 from sitl_bridge.core.sensors.perception.obstacle_map import reports_obstacles
+from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.events import ScheduledEvent, StackEvent
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -36,6 +37,7 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.live.bus.address import is_this_machine
 from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.perception.mapping.map_building import sensor_hosts
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
@@ -45,7 +47,7 @@ from sitl_bridge.session.monitor import PAYLOAD_PORT, MonitorThread
 from sitl_bridge.session.running_session import FlightCommands, FlownMission
 from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
 from sitl_bridge.session.stacks import STEP
-from sitl_bridge.session.vehicle_run import VehicleRun, require_free_udp, sensor_hosts
+from sitl_bridge.session.vehicle_run import VehicleRun, require_free_udp
 
 if TYPE_CHECKING:
     from sitl_bridge.analysis.evaluation.summary import Outcome
@@ -305,7 +307,7 @@ class Session:
             speed=settings.speed,
             on_stall=settings.on_stall,
             recorder=self.recorder,
-            hosts=sensor_hosts(settings.vehicles, self.simulation, self.directory.path, self.errors),
+            hosts=[host for number in range(len(settings.vehicles)) for host in self._sensor_hosts(number)],
             notify=self._report_link,
             note_stall=self._note_stall,
             errors=self.errors,
@@ -318,6 +320,18 @@ class Session:
             settings.events, self.simulation, self.say, self._fail_stack, on_event=self.note_event
         ):
             self.server.at(seconds, action)
+
+    def _sensor_hosts(self, number: int) -> list[SensorHost]:
+        vehicle = self.settings.vehicles[number]
+        prefix = "" if len(self.settings.vehicles) == 1 else f"{vehicle.name}-"
+        return sensor_hosts(
+            vehicle.airframe,
+            self.simulation,
+            vehicle=number,
+            directory=self.directory.path,
+            title=prefix.__add__,
+            errors=self.errors,
+        )
 
     def note_event(self, event: ScheduledEvent, begins: bool, vehicles: Sequence[int]) -> None:
         """Note an event that begins or ends in the recording, between two steps."""

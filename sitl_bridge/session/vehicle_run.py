@@ -23,11 +23,9 @@ from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.port_holder import taken_by
 from sitl_bridge.core.sensors.battery_monitor import BATTERY
-from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import StackEvent
-from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
@@ -35,7 +33,7 @@ from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
 from sitl_bridge.live.bus.client_link import StackReport
-from sitl_bridge.perception.mapping.map_building import MapBuilder, seeing_runners
+from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.session.mission_process import MissionProcess
@@ -48,36 +46,6 @@ LAST_MESSAGES = 4
 """Texts of a flight stack in a report."""
 COMPILATION = re.compile("(still )?compil(ing|ed) ")
 """Begins a line of the built-in stack about its compilation (base/kernels/compiled.py)."""
-
-
-def sensor_hosts(
-    vehicles: Sequence[VehicleSettings], simulation: Simulation, directory: Path, errors: ErrorLog
-) -> list[SensorHost]:
-    """Hosts of all vehicles' sensors that are sampled between steps.
-
-    Args:
-        directory: of the run, for the tables of custom sensors and for recordings.
-        errors: receives the error that ends a recording.
-    """
-    hosts: list[SensorHost] = []
-    for number, vehicle in enumerate(vehicles):
-        for sensor in vehicle.airframe.custom_sensors():
-            name = sensor.name if len(vehicles) == 1 else f"{vehicle.name}-{sensor.name}"
-            table = directory / f"{name}.csv"
-            host = CustomSensorHost(
-                sensor, vehicle=number, name=vehicle.name, seed=simulation.seed, table=table, errors=errors
-            )
-            hosts.append(host)
-        prefix = "" if len(vehicles) == 1 else f"{vehicle.name}-"
-        hosts += seeing_runners(
-            vehicle.airframe.seeing_sensors(),
-            simulation,
-            vehicle=number,
-            directory=directory,
-            title=prefix.__add__,
-            errors=errors,
-        )
-    return hosts
 
 
 def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> BatterySample | None:

@@ -6,7 +6,7 @@ map is read.  So the map at a simulated time is the same on a slow and on a fast
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,15 +14,15 @@ import numpy as np
 
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
 from sitl_bridge.core.sensors.perception.sight import Sight
-from sitl_bridge.core.sensors.perception.view import SeeingSpecification
+from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.core.world.records import START
+from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.payload_runner import runner_for
 from sitl_bridge.perception.recording import report_of, warn
-from sitl_bridge.perception.sensor_runner import SensorRunner
 
 PUBLISHED = 250_000
 """us of simulated time between two files for programs that read the map in flight."""
@@ -107,35 +107,47 @@ class MapBuilder:
             self._map.publish(self.file)
 
 
-def seeing_runners(
-    sensors: Sequence[SeeingSpecification],
+def sensor_hosts(
+    airframe: Airframe,
     simulation: Simulation,
     *,
     vehicle: int = 0,
     stream: str | None = None,
-    start: int = START,
     directory: Path | None = None,
     title: Callable[[str], str] = lambda name: name,
     errors: ErrorLog | None = None,
-) -> list[SensorRunner]:
-    """Return the runners of a vehicle's sensors that see, with their recordings and the map that they build.
+) -> list[SensorHost]:
+    """Return the hosts of a vehicle's sensors that are sampled between steps, from now on.
+
+    The user's own come first, then those that see, with their recordings and the map that they build.
 
     Args:
-        sensors: of the airframe.
         simulation: the vehicles and their world.
         vehicle: index of the vehicle.
         stream: name of its random streams; None for the vehicle's.
-        start: us of simulated time at the start.
-        directory: of the run; None keeps no files.
-        title: makes the name of a recording from the sensor's.
-        errors: takes the end of a recording or of the map; None: a warning of Python's.
+        directory: of the run, for tables and recordings; None keeps no files.
+        title: makes the name of a table or a recording from the sensor's.
+        errors: takes the end of a table, a recording or the map; None: printed, or a warning of Python's.
 
     Raises:
-        UserError: for sensors that build maps of different cells, and where the directory cannot be made.
+        UserError: for sensors that cannot be loaded, for those that build maps of different cells, and where
+            a file or directory cannot be made.
     """
+    name, start = stream or simulation.names[vehicle], simulation.time
+    hosts: list[SensorHost] = [
+        CustomSensorHost(
+            sensor,
+            vehicle=vehicle,
+            name=name,
+            seed=simulation.seed,
+            start=start,
+            table=None if directory is None else directory / f"{title(sensor.name)}.csv",
+            errors=errors,
+        )
+        for sensor in airframe.custom_sensors()
+    ]
     found: MapBuilder | None = None
-    runners = []
-    for sensor in sensors:
+    for sensor in airframe.seeing_sensors():
         mapper = None
         if isinstance(sensor, RangingSpecification) and sensor.map_cell is not None:
             found = found or _map_builder(sensor.map_cell, simulation.names[vehicle], directory, errors)
@@ -149,15 +161,15 @@ def seeing_runners(
             sensor,
             simulation,
             vehicle=vehicle,
-            name=stream,
+            name=name,
             start=start,
             directory=directory,
             title=title(sensor.name),
             errors=errors,
             mapper=mapper,
         )
-        runners.append(runner)
-    return runners
+        hosts.append(runner)
+    return hosts
 
 
 def _map_builder(cell: float, name: str, directory: Path | None, errors: ErrorLog | None) -> MapBuilder:
