@@ -511,20 +511,6 @@ def test_return_from_above_does_not_climb() -> None:
     assert point.height == pytest.approx(45.0, abs=0.5)
 
 
-def test_return_waits_before_it_lands_where_it_is_told_to() -> None:
-    point = at(Point(RTL_LAND_DELAY=8.0).airborne(), 40.0, 0.0)
-    point.do(RETURN)
-    point.until(
-        lambda: math.hypot(*point.position[:2]) < 1.0 and abs(point.height - 10.0) < 0.3, 120.0
-    )  # RTL_DESCEND_ALT
-    assert point.until(lambda: point.height < 9.0, 30.0) > 7.0
-    point = at(Point(RTL_LAND_DELAY=-1.0).airborne(), 40.0, 0.0)
-    point.do(RETURN)
-    point.run(120.0)
-    assert point.height == pytest.approx(10.0, abs=0.3)
-    assert "RTL: completed, loitering" in point.texts
-
-
 def test_return_ends_with_the_heading_of_home() -> None:
     point = at(Point().airborne(), 40.0, 40.0)
     assert point.yaw == pytest.approx(math.pi / 4.0, abs=0.1)
@@ -543,25 +529,6 @@ def test_return_goes_to_the_nearest_rally_point() -> None:
     point.do(RETURN)
     point.until(lambda: not point.commander.armed, 150.0)
     assert point.position[:2] == pytest.approx((50.0, 10.0), abs=0.2)
-
-
-def test_return_by_the_missions_landing_follows_it() -> None:
-    point = Point(RTL_TYPE=2).airborne()
-    plan = [
-        item(0, 16, 80.0),
-        act(1, 189),
-        item(2, 16, 40.0, 40.0),
-        item(3, 21, 20.0, 40.0, 0.0),
-    ]
-    assert point.commander.set_mission(plan) is None
-    point.run(0.1)
-    point.do(RETURN)
-    point.run(0.2)
-    assert point.commander.mode is flight_modes.AUTO_RTL
-    point.until(lambda: not point.commander.armed, 150.0)
-    assert point.position == pytest.approx((20.0, 40.0, 0.0), abs=0.2)
-    trace = np.array(point.trace)
-    assert np.hypot(trace[:, 0] - 40.0, trace[:, 1] - 40.0).min() < 2.1
 
 
 def test_a_failsafe_does_not_begin_a_return_anew() -> None:

@@ -387,6 +387,6 @@ class MissionFlight(VehiclePart):
 
 def has_heading(wanted: float, yaw: float, values: dict[str, float]) -> bool:
     """Return whether a heading in rad counts as reached; nan is none to be reached."""
-    if not math.isfinite(wanted) or values["MIS_YAW_TMT"] > 0.0:
+    if not math.isfinite(wanted):
         return True
     return abs(wrap_angle(wanted - yaw)) < math.radians(values["MIS_YAW_ERR"])

@@ -12,7 +12,6 @@ from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.flight_modes import Mode
 from sitl_bridge.autopilot.modes.mission_flight import MissionFlight, has_heading
-from sitl_bridge.autopilot.modes.mission_items import DO_LAND_START, LAND
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
@@ -25,7 +24,7 @@ BRAKING_DELAY = 0.6
 """Time before a braking vehicle decelerates, s, at any jerk limit (navigator_main.cpp)."""
 
 # --- stages of a return (rtl_direct.cpp)
-CLIMB, MOVE, DESCEND, WAIT, TOUCH_DOWN, DONE = range(6)
+CLIMB, MOVE, TOUCH_DOWN, DONE = range(4)
 
 
 class Navigator(VehiclePart):
@@ -47,10 +46,8 @@ class Navigator(VehiclePart):
         self._takeoff_margin = 0.0
         self._mode: Mode | None = None
         self._stage = DONE
-        self._stage_since = 0
         self._return_altitude = 0.0
         self._destination = (0.0, 0.0, 0.0, NAN)
-        self._mission_landing = False
         self.payload = PayloadControl(vehicle.state)
         self.flight = MissionFlight(vehicle, self.target, self.payload.command)
 
@@ -59,13 +56,8 @@ class Navigator(VehiclePart):
     def enter(self, mode: Mode | None, now: int) -> None:
         """Start a mode; None if no automatic mode is active."""
         before, self._mode = self._mode, mode
-        if (
-            before is flight_modes.AUTO_MISSION
-            and mode is not flight_modes.AUTO_MISSION
-            and not self._mission_landing
-        ):
+        if before is flight_modes.AUTO_MISSION and mode is not flight_modes.AUTO_MISSION:
             self.flight.pause()
-        self._mission_landing = False
         target = self.target
         if mode is flight_modes.AUTO_LOITER:
             if before is not flight_modes.AUTO_TAKEOFF and not (
@@ -83,7 +75,7 @@ class Navigator(VehiclePart):
         elif mode is flight_modes.AUTO_LAND:
             self._begin_land()
         elif mode is flight_modes.AUTO_RTL:
-            self._begin_return(now)
+            self._begin_return()
         elif mode is flight_modes.AUTO_MISSION:
             self.flight.begin(now)
 
@@ -91,17 +83,17 @@ class Navigator(VehiclePart):
         """Update the target of the active mode, and trigger the camera."""
         self.payload.update()
         mode = self._mode
-        if mode is flight_modes.AUTO_MISSION or self._mission_landing:
+        if mode is flight_modes.AUTO_MISSION:
             self.flight.update(now)
             if self.flight.wants_return:
                 self.flight.wants_return = False
                 self.requested_mode = flight_modes.AUTO_RTL
-            elif self.flight.finished and mode is flight_modes.AUTO_MISSION and not self._land.landed:
+            elif self.flight.finished and not self._land.landed:
                 self.requested_mode = flight_modes.AUTO_LOITER
         elif mode is flight_modes.AUTO_TAKEOFF:
             self._update_takeoff()
         elif mode is flight_modes.AUTO_RTL:
-            self._update_return(now)
+            self._update_return()
 
     # ------------------------------------------------------------------ hold
 
@@ -184,14 +176,12 @@ class Navigator(VehiclePart):
 
     # ------------------------------------------------------------------ return
 
-    def _begin_return(self, now: int) -> None:
-        state, values = self._state, self._values
+    def _begin_return(self) -> None:
+        state = self._state
         self._stage = DONE
         if self._land.landed or self._home.place is None or state.projection is None:
             self.stop_here()
             self.target.kind = IDLE if self._land.landed else HOLD
-            return
-        if int(values["RTL_TYPE"]) == 2 and self._begin_mission_landing(now):
             return
         here = state.projection.point(state.x, state.y)
         self._destination = self._choose_destination(*here)
@@ -204,32 +194,14 @@ class Navigator(VehiclePart):
             f"({math.ceil(above)} m above destination)",
         )
         below = state.projection.altitude(state.z) < self._return_altitude
-        self._set_stage(CLIMB if below else MOVE, now)
-
-    def _begin_mission_landing(self, now: int) -> bool:
-        start = next((item.seq for item in self.flight.items if item.command == DO_LAND_START), None)
-        if start is None:
-            return False
-        if self.flight.current <= start:
-            self.flight.set_current(start)
-        self.flight.begin(now)
-        self._mission_landing = True
-        return True
+        self._set_stage(CLIMB if below else MOVE)
 
     def _choose_destination(self, latitude: float, longitude: float) -> tuple[float, float, float, float]:
-        """Return the nearest of home, rally points and, by RTL_TYPE, the mission's landings, with its yaw."""
+        """Return the nearest of home and rally points, with its yaw."""
         home = self._home.place
         assert home is not None
-        kind = int(self._values["RTL_TYPE"])
-        points = [(item.x, item.y, item.altitude(home[2]), NAN) for item in self.rally]
-        if kind in (1, 3):
-            points += [
-                (item.x, item.y, item.altitude(home[2]), NAN)
-                for item in self.flight.items
-                if item.command == LAND
-            ]
-        if kind != 1 or not points:
-            points.insert(0, (*home, self._home.yaw))
+        points = [(*home, self._home.yaw)]
+        points += [(item.x, item.y, item.altitude(home[2]), NAN) for item in self.rally]
         return min(points, key=lambda point: distance(latitude, longitude, point[0], point[1]))
 
     def _cone_altitude(self, away: float, present: float) -> float:
@@ -249,12 +221,12 @@ class Navigator(VehiclePart):
             wanted = max(wanted, ground + 2.0 * acceptance)
         return max(present, min(wanted, highest)) if present < highest else present
 
-    def _set_stage(self, stage: int, now: int) -> None:
-        self._stage, self._stage_since = stage, now
+    def _set_stage(self, stage: int) -> None:
+        self._stage = stage
         state, target, values = self._state, self.target, self._values
         projection = state.projection
         assert projection is not None
-        latitude, longitude, ground, yaw = self._destination
+        latitude, longitude, _, yaw = self._destination
         north, east = projection.local(latitude, longitude)
         target.acceptance = values["NAV_ACC_RAD"]
         target.clear_path()
@@ -272,17 +244,13 @@ class Navigator(VehiclePart):
             target.yaw = yaw
         if stage == MOVE:
             target.z = projection.down(self._return_altitude)
-        elif stage in (DESCEND, WAIT):
-            target.kind = HOLD
-            lowest = min(ground + values["RTL_DESCEND_ALT"], self._return_altitude)
-            target.z = projection.down(lowest)
         elif stage == TOUCH_DOWN:
             target.kind = GROUND
             self._send_text(INFO, "RTL: land at destination")
         else:
             target.kind = IDLE
 
-    def _update_return(self, now: int) -> None:
+    def _update_return(self) -> None:
         if self._stage == DONE:
             return
         target, values = self.target, self._values
@@ -290,15 +258,8 @@ class Navigator(VehiclePart):
         above = math.hypot(target.x - self._state.x, target.y - self._state.y) <= target.acceptance
         above = above and has_heading(target.yaw, self._state.yaw, values)
         if self._stage == CLIMB and level:
-            self._set_stage(MOVE, now)
+            self._set_stage(MOVE)
         elif self._stage == MOVE and level and above:
-            waits = values["RTL_LAND_DELAY"] != 0.0
-            self._set_stage(DESCEND if waits else TOUCH_DOWN, now)
-        elif self._stage == DESCEND and level and above:
-            self._set_stage(WAIT, now)
-            if values["RTL_LAND_DELAY"] < 0.0:
-                self._send_text(INFO, "RTL: completed, loitering")
-        elif self._stage == WAIT and 0.0 <= values["RTL_LAND_DELAY"] * 1e6 <= now - self._stage_since:
-            self._set_stage(TOUCH_DOWN, now)
+            self._set_stage(TOUCH_DOWN)
         elif self._stage == TOUCH_DOWN and self._land.landed:
-            self._set_stage(DONE, now)
+            self._set_stage(DONE)

@@ -237,12 +237,7 @@ class Failsafe(VehiclePart):
             mode = MODES[action]
         if mode is flight_modes.POSITION_CONTROL and not can_run(mode, missing):
             cause = cause or _missing_text(mode, missing)
-            if self._values["COM_POSCTL_NAVL"] == 0:
-                action, mode = TO_ALTITUDE, flight_modes.ALTITUDE_CONTROL
-            else:
-                action, mode = LAND, flight_modes.AUTO_LAND
-                if not can_run(mode, missing):
-                    action, mode = DESCEND, flight_modes.DESCEND
+            action, mode = TO_ALTITUDE, flight_modes.ALTITUDE_CONTROL
         if mode is flight_modes.ALTITUDE_CONTROL and not can_run(mode, missing):
             cause = cause or _missing_text(mode, missing)
             action, mode = TO_STABILIZED, flight_modes.STABILIZED
