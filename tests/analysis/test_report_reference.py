@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import signal
+import scipy
 from support.autopilot_bench import DT, Bench, Floats, ideally_fed
 
 from sitl_bridge.analysis.evaluation.rotors_evaluation import (
@@ -19,7 +19,6 @@ from sitl_bridge.analysis.evaluation.rotors_evaluation import (
     waypoint_results,
 )
 from sitl_bridge.analysis.evaluation.signal_analysis import even, spectrum, step_responses
-from sitl_bridge.analysis.report.paper_figures import plot_figure
 from sitl_bridge.analysis.report.time_lines import spectrum_plot
 from sitl_bridge.autopilot.control.gains import controller_record
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -66,6 +65,8 @@ def flight_of_velocity_steps() -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def test_hectors_figure_of_spectra_and_velocities_is_drawn() -> None:
+    from sitl_bridge.analysis.report.paper_figures import plot_figure  # loads slowly
+
     time, rates, velocity, wanted = flight_of_velocity_steps()
     found = spectrum(time, rates)
     assert found is not None
@@ -174,6 +175,6 @@ def test_the_spectrum_is_scipy_s(count: int, step: float) -> None:
     found = spectrum(time, values)
     assert found is not None
     rate, grid = even(time, values)
-    frequency, density = signal.welch(grid, rate, nperseg=round(4.0 * rate), axis=0)
+    frequency, density = scipy.signal.welch(grid, rate, nperseg=round(4.0 * rate), axis=0)
     assert found.frequency == pytest.approx(frequency[1:])
     assert found.density == pytest.approx(density[1:], rel=1e-12)

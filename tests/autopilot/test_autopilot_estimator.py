@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import chi2
 from support.estimator_bench import Bench, Path, fly_path, rotation
 
 from sitl_bridge.autopilot.estimation.correction import fuse, least_variance, set_term
@@ -117,7 +117,9 @@ def irises(path: Path, count: int = len(SEEDS), *, lacking: str = "") -> Bench:
 
 def bounds(degrees: int, count: int = 1) -> tuple[float, float]:
     """Within which the mean over ``count`` of chi-squares with ``degrees`` of freedom lies."""
-    low, high = (float(chi2.ppf(p, degrees * count)) / count for p in (CHANCE / 2, 1 - CHANCE / 2))
+    low, high = (
+        float(scipy.stats.chi2.ppf(p, degrees * count)) / count for p in (CHANCE / 2, 1 - CHANCE / 2)
+    )
     return low, high
 
 

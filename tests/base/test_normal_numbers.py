@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from sitl_bridge.base.kernels.normal_numbers import fill_normal, normal_numbers, philox
 
@@ -20,12 +20,12 @@ def test_the_words_are_those_of_philox() -> None:
 def test_the_numbers_are_normal_and_independent(seed: int) -> None:
     n = 400_000
     numbers = normal_numbers(np.random.default_rng(seed), n).astype(float)
-    assert stats.kstest(numbers, "norm").pvalue > 1e-3
+    assert scipy.stats.kstest(numbers, "norm").pvalue > 1e-3
     assert numbers.mean() == pytest.approx(0.0, abs=4.5 / np.sqrt(n))
     assert (numbers**2).mean() == pytest.approx(1.0, abs=4.5 * np.sqrt(2.0 / n))
     assert (numbers**4).mean() == pytest.approx(3.0, abs=4.5 * np.sqrt(96.0 / n))
     for reach in (3.0, 4.0):
-        expected = 2.0 * n * stats.norm.sf(reach)
+        expected = 2.0 * n * scipy.stats.norm.sf(reach)
         assert (np.abs(numbers) > reach).sum() == pytest.approx(expected, abs=4.5 * np.sqrt(expected))
     for lag in (1, 2, 3, 4, 512, 1024, 1536, 2048):
         for first in (numbers, np.abs(numbers)):

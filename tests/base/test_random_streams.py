@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from sitl_bridge.base.kernels import random_streams
 from sitl_bridge.base.kernels.compiled import compiled
@@ -36,7 +36,7 @@ def numbers() -> Any:
 
 
 def test_normal_numbers_are_distributed_normally(numbers: Any) -> None:
-    assert stats.kstest(numbers, "norm").pvalue > 0.001
+    assert scipy.stats.kstest(numbers, "norm").pvalue > 0.001
     for order, moment in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0), (6, 15.0)):
         deviation = math.sqrt(math.prod(range(1, 2 * order, 2)) / COUNT)  # of the mean of x^order
         assert np.mean(numbers**order) == pytest.approx(moment, abs=4.0 * deviation)
@@ -54,9 +54,9 @@ def test_no_layer_and_no_rim_has_more_than_its_share(numbers: Any) -> None:
     inner = 0.5 * (edges[1:] + edges[:-1])
     bins = np.sort(np.concatenate([edges, inner, -edges[1:], -inner]))
     counts, _ = np.histogram(numbers, bins)
-    expected = COUNT * np.diff(stats.norm.cdf(bins))
+    expected = COUNT * np.diff(scipy.stats.norm.cdf(bins))
     chi2 = float(np.sum((counts - expected) ** 2 / expected))
-    assert stats.chi2.sf(chi2, len(expected)) > 0.001
+    assert scipy.stats.chi2.sf(chi2, len(expected)) > 0.001
 
 
 def test_numbers_that_follow_one_another_are_independent(numbers: Any) -> None:

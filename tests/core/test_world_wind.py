@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from numpy.typing import NDArray
-from scipy.signal import welch
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
@@ -128,7 +128,7 @@ def test_the_turbulence_has_the_intensity_and_the_spectrum_of_the_standard() -> 
     passing = speed - 2.0
     for axis, sigma, length in ((0, sigma_u, length_u), (1, sigma_u, length_u), (2, sigma_w, length_w)):
         assert np.mean(series[:, :, axis] ** 2) == pytest.approx(sigma**2, rel=0.1)
-        frequency, density = welch(series[:, :, axis], fs=1e6 / step, nperseg=2048)
+        frequency, density = scipy.signal.welch(series[:, :, axis], fs=1e6 / step, nperseg=2048)
         a = 2.0 * math.pi * frequency * length / passing
         if axis == 0:
             expected = 4.0 * sigma**2 * length / passing / (1.0 + a**2)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from pymavlink.dialects.v20 import common as mavlink
 from pyulog import ULog
 from rich.console import Console
@@ -102,6 +101,8 @@ def test_a_flight_log_ends_with_a_whole_message_and_says_so_once(tmp_path: Path)
 
 
 def test_a_file_that_does_not_fit_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure  # loads slowly
+
     path = write_whole(tmp_path / "summary.json", "{}")
     with room(100):
         with pytest.raises(UserError, match=r"summary\.json: cannot be written"):

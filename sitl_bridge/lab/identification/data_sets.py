@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.signal import savgol_filter
+import scipy
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
@@ -98,7 +98,7 @@ def rates_of(time: Floats, attitude: Floats) -> Series:
 
 def _slope(even: Floats) -> Floats:
     """Derivative by time of values (k, c) on an even grid."""
-    return np.asarray(savgol_filter(even, SMOOTHED, 3, deriv=1, delta=GRID, axis=0))
+    return np.asarray(scipy.signal.savgol_filter(even, SMOOTHED, 3, deriv=1, delta=GRID, axis=0))
 
 
 def _derivative(time: Floats, values: Floats) -> Floats:
