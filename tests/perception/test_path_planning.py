@@ -14,6 +14,7 @@ from sitl_bridge import planning
 from sitl_bridge.api.path_planning import distances_from_legs, flyable_trajectory, gps_error
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.perception.mapping import path_planner
 from sitl_bridge.perception.mapping.clearance import MapObstacles, SceneObstacles
 from sitl_bridge.perception.mapping.path_planner import PathPlanner
 
@@ -140,8 +141,9 @@ def test_a_trajectory_that_keeps_no_clearance_is_refused() -> None:
         flyable_trajectory(plan, waypoints, 0.5, np.ones(3), speed=3.0, acceleration=2.0)
 
 
-def test_ompl_plans_behind_the_same_function() -> None:
+def test_ompl_plans_behind_the_same_function(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ompl")
+    monkeypatch.setattr(path_planner, "SECONDS", 1.0)  # it uses all of them; a path this short takes 0.05 s
     world = sb.World(scene=[sb.scene.Box((2, 20, 60), position=(10, 0, 0))])
     path = planning.plan_path(
         (0, 2, -5), (20, 2, -5), world=world, bounds=BOUNDS, margin=0.5, method="bit_star", seed=1

@@ -82,6 +82,15 @@ def test_eighteen_of_xtdrone_stand_as_there() -> None:
     assert all(len(slots) == count for (_, count), slots in XTDRONE.items())
 
 
+@pytest.mark.parametrize("count", [2, 9, 50, 51])
+def test_the_closest_pair_is_that_of_all_pairs(count: int) -> None:
+    some = points(count, count)
+    least, i, j = min(
+        (float(np.linalg.norm(some[i] - some[j])), i, j) for i, j in itertools.combinations(range(count), 2)
+    )
+    assert closest_pair(some) == (pytest.approx(least, rel=1e-14), i, j)
+
+
 def test_unknown_patterns_and_counts_are_refused_with_what_there_is() -> None:
     with pytest.raises(UserError, match="cuboid is for 18 vehicles, not 9"):
         pattern("cuboid", 9)

@@ -190,10 +190,20 @@ def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Floats:
     raise UserError(f"no pattern is called {name!r}; there are {', '.join(NAMES)}")
 
 
+FEW = 50
+"""Points whose distances are computed sooner than a tree is built."""
+
+
 def closest_pair(points: Floats) -> tuple[float, int, int]:
     """Return the smallest distance in m of two of (n, 3) points, and the pair; infinite for one."""
     if len(points) < 2:
         return math.inf, 0, 0
+    if len(points) <= FEW:
+        x, y, z = (points.T[:, :, None] - points.T[:, None]) ** 2
+        squared = x + y + z
+        np.fill_diagonal(squared, math.inf)
+        i, j = divmod(int(np.argmin(squared)), len(points))
+        return math.sqrt(squared[i, j]), i, j
     distance, index = (np.asarray(part) for part in scipy.spatial.KDTree(points).query(points, k=2))
     # For coincident points, the tree may return the other one first.
     first = int(np.argmin(distance[:, 1]))

@@ -85,12 +85,7 @@ class Trajectory:
         following = np.minimum(row + 1, len(self.time) - 1)
         span = np.maximum(self.time[following] - self.time[row], 1e-9)
         part = ((t - self.time[row]) / span)[..., None]
-        scale = span[..., None]
-        begin, end = (
-            (self.position[k], self.velocity[k] * scale, self.acceleration[k] * scale**2)
-            for k in (row, following)
-        )
-        position, velocity, acceleration = _quintic(begin, end, part)
+        position, velocity, acceleration = _quintic(self._coefficients[:, row], part)
         rest = moving[..., None]
         rates = self._yaw_rates
         turn, turn_rate = _cubic(
@@ -105,6 +100,18 @@ class Trajectory:
         )
 
     @cached_property
+    def _coefficients(self) -> Floats:
+        """(6, rows, 3) of the quintics that begin at the rows."""
+        following = np.minimum(np.arange(1, len(self.time) + 1), len(self.time) - 1)
+        scale = np.maximum(self.time[following] - self.time, 1e-9)[:, None]
+        p, v, a = self.position, self.velocity * scale, 0.5 * (self.acceleration * scale**2)
+        d = self.position[following] - p - v - a
+        e = self.velocity[following] * scale - v - 2.0 * a
+        f = self.acceleration[following] * scale**2 - 2.0 * a
+        c3, c4, c5 = 10.0 * d - 4.0 * e + 0.5 * f, -15.0 * d + 7.0 * e - f, 6.0 * d - 3.0 * e + 0.5 * f
+        return np.stack([p, v, a, c3, c4, c5])
+
+    @cached_property
     def _yaw_rates(self) -> Floats:
         if len(self.time) < 2:
             return np.zeros_like(self.yaw)
@@ -113,14 +120,9 @@ class Trajectory:
         return rates
 
 
-def _quintic(begin: Sequence[Floats], end: Sequence[Floats], s: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the Hermite quintic on the unit interval for values and two derivatives at both ends."""
-    p, v, a = begin
-    a = 0.5 * a
-    d = end[0] - p - v - a
-    e = end[1] - v - 2.0 * a
-    f = end[2] - 2.0 * a
-    c3, c4, c5 = 10.0 * d - 4.0 * e + 0.5 * f, -15.0 * d + 7.0 * e - f, 6.0 * d - 3.0 * e + 0.5 * f
+def _quintic(coefficients: Floats, s: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the Hermite quintic on the unit interval: value and two derivatives."""
+    p, v, a, c3, c4, c5 = coefficients
     way = p + s * (v + s * (a + s * (c3 + s * (c4 + s * c5))))
     rate = v + s * (2.0 * a + s * (3.0 * c3 + s * (4.0 * c4 + s * 5.0 * c5)))
     return way, rate, 2.0 * a + s * (6.0 * c3 + s * (12.0 * c4 + s * 20.0 * c5))
