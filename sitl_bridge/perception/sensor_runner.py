@@ -211,12 +211,10 @@ class SensorRunner:
         return arrays, sight
 
     def _view(self, time: int) -> View:
-        simulation = self._simulation
-        caster = SceneCaster(
-            simulation.world.scene,
-            time,
-            spheres_beside(simulation.hulls, simulation.states, self.vehicle),
-        )
+        simulation, spheres = self._simulation, np.zeros((0, 4))
+        if self.specification.sees_vehicles:
+            spheres = spheres_beside(simulation.hulls, simulation.states, self.vehicle)
+        caster = SceneCaster(simulation.world.scene, time, spheres)
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self._seed, self._count])))
         self._count += 1
         return View(caster, self._poses(), time, random, self._start)

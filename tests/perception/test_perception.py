@@ -10,6 +10,7 @@ import sitl_bridge as sb
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
+from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
@@ -75,6 +76,14 @@ def test_vehicles_see_one_another() -> None:
     sample = last(core, runner, 25)
     assert sample is not None
     assert 2.5 < float(sample.arrays["ranges"].min()) < 3.0
+    runner.close()
+
+
+def test_visual_odometry_does_not_ask_where_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = simulation((0.0, 0.0, 0.0), (0.0, 5.0, 0.0))
+    monkeypatch.setattr("sitl_bridge.perception.sensor_runner.spheres_beside", None)
+    runner = SensorRunner(VisualOdometrySpecification(kind="visual_odometry"), core)
+    assert last(core, runner, 30) is not None
     runner.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,8 @@ class SeeingSpecification(BaseModel):
 
     model_config = STRICT
 
+    sees_vehicles: ClassVar[bool] = True
+    """Whether ``measure`` asks where the other vehicles are; else its ``View`` is without them."""
     instance: int = Field(0, ge=0, le=7, description="tells several of one kind apart")
     rate: float = Field(ge=SLOWEST, le=100.0, description="Hz")
     latency: float = Field(0.05, ge=0.0, le=2.0, description="s from the end of exposure to delivery")

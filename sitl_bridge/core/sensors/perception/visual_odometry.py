@@ -7,7 +7,7 @@ made.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -26,6 +26,7 @@ class VisualOdometrySpecification(SeeingSpecification):
     130 m, which is 0.02 m times the square root of the metres.
     """
 
+    sees_vehicles: ClassVar[bool] = False
     kind: Literal["visual_odometry"]
     rate: float = Field(30.0, ge=0.01, le=100.0, description="Hz")
     drift: NonNegative = Field(
