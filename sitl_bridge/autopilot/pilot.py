@@ -98,6 +98,7 @@ class Pilot:
         self.reader: Packed = stacks.readers[index]
         self.allocation: Packed = stacks.allocations[index]
         self.wrench: Packed = stacks.wrenches[index]
+        self._thrust: Floats = stacks.wrenches["thrust"][index, ...]
         self.controls = controls
         self.own_controller = user_controller(airframe, world, controller)
         self._estimator: Packed = stacks.estimators[index]
@@ -137,7 +138,7 @@ class Pilot:
         if self._version != self.parameters.version:
             self._version = self.parameters.version
             self._estimator["odometry_control"] = self.parameters.values["EKF2_EV_CTRL"]
-        thrust = float(self.wrench["thrust"]) / self._full_thrust
+        thrust = float(self._thrust) / self._full_thrust
         self.commander.update(now, self.estimate, self._output, thrust)
         if self.commander.failures != self._applied:
             self._apply_failures()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.autopilot.records import OFF
+from sitl_bridge.autopilot.estimate import packed_fields
+from sitl_bridge.autopilot.records import OFF, SETPOINT
 from sitl_bridge.base.kernels.record import Packed
 
 LEVEL_QUATERNION = (1.0, 0.0, 0.0, 0.0)
+_WORDS = packed_fields(SETPOINT, SETPOINT.names or ())
 
 
 class Output:
@@ -36,15 +38,17 @@ class Output:
 
     def write(self, setpoint: Packed) -> None:
         """Into a () array of SETPOINT, in the order of its fields."""
-        setpoint[()] = (
+        _WORDS.pack_into(
+            setpoint,
+            0,
             self.level,
-            (self.x, self.y, self.z),
-            (self.vx, self.vy, self.vz),
-            (self.ax, self.ay, self.az),
+            *(self.x, self.y, self.z),
+            *(self.vx, self.vy, self.vz),
+            *(self.ax, self.ay, self.az),
             self.yaw,
             self.yaw_rate,
-            self.attitude,
-            self.rates,
+            *self.attitude,
+            *self.rates,
             self.thrust,
             self.on_ground,
             self.max_horizontal,

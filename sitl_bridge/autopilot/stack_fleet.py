@@ -100,8 +100,9 @@ class StackFleet(Closing):
         self._fresh_frames = [array.copy() for array in self._frames]
         self._frame_handles = handles_of(self._frames)
         self._stack_handles = handles_of(self.stacks)
-        self._battery = [
-            next((k for k, sensor in enumerate(row) if sensor["kind"] == BATTERY), None) for row in s.sensors
+        self._batteries = [
+            next((s.sensor_states["values"][i, k, :3] for k in np.flatnonzero(row["kind"] == BATTERY)), None)
+            for i, row in enumerate(s.sensors)
         ]
         self._begin(members)
 
@@ -245,9 +246,13 @@ class StackFleet(Closing):
         return count
 
     def _update_commanders(self) -> None:
-        for i, pilot in enumerate(self.pilots):
-            self._feed_battery(i, pilot)
-            pilot.update(self.simulation.time)
+        now = self.simulation.time
+        for i, (pilot, battery) in enumerate(zip(self.pilots, self._batteries, strict=True)):
+            if battery is not None:
+                voltage, current, remaining = battery.tolist()
+                if voltage > 0.0:
+                    pilot.commander.battery(voltage, current, remaining, now)
+            pilot.update(now)
             self.simulation.armed[i] = int(pilot.commander.armed)
 
     def _run_sensors(self) -> None:
@@ -300,15 +305,6 @@ class StackFleet(Closing):
             self._recorder.write(rows, self._frames.kept[:kept], np.zeros(0, STEP))
         if diverged >= 0:
             raise s.divergence(diverged, s.time)
-
-    def _feed_battery(self, i: int, pilot: Pilot) -> None:
-        slot = self._battery[i]
-        if slot is None:
-            return
-        memory = self.simulation.sensor_states[i, slot]
-        voltage, current, remaining = memory["values"][:3].tolist()
-        if voltage > 0.0:
-            pilot.commander.battery(voltage, current, remaining, self.simulation.time)
 
     def close(self) -> None:
         """Finish the vehicles' logs and the tables of custom sensors."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.autopilot.estimate import EstimatedState, packed_fields
-from sitl_bridge.autopilot.records import ESTIMATE, GLOBAL
+from sitl_bridge.autopilot.records import ESTIMATE, GLOBAL, SETPOINT
+from sitl_bridge.autopilot.setpoint_output import Output
 
 
 def random_estimates() -> np.ndarray[tuple[int], np.dtype[np.void]]:
@@ -41,3 +42,27 @@ def test_a_state_takes_every_figure_from_its_field() -> None:
     assert state.evh == math.hypot(*estimate["velocity_deviation"][:2])
     assert state.projection is not None
     assert list(state.projection.origin) == estimate["origin"].tolist()
+
+
+def test_every_figure_of_an_output_goes_into_its_field() -> None:
+    output = Output()
+    output.level, output.x, output.y, output.z = 3, 1.0, 2.0, 3.0
+    output.vx, output.vy, output.vz, output.ax, output.ay, output.az = 4.0, 5.0, 6.0, 7.0, 8.0, 9.0
+    output.yaw, output.yaw_rate, output.thrust, output.on_ground = 0.5, 0.6, 0.7, 0.8
+    output.attitude, output.rates = (0.1, 0.2, 0.3, 0.4), (0.01, 0.02, 0.03)
+    output.max_horizontal, output.max_up, output.max_down, output.max_tilt = 11.0, 12.0, 13.0, 14.0
+    setpoints = np.zeros(3, SETPOINT)
+    output.write(setpoints[1, ...])
+    setpoint: Any = setpoints[1]
+    assert (setpoint["level"], setpoint["thrust"], setpoint["on_ground"]) == (3, 0.7, 0.8)
+    assert [setpoint[name].tolist() for name in ("position", "velocity", "acceleration")] == [
+        [1.0, 2.0, 3.0],
+        [4.0, 5.0, 6.0],
+        [7.0, 8.0, 9.0],
+    ]
+    assert (setpoint["yaw"], setpoint["yaw_rate"]) == (0.5, 0.6)
+    assert setpoint["attitude"].tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert setpoint["angular_velocity"].tolist() == [0.01, 0.02, 0.03]
+    limits = ("max_horizontal_speed", "max_up_speed", "max_down_speed", "max_tilt")
+    assert [setpoint[name] for name in limits] == [11.0, 12.0, 13.0, 14.0]
+    assert setpoints[0] == setpoints[2] == np.zeros((), SETPOINT)
