@@ -71,7 +71,6 @@ class EstimateLog:
             "sensor_baro",
             "vehicle_air_data",
             "vehicle_magnetometer",
-            "distance_sensor",
             "sensor_gps",
             "vehicle_gps_position",
         )
@@ -88,6 +87,9 @@ class EstimateLog:
         self._write_motion(now)
         if self._sensors:
             self._write_sensors(now)
+        self._write_range(now)
+        if self._sensors:
+            self._write_gps(now)
         self._write_estimator(now)
         self._write_truth(now)
 
@@ -171,20 +173,24 @@ class EstimateLog:
         field = [GAUSS * x for x in m["magnetometer"].tolist()]
         if any(field):
             self._put("vehicle_magnetometer", now, device_id=_MAGNETOMETER, magnetometer_ga=field)
-        if math.isfinite(float(m["range"])) and "range_finder" in self._sources.commander.facts.sensors:
+
+    def _write_range(self, now: int) -> None:
+        distance = float(self._sources.reader["measurement"]["range"])
+        if math.isfinite(distance) and "range_finder" in self._sources.commander.facts.sensors:
             self._put(
                 "distance_sensor",
                 now,
                 device_id=_RANGE_FINDER,
-                current_distance=float(m["range"]),
+                current_distance=distance,
                 orientation=25,
                 signal_quality=-1,
             )
-        if int(m["gps_time"]) != self._gps_time:
-            self._gps_time = int(m["gps_time"])
-            self._write_gps(now, m)
 
-    def _write_gps(self, now: int, m: Packed) -> None:
+    def _write_gps(self, now: int) -> None:
+        m = self._sources.reader["measurement"]
+        if int(m["gps_time"]) == self._gps_time:
+            return
+        self._gps_time = int(m["gps_time"])
         north, east, down = m["gps_velocity"].tolist()
         eph, epv = float(m["eph"]), float(m["epv"])
         for topic in ("sensor_gps", "vehicle_gps_position"):
@@ -370,6 +376,7 @@ class StackLog:
             "vehicle_thrust_setpoint",
             "vehicle_torque_setpoint",
         )
+        self._places = topics.keeps("vehicle_local_position_setpoint")
         self._actuators = topics.keeps("actuator_outputs", "actuator_motors")
         self._slow = topics.keeps("battery_status", "home_position", "estimator_sensor_bias")
         self._estimate_log = EstimateLog(topics, sources)
@@ -418,14 +425,15 @@ class StackLog:
             vectors = {name: setpoint[name].tolist() for name in ("position", "velocity", "acceleration")}
             turn = {"yaw": float(setpoint["yaw"]), "yawspeed": float(setpoint["yaw_rate"])}
             self._put("trajectory_setpoint", now, **vectors, **turn)
-            self._put(
-                "vehicle_local_position_setpoint",
-                now,
-                **named(("x", "y", "z"), vectors["position"]),
-                **named(("vx", "vy", "vz"), vectors["velocity"]),
-                acceleration=vectors["acceleration"],
-                **turn,
-            )
+            if self._places:
+                self._put(
+                    "vehicle_local_position_setpoint",
+                    now,
+                    **named(("x", "y", "z"), vectors["position"]),
+                    **named(("vx", "vy", "vz"), vectors["velocity"]),
+                    acceleration=vectors["acceleration"],
+                    **turn,
+                )
         if not self._commands:
             return
         thrust = float(s.wrench["thrust"]) / s.full_thrust
