@@ -66,7 +66,6 @@ class Pilot:
         controller: choice, None for the airframe's.
         parameters: changed from their defaults, by name.
         log: file of its log, or the memory that keeps some topics in its place; None for none.
-        facts: of the airframe, where ``facts_of`` was asked before.
 
     Attributes:
         own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
@@ -83,7 +82,6 @@ class Pilot:
         controller: ControllerChoice = None,
         parameters: dict[str, int | float] | None = None,
         log: Path | TopicMemory | None = None,
-        facts: VehicleFacts | None = None,
     ) -> None:
         self.parameters = Parameters((vehicle_type(len(airframe.rotors)),))
         external = odometry(airframe)
@@ -91,7 +89,7 @@ class Pilot:
             self.parameters.set("EKF2_EV_CTRL", external[1])
         for name, value in (parameters or {}).items():
             self.parameters.set(name, value)
-        self.commander = Commander(facts or facts_of(airframe, world), self.parameters)
+        self.commander = Commander(facts_of(airframe, world), self.parameters)
         self.estimate: Packed = stacks.estimates[index]
         self.setpoint: Packed = stacks.setpoints[index]
         self._output: Packed = stacks.setpoints[index, ...]  # the same memory, written as a whole

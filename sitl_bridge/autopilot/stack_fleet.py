@@ -15,7 +15,7 @@ import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
 
 from sitl_bridge.autopilot.control.gains import ControllerChoice
-from sitl_bridge.autopilot.pilot import Pilot, facts_of
+from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.stack import TICK, StackArrays, prepare_step
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
 from sitl_bridge.base.arrays import Bytes
@@ -92,8 +92,6 @@ class StackFleet(Closing):
         s = self.simulation
         self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
         self._fresh_stacks = [array.copy() for array in self.stacks]
-        kinds = {id(airframe): airframe for airframe in airframes}
-        self._facts = {key: facts_of(airframe, world) for key, airframe in kinds.items()}
         self.errors = ErrorLog(print_error)
         self._steps = max(1, round(TICK / step))
         self._frames = FrameArrays.of(s)
@@ -120,7 +118,6 @@ class StackFleet(Closing):
                 m.controller,
                 m.parameters,
                 m.log,
-                self._facts[id(m.airframe)],
             )
             for i, m in enumerate(members)
         )
@@ -176,10 +173,6 @@ class StackFleet(Closing):
         fresh = [*self._fresh_stacks, *self._fresh_frames]
         for array, begun in zip(arrays, fresh, strict=True):
             array[:] = begun
-        self._facts = {
-            id(m.airframe): self._facts[id(before.airframe)]
-            for m, before in zip(members, self._members, strict=True)
-        }
         self._begin(members)
 
     def __len__(self) -> int:
