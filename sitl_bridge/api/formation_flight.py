@@ -14,7 +14,7 @@ import numpy as np
 from sitl_bridge.api.in_process import InProcessStacks
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.core.simulation.events import OnEvent, Timeline, actions, ignore_event, with_gusts
+from sitl_bridge.core.simulation.events import OnEvent, Timeline, actions, ignore_event
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.session.formation_flight import BUILTIN_INTERVAL, FormationFlight
 from sitl_bridge.session.scenario import LoadedScenario
@@ -70,9 +70,10 @@ def fly_formation(
             for frame, member, place in zip(frames, members, plan.places, strict=True)
         ),
         scenario.name,
-        world=with_gusts(scenario.world, scenario.events),
+        world=scenario.world,
         seed=scenario.seed,
         proximity=scenario.proximity,
+        events=scenario.events,
     )
     stacks = InProcessStacks(settings, record=False, tables=tables)
     try:

@@ -49,9 +49,8 @@ from sitl_bridge.core.simulation.events import (
     Timeline,
     actions,
     apply_event,
-    with_gusts,
+    gusts_of,
 )
-from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.vehicle_status import RESULTS, mode_name
 from sitl_bridge.live.bus.run_source import FleetRun
 from sitl_bridge.plan.plan import Plan
@@ -82,10 +81,10 @@ class FleetPool:
         Raises:
             UserError: for vehicles that cannot be built.
         """
-        world = with_gusts(settings.world, settings.events)
         proximity = settings.proximity if len(members) > 1 else None
         key = (
-            world,
+            settings.world,
+            gusts_of(settings.events),
             proximity,
             [(m.airframe, m.name, m.position, m.yaw, m.controller, m.parameters) for m in members],
         )
@@ -94,7 +93,7 @@ class FleetPool:
                 self._idle.remove(one)
                 one[1].restart(members, settings.seed)
                 return one
-        return key, StackFleet(World(world), members, seed=settings.seed, proximity=proximity)
+        return key, StackFleet(settings.make_world(), members, seed=settings.seed, proximity=proximity)
 
     def give_back(self, key: tuple[Any, ...], fleet: StackFleet) -> None:
         """Keep a fleet for the next flight."""

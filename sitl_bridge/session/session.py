@@ -134,7 +134,7 @@ class Session:
         self._stack.callback(self.directory.close)
         if external is not None and external.startup is not None:
             self._write_startup_files(external.startup, battery=external.battery)
-        self.world = World(events.with_gusts(settings.world, settings.events))
+        self.world = settings.make_world()
         self.vehicles = tuple(
             self._vehicle_run(number, vehicle, autopilot)
             for number, (vehicle, (autopilot, _)) in enumerate(

@@ -21,12 +21,12 @@ from sitl_bridge.base.user_file import class_at
 from sitl_bridge.core.dynamics.proximity import Proximity, hull, touching_pairs
 from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.core.simulation.events import EventSpecification, problems
+from sitl_bridge.core.simulation.events import EventSpecification, gusts_of, problems
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.controller import BUILT_IN, beside
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
-from sitl_bridge.core.world.world import WorldSpecification
+from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 from sitl_bridge.link.px4.find import Px4Build, find_px4
@@ -288,6 +288,10 @@ class FlightSettings(RunChoices):
             on_stall=on_stall,
             proximity=Proximity() if count > 1 else None,
         )
+
+    def make_world(self) -> World:
+        """The world, with the gusts among the events."""
+        return World(self.world, gusts_of(self.events))
 
     @property
     def has_mission(self) -> bool:

@@ -16,7 +16,7 @@ from sitl_bridge.core.sensors.sensor_faults import find_sensor
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe, Payload
-from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world import World
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
 from sitl_bridge.swarm.formation.specification import FormationPlan
@@ -198,6 +198,6 @@ def test_a_vehicle_without_its_payload_is_the_empty_one_at_the_same_place(iris: 
 
 def test_gusts_become_part_of_the_wind() -> None:
     gust = events.GustEvent(kind="gust", at=12.0, speed=5.0, direction=90.0)
-    wind = events.with_gusts(WorldSpecification(), (gust,)).wind
+    wind = World(gusts=events.gusts_of((gust,))).specification.wind
     assert len(wind.gusts) == 1
     assert wind.gusts[0].start == 12.0

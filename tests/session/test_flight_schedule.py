@@ -15,7 +15,7 @@ from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe, Payload
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
-from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.world import World
 
 GRAVITY = 9.8066
 EARTH_RADIUS = 6_371_000.0
@@ -188,7 +188,7 @@ def test_a_gust_blows_at_its_time(iris: Airframe) -> None:
     gust = events.GustEvent(
         kind="gust", at=2.0, speed=10.0, direction=180.0, length=1.0, passing_speed=10.0, hold=1.0
     )
-    wind = events.with_gusts(WorldSpecification(), (gust,)).wind
+    wind = World(gusts=events.gusts_of((gust,))).specification.wind
     simulation = Simulation(World(), [VehicleSetup(iris.vehicle(), iris.sensor_records())])
     simulation.world.set_wind(wind, simulation.time)
     simulation.states["position"][0] = (0.0, 0.0, -500.0)

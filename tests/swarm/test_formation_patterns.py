@@ -88,7 +88,9 @@ def test_the_closest_pair_is_that_of_all_pairs(count: int) -> None:
     least, i, j = min(
         (float(np.linalg.norm(some[i] - some[j])), i, j) for i, j in itertools.combinations(range(count), 2)
     )
-    assert closest_pair(some) == (pytest.approx(least, rel=1e-14), i, j)
+    distance, *pair = closest_pair(some)
+    assert distance == pytest.approx(least, rel=1e-14)
+    assert pair == [i, j]
 
 
 def test_unknown_patterns_and_counts_are_refused_with_what_there_is() -> None:

@@ -33,7 +33,6 @@ from sitl_bridge.core.world.wind import Gust, Length, Moment, PassingSpeed, Spee
 
 if TYPE_CHECKING:
     from sitl_bridge.core.simulation.simulation import Simulation
-    from sitl_bridge.core.world.world import WorldSpecification
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Need = Literal["dynamics", "sensors", "processes"]
@@ -513,13 +512,9 @@ def problems(
     return [f"events[{i}] at {events[i].at:g} s: {reason}" for i, reason in faults]
 
 
-def with_gusts(world: WorldSpecification, events: Iterable[ScheduledEvent]) -> WorldSpecification:
-    """A world with the gusts among the events in its wind."""
-    gusts = tuple(event.gust() for event in events if isinstance(event, GustEvent))
-    if not gusts:
-        return world
-    wind = world.wind.model_copy(update={"gusts": world.wind.gusts + gusts})
-    return world.model_copy(update={"wind": wind})
+def gusts_of(events: Iterable[ScheduledEvent]) -> tuple[Gust, ...]:
+    """The gusts among the events, which are part of the wind from the start."""
+    return tuple(event.gust() for event in events if isinstance(event, GustEvent))
 
 
 # ------------------------------------------------------------------------------ when they happen

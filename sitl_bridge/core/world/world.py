@@ -27,7 +27,7 @@ from sitl_bridge.core.world.earth import (
 from sitl_bridge.core.world.records import ENVIRONMENT, START
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification
-from sitl_bridge.core.world.wind import Wind, WindSpecification
+from sitl_bridge.core.world.wind import Gust, Wind, WindSpecification
 from sitl_bridge.core.world.wind_shadow import wind_obstacles
 
 SLOPE_REACH = 1000.0
@@ -109,6 +109,7 @@ class World:
 
     Args:
         specification: what it is like.
+        gusts: in addition to those of its wind.
         start: us of simulated time at which the run begins; gusts and series count from there.
 
     Raises:
@@ -116,8 +117,18 @@ class World:
             file of the scene was not read.
     """
 
-    def __init__(self, specification: WorldSpecification | None = None, *, start: int = START) -> None:
+    def __init__(
+        self,
+        specification: WorldSpecification | None = None,
+        gusts: tuple[Gust, ...] = (),
+        *,
+        start: int = START,
+    ) -> None:
         self.specification = specification or WorldSpecification()
+        if gusts:
+            wind = self.specification.wind
+            wind = wind.model_copy(update={"gusts": wind.gusts + gusts})
+            self.specification = self.specification.model_copy(update={"wind": wind})
         origin = self.specification.origin
         latitude, longitude = math.radians(origin.latitude), math.radians(origin.longitude)
         self.environment = np.zeros(1, ENVIRONMENT)

@@ -19,7 +19,7 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays, quaternion_from_euler
 from sitl_bridge.core.dynamics.performance import hover
-from sitl_bridge.core.simulation.events import Timeline, actions, with_gusts
+from sitl_bridge.core.simulation.events import Timeline, actions, gusts_of
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
@@ -61,7 +61,7 @@ class DynamicsPlant:
         names: Sequence[str] = (),
         say: Callable[[str], None] = print,
     ) -> None:
-        place = World(with_gusts(world or WorldSpecification(), events))
+        place = World(world, gusts_of(events))
         n = len(starts)
         setups = [
             VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], (x, y, z), yaw, str(i), airframe)
