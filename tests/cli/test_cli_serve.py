@@ -20,6 +20,7 @@ from support.peer import Peer
 from sitl_bridge.autopilot import main as stack_main
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.listening import listening
 from sitl_bridge.cli.autopilot import autopilot
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -85,7 +86,7 @@ def test_px4_is_fed_the_simulated_battery_where_that_is_asked_for(
             return bool(heard)
 
         try:
-            wait_for(lambda: listens(FIRST_PORT + instance), "the server", 200.0)
+            wait_for(lambda: listening(FIRST_PORT + instance), "the server", 200.0)
             with Peer(FIRST_PORT + instance):
                 wait_for(battery_came, "a battery message")
         finally:
@@ -102,12 +103,6 @@ def test_px4_files_say_whose_battery_it_is(tmp_path: Path, options: list[str], m
     build(arguments)(arguments, standalone_mode=False)
     text = (tmp_path / "px4-rc.simulator").read_text(encoding="utf-8")
     assert f"SIM_BAT_ENABLE {made_up_by_px4}" in text
-
-
-def listens(port: int) -> bool:
-    """Whether a program listens there; a connection would be taken for a flight stack."""
-    there = [c for c in psutil.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN]
-    return port in {c.laddr.port for c in there if c.laddr}
 
 
 def free_instance() -> int:
@@ -152,7 +147,7 @@ def test_the_process_of_the_built_in_stack_names_a_missing_configuration(
 def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = next(i for i in range(100, 250) if not any(listens(FIRST_PORT + i + n) for n in range(3)))
+    instance = next(i for i in range(100, 250) if not any(listening(FIRST_PORT + i + n) for n in range(3)))
     arguments = [
         "serve",
         "--vehicles",
@@ -165,7 +160,7 @@ def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
     arguments += ["--px4-files", str(tmp_path / "startup"), "--airframe", "firefly"]
 
     def looked_at(session: Session, _: object = None) -> None:
-        assert all(listens(FIRST_PORT + instance + n) for n in range(3))
+        assert all(listening(FIRST_PORT + instance + n) for n in range(3))
         east = [float(position[1]) for position in session.status.position]
         assert east == [0.0, 3.0, 6.0]
 
