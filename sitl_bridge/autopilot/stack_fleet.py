@@ -62,7 +62,6 @@ class StackFleet(Closing):
 
     Args:
         world: where they fly.
-        step: us between inertial samples.
         proximity: what vehicles do to one another; None for nothing.
 
     Attributes:
@@ -81,19 +80,18 @@ class StackFleet(Closing):
         members: Sequence[StackVehicle],
         *,
         seed: int = 0,
-        step: int = 4000,
         proximity: Proximity | None = None,
     ) -> None:
         airframes = [m.airframe for m in members]
         setups = VehicleSetup.of_fleet(
             airframes, [m.position for m in members], [m.yaw for m in members], [m.name for m in members]
         )
-        self.simulation = Simulation(world, setups, seed=seed, step=step, proximity=proximity)
+        self.simulation = Simulation(world, setups, seed=seed, proximity=proximity)
         s = self.simulation
         self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
         self._fresh_stacks = [array.copy() for array in self.stacks]
         self.errors = ErrorLog(print_error)
-        self._steps = max(1, round(TICK / step))
+        self._steps = max(1, round(TICK / s.step))
         self._frames = FrameArrays.of(s)
         self._fresh_frames = [array.copy() for array in self._frames]
         self._frame_handles = handles_of(self._frames)

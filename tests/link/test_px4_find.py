@@ -109,9 +109,7 @@ def test_version_comes_from_the_build_header(tmp_path: Path) -> None:
         '#define PX4_GIT_VERSION_STR "5b6e44161209f322c33f1546cae113583f8c03ce"\n'
         '#define PX4_GIT_TAG_STR "v1.16.0-alpha1"\n'
     )
-    build = find_px4(root)
-    assert build.version == "v1.16.0-alpha1"
-    assert build.commit.startswith("5b6e4416")
+    assert find_px4(root).version == "v1.16.0-alpha1"
 
 
 def test_version_of_an_installed_px4_comes_from_its_executable(tmp_path: Path) -> None:

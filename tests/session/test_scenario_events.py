@@ -149,7 +149,7 @@ def test_an_airframe_in_place_of_the_scenarios_must_suit_its_events(tmp_path: Pa
 
 
 def test_actions_of_a_timeline_run_at_their_steps(iris: Airframe) -> None:
-    with StackFleet(World(), [StackVehicle(iris)], step=4000) as fleet:
+    with StackFleet(World(), [StackVehicle(iris)]) as fleet:
         found: list[int] = []
         times = (0.0, 0.01, 0.05, 0.1)
         fleet.timeline = Timeline(

@@ -19,7 +19,6 @@ START_SCRIPT = Path("etc/init.d-posix/rcS")
 SIMULATION = ("simulator_mavlink", "pwm_out_sim")
 """PX4's modules that fly with a simulator; the board file of a build may leave them out."""
 _TAG = re.compile(r'PX4_GIT_TAG_STR\s+"([^"]+)"')
-_COMMIT = re.compile(r'PX4_GIT_VERSION_STR\s+"([0-9a-f]+)"')
 _TAG_IN_BINARY = re.compile(rb"\0(v[0-9]+\.[0-9]+\.[0-9]+[-+.\w]*)\0")
 
 
@@ -31,7 +30,6 @@ class Px4Build:
     executable: Path  # its ``bin/px4``
     etc: Path  # its start-up files
     version: str  # git tag of the build, ``unknown`` if it has none
-    commit: str = ""  # git commit of the build; empty if unknown
 
 
 def candidates(explicit: Path | None) -> list[tuple[str, Path]]:
@@ -102,8 +100,7 @@ def _build(root: Path, executable: Path) -> Px4Build:
             f"{root} was built without {' and '.join(missing)}, so it cannot fly in a simulator; set"
             " CONFIG_COMMON_SIMULATION=y in its board file and build it again"
         )
-    version, commit = _version(root, executable)
-    return Px4Build(root, executable.resolve(), (root / "etc").resolve(), version, commit)
+    return Px4Build(root, executable.resolve(), (root / "etc").resolve(), _version(root, executable))
 
 
 def _machine(executable: Path) -> bytes | None:
@@ -113,16 +110,16 @@ def _machine(executable: Path) -> bytes | None:
     return header[4:5] + header[18:20] if header.startswith(b"\x7fELF") else None
 
 
-def _version(root: Path, executable: Path) -> tuple[str, str]:
-    """Return tag and commit from the header of PX4's build, or the tag in the executable."""
+def _version(root: Path, executable: Path) -> str:
+    """Return the tag from the header of PX4's build, or the tag in the executable."""
     header = root / "src" / "lib" / "version" / "build_git_version.h"
     if header.is_file():
         text = header.read_text(encoding="utf-8")
-        tag, commit = _TAG.search(text), _COMMIT.search(text)
-        return (tag.group(1) if tag else "unknown"), (commit.group(1) if commit else "")
+        tag = _TAG.search(text)
+        return tag.group(1) if tag else "unknown"
     with executable.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
-            return "unknown", ""
+            return "unknown"
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             found = _TAG_IN_BINARY.search(content)
-            return (found.group(1).decode("ascii") if found else "unknown"), ""
+            return found.group(1).decode("ascii") if found else "unknown"

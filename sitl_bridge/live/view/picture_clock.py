@@ -14,17 +14,16 @@ class PictureClock:
     """Evenly spaced moments.  Those that have passed already are left out, not made up for.
 
     Args:
-        interval: s between two moments.
         now: monotonic time in s.
     """
 
-    def __init__(self, interval: float = INTERVAL, now: Callable[[], float] = time.monotonic) -> None:
-        self._interval, self._now = interval, now
-        self._due = now() + interval
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._due = now() + INTERVAL
 
     def remaining(self) -> float:
         """Seconds until the next moment, 0 if it has passed; the following one is then an interval later."""
         now = self._now()
-        due = self._due if self._due > now - self._interval else now
-        self._due = due + self._interval
+        due = self._due if self._due > now - INTERVAL else now
+        self._due = due + INTERVAL
         return max(due - now, 0.0)
