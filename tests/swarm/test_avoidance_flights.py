@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import math
 from collections.abc import Sequence
@@ -20,7 +21,15 @@ from sitl_bridge.lab.identification.attitude import identify
 from sitl_bridge.session.avoidance_flight import fly_avoidance
 from sitl_bridge.session.identified_models import Identified, identified_model
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
-from sitl_bridge.swarm.avoidance.closed_loop import Flight, ModelPlant, fly, row, succeeded, table
+from sitl_bridge.swarm.avoidance.closed_loop import (
+    Flight,
+    ModelPlant,
+    fly,
+    frozen_garbage,
+    row,
+    succeeded,
+    table,
+)
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import (
@@ -305,3 +314,11 @@ def test_the_table_has_what_was_flown(crossing: Flight) -> None:
     assert 9.9 < found.path_length < 15.0
     assert found.minimum_distance == crossing.distances().min()
     assert all(len(line) <= 120 for line in table([found]).splitlines())
+
+
+def test_what_a_program_has_frozen_stays_frozen() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with frozen_garbage():
+        pass
+    assert gc.get_freeze_count() == before

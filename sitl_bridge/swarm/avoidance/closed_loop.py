@@ -213,7 +213,13 @@ def make_agents(scenario: AvoidanceSpecification, start: int = START) -> list[Ag
 
 @contextlib.contextmanager
 def frozen_garbage() -> Iterator[None]:
-    """Leave alone what is in memory now: a full collection among all modules' objects takes tens of ms."""
+    """Leave alone what is in memory now: a full collection among all modules' objects takes tens of ms.
+
+    A program that has frozen its memory by itself keeps it so.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
     gc.collect()
     gc.freeze()
     try:
