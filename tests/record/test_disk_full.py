@@ -35,6 +35,7 @@ from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSensorHost, CustomSpecification, Sample, Truth
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.bounding_tree import build_tree
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.startup import write_links_file, write_startup_files
 from sitl_bridge.record.records import ROW
@@ -343,6 +344,7 @@ def test_a_flight_on_a_disk_that_fills_up_goes_on_to_its_end(tmp_path: Path) -> 
 def test_a_report_that_cannot_be_written_fails_the_run_in_words(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run")
     said = io.StringIO()
+    build_tree(np.zeros((2, 3)), np.ones((2, 3)))  # compiled here, where its code has room
     with room(10):
         assert not write_report_of(directory, Console(file=said, width=500))
     assert re.match(r"report: .*report\.html: cannot be written", said.getvalue())
