@@ -34,8 +34,8 @@ import numpy as np
 import psutil
 from bench_peers import jmavsim_archive, jmavsim_factor, sih_factor
 
-from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import TICK, StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.core.dynamics.proximity import Proximity

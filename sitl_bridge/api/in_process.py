@@ -35,7 +35,8 @@ from sitl_bridge.autopilot.commander_data import (
 )
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.flight_log import NAME
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.error_log import ErrorLog, print_error

@@ -25,7 +25,7 @@ from sitl_bridge.autopilot.mavlink.services import Services
 from sitl_bridge.autopilot.mavlink.telemetry import TelemetrySource
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.process import Configuration
-from sitl_bridge.autopilot.stack import TICK, StackArrays, prepare_step
+from sitl_bridge.autopilot.stack import TICK, StackArrays, StackVehicle, prepare_step
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.kernels.array_at import handles_of
@@ -50,22 +50,17 @@ class LinkedStack:
 
     def __init__(self, configuration: Configuration, log: Path) -> None:
         world = World(configuration.world)
-        airframe = configuration.airframe
+        member = StackVehicle(
+            configuration.airframe,
+            controller=configuration.controller,
+            parameters=configuration.parameters,
+            log=log,
+        )
         self._endpoint: Endpoint | None = None
-        self.stacks = StackArrays.of([airframe], world, 0, [configuration.controller])
+        self.stacks = StackArrays.of([member], world, 0)
         self._stack_handles = handles_of(self.stacks)
         self.controls = np.zeros(16)
-        self.pilot = Pilot(
-            self.stacks,
-            0,
-            self.controls,
-            airframe,
-            world,
-            0,
-            configuration.controller,
-            configuration.parameters,
-            log,
-        )
+        self.pilot = Pilot(member, self.stacks, 0, self.controls, world, 0)
         self._client = lockstep_client.ClientArrays.of(self.controls)
         self.peer: Any = self._client.peer[0]
         self.peer["fd"] = -1

@@ -5,21 +5,18 @@ The same object steers a vehicle of a fleet in this process and one at the far e
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from sitl_bridge import __version__
 from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import VehicleFacts
 from sitl_bridge.autopilot.control.allocation import allocate
-from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.autopilot.estimation import measurement
 from sitl_bridge.autopilot.flight_log import StackLog
 from sitl_bridge.autopilot.mavlink.parameter_protocol import vehicle_type
 from sitl_bridge.autopilot.parameters import Parameters
-from sitl_bridge.autopilot.stack import StackArrays
+from sitl_bridge.autopilot.stack import StackArrays, StackVehicle
 from sitl_bridge.autopilot.topic_log import LogSources
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.record import Packed
@@ -29,7 +26,6 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.perception_settings import odometry
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.world import World
-from sitl_bridge.record.topic_memory import TopicMemory
 
 _SENSOR_FAILURES = {
     "gyroscope": measurement.GYROSCOPE_FAILURE,
@@ -63,9 +59,6 @@ class Pilot:
         index: of the vehicle in it.
         controls: (16,) its motor commands, written where the controller is the user's own.
         start: us.
-        controller: choice, None for the airframe's.
-        parameters: changed from their defaults, by name.
-        log: file of its log, or the memory that keeps some topics in its place; None for none.
 
     Attributes:
         own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
@@ -73,21 +66,19 @@ class Pilot:
 
     def __init__(
         self,
+        member: StackVehicle,
         stacks: StackArrays,
         index: int,
         controls: Floats,
-        airframe: Airframe,
         world: World,
         start: int,
-        controller: ControllerChoice = None,
-        parameters: dict[str, int | float] | None = None,
-        log: Path | TopicMemory | None = None,
     ) -> None:
+        airframe = member.airframe
         self.parameters = Parameters((vehicle_type(len(airframe.rotors)),))
         external = odometry(airframe)
         if external is not None:
             self.parameters.set("EKF2_EV_CTRL", external[1])
-        for name, value in (parameters or {}).items():
+        for name, value in member.parameters.items():
             self.parameters.set(name, value)
         self.commander = Commander(facts_of(airframe, world), self.parameters)
         self.estimate: Packed = stacks.estimates[index]
@@ -98,7 +89,7 @@ class Pilot:
         self.wrench: Packed = stacks.wrenches[index]
         self._thrust: Floats = stacks.wrenches["thrust"][index, ...]
         self.controls = controls
-        self.own_controller = user_controller(airframe, world, controller)
+        self.own_controller = user_controller(airframe, world, member.controller)
         self._estimator: Packed = stacks.estimators[index]
         self._version = -1
         """Of the parameters that the estimator has."""
@@ -108,10 +99,10 @@ class Pilot:
         self._full_thrust = float(axis_up @ self.allocation["thrust_max"][:rotors])
         self._applied: dict[str, dict[int, str]] = {}
         self.log: StackLog | None = None
-        if log is not None:
+        if member.log is not None:
             values = {name: self.parameters.get(name) for name in self.parameters}
             self.log = StackLog(
-                log, start, airframe.name, __version__, values, self._log_sources(stacks, index)
+                member.log, start, airframe.name, __version__, values, self._log_sources(stacks, index)
             )
             self.commander.log_text = self.log.say
 

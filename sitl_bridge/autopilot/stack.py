@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -45,6 +47,7 @@ from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
     from sitl_bridge.core.world.world import World
+    from sitl_bridge.record.topic_memory import TopicMemory
 
 TICK = 48_000
 """us of simulated time between updates of the commander: 12 steps of 4 ms, the 20 Hz of PX4's navigator."""
@@ -62,6 +65,26 @@ def _move_on(setpoint: Setpoint, seconds: float) -> None:
             setpoint.velocity[axis] = velocity + acceleration * seconds
 
 
+@dataclass(frozen=True)
+class StackVehicle:
+    """A vehicle of a flight: its airframe, its place and its built-in flight stack's settings.
+
+    It is always one vehicle with a loaded airframe; a ``vehicle.VehicleSpecification`` is a line of a file.
+    """
+
+    airframe: Airframe  # what it is
+    name: str = "0"  # names its random streams
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)  # m NED of the point on the ground it stands on
+    yaw: float = 0.0  # rad
+    controller: ControllerChoice = None  # choice, None for the airframe's
+    # of the stack, changed from their defaults
+    parameters: dict[str, int | float] = field(default_factory=dict)
+    # file of its log, or the memory that keeps some topics in its place; None for none
+    log: Path | TopicMemory | None = None
+    # directory for a table of samples (CSV) of each custom sensor, and for recordings; None keeps none
+    tables: Path | None = None
+
+
 class StackArrays(NamedTuple):
     """The memory of n vehicles' flight stacks, as compiled functions take it."""
 
@@ -75,27 +98,19 @@ class StackArrays(NamedTuple):
     wrenches: Annotated[Records, WRENCH]  # (n,) WRENCH
 
     @staticmethod
-    def of(
-        airframes: Sequence[Airframe], world: World, start: int, controllers: Sequence[ControllerChoice]
-    ) -> StackArrays:
-        """Stacks set up for their airframes.
-
-        Args:
-            airframes: one a vehicle.
-            start: us of simulated time.
-            controllers: choice of each vehicle, None for its airframe's.
-        """
-        n = len(airframes)
+    def of(members: Sequence[StackVehicle], world: World, start: int) -> StackArrays:
+        """Stacks set up for their airframes, from ``start`` (us of simulated time) on."""
+        n = len(members)
         readers = np.zeros(n, READER)
         # These records take a while to compute, and fleets have few kinds of vehicles.
         made: dict[tuple[int, ControllerChoice], tuple[Records, ...]] = {}
-        chosen = [(id(airframe), choice) for airframe, choice in zip(airframes, controllers, strict=True)]
-        for airframe, key in zip(airframes, chosen, strict=True):
+        chosen = [(id(m.airframe), m.controller) for m in members]
+        for m, key in zip(members, chosen, strict=True):
             if key not in made:
                 made[key] = (
-                    estimator_record(airframe, world, start),
-                    controller_record(airframe, world, key[1]),
-                    allocation_record(airframe, world),
+                    estimator_record(m.airframe, world, start),
+                    controller_record(m.airframe, world, m.controller),
+                    allocation_record(m.airframe, world),
                 )
         return StackArrays(
             readers=readers,

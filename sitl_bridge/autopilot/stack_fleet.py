@@ -7,16 +7,15 @@ the far end of the simulator link is main.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pymavlink.dialects.v20 import common as mavlink
 
-from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.pilot import Pilot
-from sitl_bridge.autopilot.stack import TICK, StackArrays, prepare_step
+from sitl_bridge.autopilot.stack import TICK, StackArrays, StackVehicle, prepare_step
 from sitl_bridge.autopilot.stack_fleet_step import FrameArrays, advance, advance_block, hand_over
 from sitl_bridge.base.arrays import Bytes
 from sitl_bridge.base.closing import Closing
@@ -27,34 +26,12 @@ from sitl_bridge.core.sensors.battery_monitor import BATTERY
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import Timeline
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
 from sitl_bridge.link.mavlink.user_messages import pack
 from sitl_bridge.perception.mapping.map_building import sensor_hosts
 from sitl_bridge.record.records import ROW, STEP
-from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.truth_log import StepRecorder
-
-
-@dataclass(frozen=True)
-class StackVehicle:
-    """A vehicle of a fleet in this process: its airframe, its place and its built-in flight stack's settings.
-
-    It is always one vehicle with a loaded airframe; a ``vehicle.VehicleSpecification`` is a line of a file.
-    """
-
-    airframe: Airframe  # what it is
-    name: str = "0"  # names its random streams
-    position: tuple[float, float, float] = (0.0, 0.0, 0.0)  # m NED of the point on the ground it stands on
-    yaw: float = 0.0  # rad
-    controller: ControllerChoice = None  # choice, None for the airframe's
-    # of the stack, changed from their defaults
-    parameters: dict[str, int | float] = field(default_factory=dict)
-    # file of its log, or the memory that keeps some topics in its place; None for none
-    log: Path | TopicMemory | None = None
-    # directory for a table of samples (CSV) of each custom sensor, and for recordings; None keeps none
-    tables: Path | None = None
 
 
 class StackFleet(Closing):
@@ -88,7 +65,7 @@ class StackFleet(Closing):
         )
         self.simulation = Simulation(world, setups, seed=seed, proximity=proximity)
         s = self.simulation
-        self.stacks = StackArrays.of(airframes, world, s.time, [m.controller for m in members])
+        self.stacks = StackArrays.of(members, world, s.time)
         self._fresh_stacks = [array.copy() for array in self.stacks]
         self.errors = ErrorLog(print_error)
         self._steps = max(1, round(TICK / s.step))
@@ -106,18 +83,7 @@ class StackFleet(Closing):
         """Set up all that a flight changes, beside the arrays of the simulation and the stacks."""
         s = self.simulation
         self.pilots = tuple(
-            Pilot(
-                self.stacks,
-                i,
-                s.controls[i],
-                m.airframe,
-                s.world,
-                s.time,
-                m.controller,
-                m.parameters,
-                m.log,
-            )
-            for i, m in enumerate(members)
+            Pilot(m, self.stacks, i, s.controls[i], s.world, s.time) for i, m in enumerate(members)
         )
         self._members = tuple(members)
         self.hosts: tuple[SensorHost, ...] = tuple(

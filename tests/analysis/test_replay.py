@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.replay.run_replay import replay_run
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import build

@@ -11,8 +11,8 @@ from support.paths import ROOT
 
 import sitl_bridge as sb
 from sitl_bridge.autopilot.commander_data import OffboardTarget
-from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import TICK, StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification

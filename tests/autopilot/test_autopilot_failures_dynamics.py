@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sitl_bridge.autopilot.pilot import Pilot
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
 

@@ -18,8 +18,8 @@ from sitl_bridge.autopilot.main import LinkedStack, connect
 from sitl_bridge.autopilot.pilot import Pilot
 from sitl_bridge.autopilot.process import Configuration
 from sitl_bridge.autopilot.records import GPS_POSITION, GPS_VELOCITY
-from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import TICK, StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup

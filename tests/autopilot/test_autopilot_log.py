@@ -16,7 +16,8 @@ import pytest
 from pyulog import ULog
 from pyulog.px4 import PX4ULog
 
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.autopilot.topic_log import formats, topics
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World, WorldSpecification

@@ -18,8 +18,8 @@ from sitl_bridge.autopilot.estimation.inertial import propagate_covariance
 from sitl_bridge.autopilot.estimation.records import GPS_SPEED, OFFSET, STATES
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.records import ODOMETRY_POSITION, ODOMETRY_VELOCITY
-from sitl_bridge.autopilot.stack import StackArrays
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackArrays, StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.autopilot.stack_fleet_step import hand_over
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
@@ -38,7 +38,7 @@ TICKS = 1e6 / 48_000
 def measured(message: Any) -> Any:
     """What the stack reads from a message of the simulator link."""
     airframe = load_airframe("iris_vio")
-    stacks = StackArrays.of([airframe], World(WorldSpecification()), 0, [None])
+    stacks = StackArrays.of([StackVehicle(airframe)], World(), 0)
     frame = message.pack(mavlink.MAVLink(None, srcSystem=1, srcComponent=51))
     hand_over(np.frombuffer(frame, np.uint8).copy(), handles_of(stacks), 0, np.zeros(16))
     assert stacks.readers[0]["garbage"] == 0
@@ -258,7 +258,7 @@ def test_a_reset_of_the_odometry_moves_nothing() -> None:
 
 def test_only_what_the_control_bits_ask_for_is_fused() -> None:
     for airframe, bits in (("iris_vio", 7), ("iris_lidar_odometry", 3), ("iris", 0)):
-        stacks = StackArrays.of([load_airframe(airframe)], World(WorldSpecification()), 0, [None])
+        stacks = StackArrays.of([StackVehicle(load_airframe(airframe))], World(), 0)
         assert stacks.estimators[0]["odometry_control"] == bits
     flight = Flight(load_airframe("iris_vio"), EKF2_EV_CTRL=1)
     with flight.fleet:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.autopilot.stack import TICK
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import TICK, StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import sitl_bridge as sb
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
     GpsJamming,

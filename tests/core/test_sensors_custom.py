@@ -16,7 +16,8 @@ from support.airframe_texts import spelled_out
 from support.paths import AIRFRAMES
 from support.peer import Peer
 
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.dynamics.records import STATE

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe

@@ -25,7 +25,8 @@ from support.run_directories import make_run
 from sitl_bridge.analysis.evaluation.run_record import read_run
 from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.analysis.evaluation.verdict import stored_verdict
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import LineLog, write_arrays, write_figure, write_whole

@@ -14,7 +14,8 @@ from support.paths import DOCS
 from typer.testing import CliRunner
 
 from sitl_bridge.api.formation_flight import fly_formation
-from sitl_bridge.autopilot.stack_fleet import StackFleet, StackVehicle
+from sitl_bridge.autopilot.stack import StackVehicle
+from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.cli.main import build
