@@ -327,7 +327,7 @@ def _leader_timeout(radio: RadioSpecification, choreography: Choreography) -> fl
     """Return the silence in s after which the leader counts as lost.
 
     Each link adds the delay, the wait for the next beacon and the mean number of repetitions by losses; in
-    addition, as many successive losses are allowed as have a probability of SILENT_BY_CHANCE.
+    addition, as many successive losses are allowed as have a probability of CHANCE_LOSS_PROBABILITY.
     """
     topology = radio.topology(GRAPH)
     everybody = np.ones(choreography.count, dtype=np.bool_)
