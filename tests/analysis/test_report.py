@@ -544,6 +544,18 @@ def test_a_turn_beyond_180_degrees_is_continuous(tmp_path: Path) -> None:
     assert yaw.lines[0].values.max() > 350.0
 
 
+def test_the_truth_is_searched_once_for_take_off_and_landing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vehicle = read_run(make_run(tmp_path / "run")).vehicles[0]
+    vehicle.record = None
+    up = (vehicle.true("in_contact") == 0) & (vehicle.true("armed") > 0)
+    flight = vehicle.flight()
+    assert flight == (vehicle.time[up][0], vehicle.time[up][-1])
+    monkeypatch.setattr("sitl_bridge.analysis.evaluation.run_record.read_columns", None)
+    assert vehicle.flight() == flight
+
+
 def test_a_measure_of_the_users_own_is_judged_and_reported(tmp_path: Path) -> None:
     write_files(DOCS / "how-to" / "fault.md", tmp_path)
     limits = tmp_path / "limits.yaml"

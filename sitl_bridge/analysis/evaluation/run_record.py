@@ -11,6 +11,7 @@ import math
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -77,13 +78,15 @@ class RecordedVehicle:
         """Take-off and landing in s: from the log, else from the truth; None without a flight."""
         if self.record is not None and math.isfinite(self.record.take_off):
             return self.record.take_off, self.record.landing
+        return self._true_flight
+
+    @cached_property
+    def _true_flight(self) -> tuple[float, float] | None:
         if self.rows is None or not len(self.rows):
             return None
-        up = np.flatnonzero((self.true("in_contact") == 0) & (self.true("armed") > 0))
-        if not len(up):
-            return None
-        time = self.time
-        return float(time[up[0]]), float(time[up[-1]])
+        touches, armed, time = read_columns(self.rows, "in_contact", "armed", "time").T
+        up = np.flatnonzero((touches == 0) & (armed > 0))
+        return (float(time[up[0]] * 1e-6), float(time[up[-1]] * 1e-6)) if len(up) else None
 
 
 @dataclass
