@@ -184,19 +184,40 @@ def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) 
     """
     rows = state.scratch
     rows.rise_rate, rows.fall_rate = 1.0 / vehicle.motor_tau_up, 1.0 / vehicle.motor_tau_down
-    nominal = vehicle.battery_nominal_voltage
     rows.armed = armed
-    for k in range(vehicle.rotor_count):
+    n = vehicle.rotor_count
+    for k in range(n):
         rows.speed[k], rows.torque[k] = state.rotor_speed[k], state.rotor_torque[k]
-        command = motor_command(vehicle, state, controls, armed, k)
-        runs = armed != 0 and state.rotor_health[k] > 0.0
+    if vehicle.motor_kind != MOTOR_DC:
+        _read_first_order(vehicle, state, controls, armed)
+        return
+    for k in range(n):
+        rows.running[k] = 1.0 if armed != 0 and state.rotor_health[k] > 0.0 else 0.0
+        rows.steady[k] = max(motor_command(vehicle, state, controls, armed, k), 0.0)
+
+
+@compiled
+def _read_first_order(vehicle: Vehicle, state: State, controls: Floats, armed: int) -> None:
+    """``motor_command``, ``first_order_target`` at the nominal voltage and ``speed_offset`` of every motor.
+
+    Without branches, for vector instructions.
+    """
+    rows = state.scratch
+    reversible, idle, span = (
+        vehicle.motor_reversible != 0,
+        vehicle.motor_speed_idle,
+        vehicle.motor_speed_range,
+    )
+    shift, lowest = vehicle.motor_speed_offset, -1.0 if reversible else 0.0
+    for k in range(vehicle.rotor_count):
+        given, runs = controls[k], (armed != 0) & (state.rotor_health[k] > 0.0)
+        command = min(max(given, lowest), 1.0) if given - given == 0.0 else 0.0
+        offset = 0.0 if command == 0.0 else (-shift if command < 0.0 else shift)
+        target = (span * command + (-idle if command < 0.0 else idle)) + offset
+        stands = (command == 0.0) & reversible
         rows.running[k] = 1.0 if runs else 0.0
-        if vehicle.motor_kind == MOTOR_DC:
-            rows.steady[k] = max(command, 0.0)
-        else:
-            rows.offset[k] = speed_offset(vehicle, command) if runs else 0.0
-            steady = first_order_target(vehicle, command, nominal) if runs else 0.0
-            rows.steady[k] = steady - rows.offset[k]
+        rows.offset[k] = offset if runs else 0.0
+        rows.steady[k] = (0.0 if stands else target) - offset if runs else 0.0
 
 
 @compiled

@@ -91,6 +91,8 @@ def step_vehicle(
 
     Every loop that moves vehicles calls the same machine code, which is compiled once.
     """
+    if laid_out == 0:
+        lay_out_rotors(vehicle, state)
     read_commands(vehicle, state, controls, armed)
     source = source_voltage(vehicle, state)
     state.scratch.source = source
@@ -104,8 +106,6 @@ def step_vehicle(
         _follow_motion(vehicle, state, state.battery_current, seconds)
         return
     temperature, _, density = air(environment, down)
-    if laid_out == 0:
-        lay_out_rotors(vehicle, state)
     prepare_rotors(vehicle, state, density)
     look_around(vehicle, state, scene, seconds)
     # Hydrostatics of a layer with a lapse rate: d rho / d down = rho (g/(R T) - L/T).

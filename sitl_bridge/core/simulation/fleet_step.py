@@ -17,7 +17,7 @@ from sitl_bridge.core.dynamics.contact import rotated
 from sitl_bridge.core.dynamics.contact_log import note_contacts
 from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
 from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State, Vehicle
-from sitl_bridge.core.dynamics.step import advance_vehicle, has_diverged
+from sitl_bridge.core.dynamics.step import has_diverged, step_vehicle
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import sample_sensors
 from sitl_bridge.core.world.records import (
@@ -182,8 +182,10 @@ def _commands_that_act(fleet: FleetArrays, i: int, time: int, step: int) -> Floa
 
 
 @compiled
-def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int) -> bool:
+def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int, laid_out: int) -> bool:
     """Advance vehicle ``i`` from ``time`` to ``time + step`` (us), without its sensors.
+
+    ``laid_out`` is 1 where the last call was of the same vehicle, which has not changed since.
 
     Returns:
         whether its motion is still finite.
@@ -194,7 +196,7 @@ def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int
     wind, field = fleet.wind[0], fleet.turbulence[0]
     apply_wind(environment, wind, field, memory, series, vehicle, state, time, seconds)
     controls = _commands_that_act(fleet, i, time, step)
-    advance_vehicle(vehicle, state, controls, fleet.armed[i], environment, seconds, substeps)
+    step_vehicle(vehicle, state, controls, fleet.armed[i], environment, seconds, substeps, laid_out)
     if has_diverged(state):
         return False
     note_contacts(fleet.neighbours, i, vehicle, state, environment.scene, time + step)
@@ -225,7 +227,7 @@ def move_fleet(fleet: FleetArrays, time: int, step: int, substeps: int) -> int:
     if vehicles.shape[0] > 1 and (proximity.collisions != 0 or proximity.downwash != 0):
         interact(fleet.neighbours, vehicles, states, environment, time, seconds)
     for i in range(vehicles.shape[0]):
-        if not move_vehicle(fleet, i, time, step, substeps):
+        if not move_vehicle(fleet, i, time, step, substeps, 0):
             return i
     return -1
 
@@ -281,7 +283,7 @@ def advance_block(
     for i in range(first, last):
         for k in range(taken):
             now = time + k * step
-            if not move_vehicle(fleet, i, now, step, substeps):
+            if not move_vehicle(fleet, i, now, step, substeps, min(k, 1)):
                 taken, diverged = k, i
                 break
             sample_vehicle(fleet, i, now + step, step)
