@@ -62,23 +62,22 @@ def test_a_vehicle_comes_to_rest_again_after_a_fall() -> None:
 
 def test_a_vehicle_that_changes_at_rest_flies_alike_in_one_call_and_in_many() -> None:
     frame = load_airframe("iris")
+    before = frame.vehicle()
+    before["motor_dead_time"], before["motor_speed_idle"] = 0.04, 0.0  # it moves within a call
+    wider = before.copy()
+    wider["rotor_position"] *= 1.2
+    wider["rotor_radius"] *= 1.1
     ends = []
     for calls in (1, 30):
-        setups = [
-            VehicleSetup(frame.vehicle(), frame.sensor_records(), (0.0, 9.0 * i, 0.0)) for i in range(2)
-        ]
+        setups = [VehicleSetup(before, frame.sensor_records(), (0.0, 9.0 * i, 0.0)) for i in range(2)]
         simulation = Simulation(World(), setups, seed=1)
         simulation.advance(60)
-        assert simulation.states["rest_steps"][0] > 0
-        wider = frame.vehicle()
-        wider["rotor_position"] *= 1.2
-        wider["rotor_radius"] *= 1.1
+        assert simulation.states["rest_steps"][0] >= REST_STEPS
         simulation.change_vehicle(0, wider, frame.sensor_records(), np.zeros(3))
-        for armed in (0, 1):
-            simulation.armed[:] = armed
-            simulation.controls[:, :4] = 0.9, 0.8, 0.85, 0.8
-            for _ in range(calls):
-                simulation.advance(30 // calls)
+        simulation.armed[:] = 1
+        simulation.controls[:, :4] = 0.9, 0.8, 0.85, 0.8
+        for _ in range(calls):
+            simulation.advance(30 // calls)
         ends.append(simulation.states["position"].tobytes() + simulation.states["attitude"].tobytes())
         assert simulation.states["attitude"][0].tobytes() != simulation.states["attitude"][1].tobytes()
     assert ends[0] == ends[1]
