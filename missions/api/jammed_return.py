@@ -24,6 +24,7 @@ def main(**flown: Any) -> list[sb.Message]:
         with sitl.fault(sb.faults.GpsJamming(level=1.0)):
             drone.run(8)
         drone.run_until(lambda vehicle: not vehicle.armed, limit=200)
+        drone.run(1)  # the stack may tell why it disarmed a moment later
         print(f"came down {math.hypot(*drone.position[:2]):.1f} m from home")
         return drone.messages
 

@@ -92,9 +92,9 @@ def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yard
 
 
 def _print_table(results: Sequence[OdometryResult], title: str) -> None:
-    rows = []
+    columns = []
     for result in results:
-        cells = [result.estimator.name, result.estimator.sensor.name, str(result.poses)]
+        cells = [result.estimator.sensor.name, str(result.poses)]
         if result.comparison is None:
             cells += ["failed", *([""] * 4)]
         else:
@@ -103,6 +103,7 @@ def _print_table(results: Sequence[OdometryResult], title: str) -> None:
             cells += [f"{ape['translation'].rmse:.3f}", f"{ape['translation'].max:.3f}"]
             cells += [f"{ape['angle'].rmse:.2f}", f"{rpe['translation'].rmse:.3f}"]
             cells.append(f"{rpe['angle'].rmse:.2f}")
-        rows.append([*cells, f"{result.cpu:.1f}", f"{result.memory / 1e6:.0f}"])
-    measures = ("poses", "APE m", "APE max m", "APE deg", "RPE m", "RPE deg", "CPU s", "memory MB")
-    Terminal().table(("estimator", "sensor", *measures), rows, title=title, right=len(measures))
+        columns.append([*cells, f"{result.cpu:.1f}", f"{result.memory / 1e6:.0f}"])
+    measures = ("sensor", "poses", "APE m", "APE max m", "APE deg", "RPE m", "RPE deg", "CPU s", "memory MB")
+    names = [result.estimator.name for result in results]
+    Terminal().table(("", *names), zip(measures, *columns, strict=True), title=title, right=len(names))
