@@ -174,7 +174,7 @@ def checked_seed(seed: int) -> int:
     return int(seed)
 
 
-def checked_speed(speed: Any) -> float:
+def checked_speed(speed: object) -> float:
     """A valid speed, simulated over wall time.
 
     Raises:

@@ -77,7 +77,7 @@ def _entry(name: str, requested: bool) -> Any:
     return getattr(importlib.import_module(module(name)), name.replace("-", "_"))
 
 
-def _help(entry: Callable[..., Any]) -> str:
+def _help(entry: Callable[..., object]) -> str:
     """The docstring of a command, a line for each paragraph: typer would keep the line breaks."""
     paragraphs = (entry.__doc__ or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

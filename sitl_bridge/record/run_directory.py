@@ -11,7 +11,6 @@ import tempfile
 import weakref
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from llvmlite.binding import get_host_cpu_name
 
@@ -105,7 +104,7 @@ class RunDirectory:
         """
         self._console.write(line.rstrip())
 
-    def describe(self, **facts: Any) -> None:
+    def describe(self, **facts: object) -> None:
         """Write run.json: the given facts, software versions and the command line."""
         packages = ("sitl-bridge", "numpy", "numba", "llvmlite", "scipy", "pymavlink", "mavsdk")
         write_json(

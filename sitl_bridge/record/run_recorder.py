@@ -10,7 +10,6 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -81,7 +80,7 @@ class RunRecorder(Closing):
                 self.complete = False
                 raise
 
-    def note(self, time: int, kind: str, **facts: Any) -> None:
+    def note(self, time: int, kind: str, **facts: object) -> None:
         """Append an event, from any thread; does nothing once the recording has ended.
 
         Args:

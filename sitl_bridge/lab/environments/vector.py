@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -167,7 +167,7 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
             raise UserError(f"reset: seed: one or {self.num_envs} whole numbers of 0 or more are needed")
         return seeds
 
-    def _mask(self, mask: Any) -> Mask:
+    def _mask(self, mask: object) -> Mask:
         if mask is None:
             return np.ones(self.num_envs, np.bool_)
         found = np.array(mask)

@@ -105,7 +105,7 @@ def _difference(base: Any, own: Any) -> Any:
     return _rounded(own)
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, list):
