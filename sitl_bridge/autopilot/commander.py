@@ -55,7 +55,9 @@ class Commander:
         parameters: of the vehicle; a default MPC_THR_HOVER is replaced by the vehicle's hover thrust.
 
     Attributes:
+        mode: the flight mode in force, possibly set by a failsafe.
         intended: the flight mode that the pilot selected.
+        armed: whether the motors may turn.
         landed_state: MAV_LANDED_STATE.
         arming_problems: what keeps the vehicle from arming in the present mode, in PX4's words.
         failures: injected, by kind (gyroscope, accelerometer, magnetometer, barometer, gps, optical_flow,
@@ -66,8 +68,8 @@ class Commander:
         reached: sequence numbers of mission items reached, to send.
         state: the vehicle's estimated state.
         navigator: sets the target of automatic modes.
-        flight: the mission and its progress; ``plans`` geofence and rally points.
         orbit: the circle of Orbit mode; ``follow`` the target of Follow mode.
+        flight: the mission and its progress; ``plans`` geofence and rally points.
         home_position: where it returns to.
         geofence: where it may fly.
     """

@@ -46,7 +46,11 @@ AUTOPILOT = 1
 
 
 class LinkedStack:
-    """One vehicle's stack at the end of a connection to a simulator."""
+    """One vehicle's stack at the end of a connection to a simulator.
+
+    Raises:
+        UserError: for a parameter or a controller that does not exist.
+    """
 
     def __init__(self, configuration: Configuration, log: Path) -> None:
         world = World(configuration.world)
@@ -72,7 +76,11 @@ class LinkedStack:
         self._log = log
 
     def open_ports(self) -> None:
-        """Begin to speak MAVLink."""
+        """Begin to speak MAVLink.
+
+        Raises:
+            UserError: when a port is taken.
+        """
         major, minor, patch = (int(part) for part in __version__.split("."))
         source = TelemetrySource(
             system_id=self._instance + 1,
@@ -145,7 +153,11 @@ class LinkedStack:
 
 
 def connect(host: str, port: int, limit: float = CONNECT_LIMIT) -> socket.socket:
-    """Connect to a simulator, waiting for it as PX4 does."""
+    """Connect to a simulator, waiting for it as PX4 does.
+
+    Raises:
+        UserError: when nobody listens within ``limit`` s.
+    """
     end = time.monotonic() + limit
     while True:
         try:

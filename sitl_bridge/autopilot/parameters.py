@@ -91,7 +91,11 @@ class Parameters:
         return name in self.infos
 
     def get(self, name: str) -> int | float:
-        """The value of a parameter: an int of an int32 parameter, a float of a float one."""
+        """The value of a parameter: an int of an int32 parameter, a float of a float one.
+
+        Raises:
+            UserError: when there is no such parameter.
+        """
         self._info(name)
         return self.values[name]
 

@@ -62,6 +62,9 @@ class Pilot:
 
     Attributes:
         own_controller: the user's, to be run by :meth:`run_own_controller` after every step; or None.
+
+    Raises:
+        UserError: for a parameter or a controller that does not exist.
     """
 
     def __init__(
@@ -135,7 +138,11 @@ class Pilot:
             self.log.write(now)
 
     def run_own_controller(self) -> None:
-        """Let the user's controller ask for what the rotors are to do after a step."""
+        """Let the user's controller ask for what the rotors are to do after a step.
+
+        Raises:
+            UserError: when it fails.
+        """
         now = int(self.estimate["time"])
         if self.own_controller is None or now == self._stepped:
             return

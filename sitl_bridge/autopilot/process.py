@@ -50,6 +50,9 @@ class StackProcess(ChildProcess):
     Args:
         directory: its working directory, which is there and holds no other run.
         on_line: called with each line it prints, from a thread.
+
+    Raises:
+        UserError: when it cannot be started.
     """
 
     def __init__(

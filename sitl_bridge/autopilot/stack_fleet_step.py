@@ -80,6 +80,7 @@ def advance(
         time: us at the start.
         step: us.
         substeps: integration steps within a step.
+        count: steps to take.
 
     Returns:
         steps taken, -1 or the vehicle whose motion diverged in the next one, and bytes of frames kept.

@@ -83,7 +83,11 @@ def fly_avoidance(
 
 
 def fly_references(vehicles: SwarmVehicles, swarm: Swarm) -> Flight:
-    """Hold until a swarm starts, fly for the scenario's duration, at most GRACE longer, until all arrive."""
+    """Hold until a swarm starts, fly for the scenario's duration, at most GRACE longer, until all arrive.
+
+    Raises:
+        UserError: when the simulation fails.
+    """
     end = EndCondition(swarm.scenario, swarm.start)
     printed: set[tuple[str, PlanStatus]] = set()
 

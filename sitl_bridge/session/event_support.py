@@ -48,14 +48,22 @@ def flight_kind(scenario: LoadedScenario, on: Literal["quick", "full"]) -> Fligh
 
 
 def refuse_events(scenario: LoadedScenario, kind: FlightKind) -> None:
-    """Refuse a scenario with events that have no effect in this kind of flight."""
+    """Refuse a scenario with events that have no effect in this kind of flight.
+
+    Raises:
+        ConfigurationError: with every such event.
+    """
     faults = list(_faults(scenario, kind))
     if faults:
         raise ConfigurationError(scenario.document.source, faults)
 
 
 def refuse_events_of(scenario: LoadedScenario, airframe: Airframe) -> None:
-    """Refuse events that cannot happen to vehicles of an airframe that replaces the scenario's."""
+    """Refuse events that cannot happen to vehicles of an airframe that replaces the scenario's.
+
+    Raises:
+        ConfigurationError: with every such event.
+    """
     names = [vehicle.name for vehicle in scenario.vehicles]
     faults = event_faults(scenario.events, names, [airframe] * len(names))
     if faults:

@@ -34,7 +34,9 @@ class FleetMissions:
     Args:
         server: whose simulated time is limited by the missions' time gates.
         members: file that describes the vehicles to a program that flies all of them.
+        report: receives the lines that the missions print.
         errors: receives errors of setting the pause flag.
+        on_event: notes vehicles of a formation that fall silent.
 
     Attributes:
         turn: us of simulated time between two turns of the missions; 0 if they take none.

@@ -110,7 +110,11 @@ class FormationFlight:
         self._orders.serve()
 
     def execute(self, kind: str, data: ReadJson, vehicle: int | None) -> None:
-        """Execute an order: the data of the bus command of that kind."""
+        """Execute an order: the data of the bus command of that kind.
+
+        Raises:
+            UserError: if it is not possible or not safe.
+        """
         assert self._states is not None
         if self._ordered_down:
             raise UserError("the formation lands")
@@ -137,7 +141,11 @@ class FormationFlight:
         self.vehicles.leave(vehicle, action)
 
     def spread(self) -> None:
-        """Move the vehicles apart, into a grid, if they are too close together for landing."""
+        """Move the vehicles apart, into a grid, if they are too close together for landing.
+
+        Raises:
+            UserError: when the simulation fails.
+        """
         states = self.vehicles.states()
         members = self.formation.members & states.alive
         if not self.formation.leaders or clear_to_land(states.position[members]):

@@ -50,13 +50,22 @@ def kind_of(stack: str) -> Stack:
 
 
 def models_file(airframe: str) -> Path:
-    """Return the path of an airframe's models, ``identified/`` beside its file; by name or file."""
+    """Return the path of an airframe's models, ``identified/`` beside its file; by name or file.
+
+    Raises:
+        UserError: if there is no such airframe.
+    """
     file = find_airframe(airframe)
     return file.parent / "identified" / f"{file.stem}.yaml"
 
 
 def save(identified: Identified, path: Path) -> None:
-    """Write a model to an airframe's file of models; replace the one for the same kind of stack."""
+    """Write a model to an airframe's file of models; replace the one for the same kind of stack.
+
+    Raises:
+        UserError: if the file cannot be written.
+        ConfigurationError: if the existing file is not a file of models.
+    """
     before = load(path) if path.is_file() else IdentifiedFile()
     models = before.model_copy(update={kind_of(identified.stack): identified})
     data = models.model_dump(mode="json", exclude_none=True)
@@ -68,7 +77,11 @@ def save(identified: Identified, path: Path) -> None:
 
 
 def load(path: Path) -> IdentifiedFile:
-    """Read an airframe's models."""
+    """Read an airframe's models.
+
+    Raises:
+        ConfigurationError: with every fault of the file.
+    """
     return validate(IdentifiedFile, read(path))
 
 
@@ -76,6 +89,10 @@ def identified_model(airframe: str, stack: Stack) -> Identified | None:
     """Return the stored model of an airframe for a kind of stack; None if there is none.
 
     An airframe that differs from its base only in sensors uses the model of the base.
+
+    Raises:
+        UserError: if there is no such airframe.
+        ConfigurationError: with every fault of a file.
     """
     path = models_file(airframe)
     if path.is_file():

@@ -37,6 +37,9 @@ def claim_instance(worker: int = 0) -> Instance:
 
     Args:
         worker: number of this process among several that search at once.
+
+    Raises:
+        UserError: when all are taken.
     """
     count = LAST - FIRST + 1
     for i in range(count):

@@ -127,7 +127,11 @@ class LinkedVehicles(FlightStacks):
         return bool(sent)
 
     def refuse_ended(self) -> None:
-        """Refuse what a flight that is over cannot do."""
+        """Refuse what a flight that is over cannot do.
+
+        Raises:
+            UserError: after the end.
+        """
 
     def greet(self) -> None:
         """Be a ground station to the flight stacks, without which some refuse to arm."""

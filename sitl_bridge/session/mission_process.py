@@ -32,6 +32,7 @@ class MissionProcess:
     Args:
         command: arguments of the Python interpreter: a script and its arguments, or ``-m`` and a module.
         environment: variables added to this process's environment.
+        say: receives each line that the mission prints, from a thread.
         gate: through which the mission limits simulated time; None for none.
         python: interpreter; None for this program's.
     """
@@ -140,6 +141,9 @@ class UncaughtError:
     """The last traceback that a program has printed.
 
     An error's text may have many lines, of which the first says what happened.
+
+    Args:
+        script: of the program, whose lines are named.
 
     Attributes:
         last: the line that names the error; empty before one.

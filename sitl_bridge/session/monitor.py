@@ -120,6 +120,7 @@ class Monitor:
     """Monitors one vehicle, by calls of :meth:`poll`.
 
     Args:
+        instance: of PX4; sets the port.
         catalogue: of the build's events; without it events are skipped and only status texts are reported.
         battery: returns the latest battery sample, or None before the first; without it none is sent.
         on_message: called by :meth:`poll` with each message, e.g. to log it.
@@ -190,7 +191,11 @@ class Monitor:
     # ---------------------------------------------------------------- for the session
 
     def open(self) -> None:
-        """Open the port; the caller then calls :meth:`poll` often."""
+        """Open the port; the caller then calls :meth:`poll` often.
+
+        Raises:
+            UserError: when another program has the port.
+        """
         listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             # Room for a whole second of PX4's default rates at 25 times real time.
@@ -537,7 +542,11 @@ def deliver_all(links: Sequence[tuple[Monitor, Sequence[MavlinkMessage]]]) -> No
 
 
 class PayloadLink:
-    """The payload link as the components on board use it; see ``ComponentLink``."""
+    """The payload link as the components on board use it; see ``ComponentLink``.
+
+    Args:
+        monitor: that has the port.
+    """
 
     def __init__(self, monitor: Monitor) -> None:
         self.system_id = monitor.system_id
@@ -572,6 +581,7 @@ class MonitorThread:
     """Polls all monitors; less often for several vehicles, because their simulated time runs slower.
 
     Args:
+        monitors: opened.
         errors: receives errors of reading; polling continues after them.
     """
 

@@ -65,6 +65,7 @@ def conclude(
 
     Args:
         facts: of the whole flight for its summary, such as the reason of a failure so far.
+        logs: files of the run by their content.
         vehicles: with what the simulation knows of each.
         errors: receives errors of the evaluation; with any of them the flight has failed.
     """

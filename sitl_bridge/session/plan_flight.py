@@ -28,6 +28,7 @@ def fly_plans(
     """Fly plans; a vehicle whose plan ends in the air returns home.
 
     Args:
+        plans: by the numbers of the vehicles.
         limit: s of simulated time in which all have landed; each plan has a generous one of its own.
 
     Raises:
@@ -50,7 +51,14 @@ def fly_plans(
 
 
 class PlanFlight:
-    """A plan that a vehicle flies."""
+    """A plan that a vehicle flies.
+
+    Args:
+        vehicle: its number.
+
+    Attributes:
+        landed: whether it has landed and disarmed.
+    """
 
     def __init__(self, stacks: FlightStacks, vehicle: int, plan: Plan, say: Say) -> None:
         self._stacks, self._vehicle, self._plan, self.say = stacks, vehicle, plan, say
@@ -86,7 +94,11 @@ class PlanFlight:
             raise self._fail(f"the origin ({here[0]:.5f}, {here[1]:.5f}) {breach}")
 
     def upload(self) -> None:
-        """Give the vehicle the plan."""
+        """Give the vehicle the plan.
+
+        Raises:
+            UserError: when it refuses a part.
+        """
         plan = self._plan
         for note in plan.notes:
             self.say(note)
@@ -98,7 +110,11 @@ class PlanFlight:
         )
 
     def begin(self) -> None:
-        """Arm the vehicle, and start the mission."""
+        """Arm the vehicle, and start the mission.
+
+        Raises:
+            UserError: when it refuses.
+        """
         self._stacks.arm([self._vehicle])
         self.say("armed: starting the mission")
         self._stacks.set_mode([self._vehicle], "Mission")

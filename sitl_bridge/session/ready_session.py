@@ -46,7 +46,11 @@ class ReadySession(Session):
         self._held = threading.Event()
 
     def begin(self) -> None:
-        """Start everything; stops it again when that fails."""
+        """Start everything; stops it again when that fails.
+
+        Raises:
+            UserError: for what cannot be started.
+        """
         self.__enter__()
 
     def on_end(self, action: Callable[[], object]) -> None:
@@ -56,7 +60,11 @@ class ReadySession(Session):
     # ---------------------------------------------------------------- getting ready
 
     def look(self) -> bool:
-        """Look at everything once while it settles; returns whether it is ready to arm."""
+        """Look at everything once while it settles; returns whether it is ready to arm.
+
+        Raises:
+            UserError: when it will not become ready, with the reason.
+        """
         self.refuse_trouble()
         progress = self.progress()
         self._begin_without_late(progress)
@@ -72,7 +80,11 @@ class ReadySession(Session):
         return self._confirmed and not waiting
 
     def settle(self) -> None:
-        """Wait until all vehicles are ready to arm, and let time stand still there."""
+        """Wait until all vehicles are ready to arm, and let time stand still there.
+
+        Raises:
+            UserError: when they do not become ready.
+        """
         while not self.look():
             time.sleep(TICK / 5)
         self.hold()
@@ -142,7 +154,11 @@ class ReadySession(Session):
         limit.release()
 
     def call(self, action: Callable[[], object]) -> None:
-        """Run an action between two steps, and wait until it has run."""
+        """Run an action between two steps, and wait until it has run.
+
+        Raises:
+            UserError: that the action raises, and when the simulation has failed.
+        """
         done, faults = threading.Event(), list[UserError]()
 
         def run() -> None:
@@ -159,7 +175,11 @@ class ReadySession(Session):
             raise faults[0]
 
     def refuse_trouble(self) -> None:
-        """Raise what makes going on pointless."""
+        """Raise what makes going on pointless.
+
+        Raises:
+            UserError: with the reason.
+        """
         progress = self._final = self.progress()
         steps, now = progress.server.steps, time.monotonic()
         waits = progress.server.paused and not self._advancing

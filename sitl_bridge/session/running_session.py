@@ -65,6 +65,9 @@ class SessionVehicles(LinkedVehicles):
     """Vehicles of a running session: its time stands still while a program acts, and passes in ``advance``.
 
     One thread uses it, between ``begin`` and ``close``.
+
+    Args:
+        vehicles: with open monitors.
     """
 
     steps_to_look = LONG_LOOK
@@ -172,6 +175,9 @@ class SessionVehicles(LinkedVehicles):
 
         Each has its own local origin, the place of its first fix, which is found from its global positions.
         Messages round these to 1e-7 deg and 1 mm; the error of the receivers remains.
+
+        Raises:
+            UserError: for a vehicle that sends no positions.
         """
         origin = self._server.simulation.world.specification.origin
         projection = Projection(
@@ -218,6 +224,7 @@ class FlownMission:
     With the built-in stack time stands still after it.
 
     Args:
+        fly: flies it, and says lines for the user.
         shown: whether something shows the flight, and is to see its end.
     """
 
@@ -295,7 +302,11 @@ class FlownMission:
 
 
 def fly_plan(plan: Plan, stacks: SessionVehicles, say: Say) -> None:
-    """Fly the plan of one vehicle; it holds its place when that fails."""
+    """Fly the plan of one vehicle; it holds its place when that fails.
+
+    Raises:
+        UserError: as ``fly_plans``.
+    """
     try:
         fly_plans(stacks, {0: plan}, say=say)
     except UserError:
@@ -377,7 +388,11 @@ def mode_for(kind: str, data: ReadJson) -> str:
 
 
 class FlightCommands:
-    """Hands commands of page, bus and ROS to flight stacks, one after another, on a thread of its own."""
+    """Hands commands of page, bus and ROS to flight stacks, one after another, on a thread of its own.
+
+    Args:
+        vehicles: with open monitors.
+    """
 
     def __init__(self, vehicles: Sequence[VehicleRun], server: LockstepServer) -> None:
         self._vehicles, self._server = vehicles, server

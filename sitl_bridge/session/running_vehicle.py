@@ -31,6 +31,9 @@ class RunningVehicle(LinkedVehicles):
     Args:
         url: ``udpin://HOST:PORT``, on which it is heard.
         system: its MAVLink system id.
+
+    Raises:
+        UserError: for another URL, a port in use, and a flight stack that is not heard.
     """
 
     def __init__(self, url: str, system: int) -> None:
@@ -94,6 +97,9 @@ def fly_running(url: str, system: int, plan: Plan, say: Callable[[str], None]) -
 
     Args:
         url, system: as of ``RunningVehicle``.
+
+    Raises:
+        UserError: for a vehicle that is not found, refuses the plan, or does not finish it.
     """
     vehicle = RunningVehicle(url, system)
 

@@ -224,6 +224,7 @@ def load_scenario(
     """Read a scenario file.
 
     Args:
+        file: YAML.
         seed, world: replace those of the file.
 
     Raises:
@@ -249,8 +250,12 @@ def assemble(
     """Make a scenario of its content: the world, the vehicles with their airframes, the plans of a swarm.
 
     Args:
+        document: for the lines in messages.
         file: the scenario's; other files are relative to its directory.
         seed, world: replace those of the content.
+
+    Raises:
+        ConfigurationError: with every fault, its line, path and remedy.
     """
     name = made.name or file.stem
     used_seed = made.seed if seed is None else seed
@@ -281,7 +286,11 @@ def assemble(
 
 
 def scenario_world(world: WorldSpecification | Path, file: Path, document: Document) -> WorldSpecification:
-    """The world of a scenario: a section, a file beside it or the name of a shipped world."""
+    """The world of a scenario: a section, a file beside it or the name of a shipped world.
+
+    Raises:
+        ConfigurationError: with every fault of the world's file.
+    """
     if isinstance(world, WorldSpecification):
         return with_files_beside(world, document, "world")
     beside = file.parent / world

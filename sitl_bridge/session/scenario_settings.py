@@ -35,7 +35,11 @@ def scenario_settings(file: Path, options: FlightOptions) -> FlightSettings:
 
 
 def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) -> FlightSettings:
-    """The settings of a scenario's flight."""
+    """The settings of a scenario's flight.
+
+    Raises:
+        ConfigurationError: with every fault of the file and its line, or of the files it names.
+    """
     specification = scenario.specification
     vehicles = _vehicles(scenario, file, options)
     swarm = scenario.formation is not None or scenario.avoidance is not None
@@ -65,7 +69,11 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
 
 
 def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:
-    """The limits in a scenario's file."""
+    """The limits in a scenario's file.
+
+    Raises:
+        ConfigurationError: for a name that no measure has, with its line.
+    """
     document, limits = scenario.document, scenario.specification.limits
     lines = {name: document.line(("limits", name)) for name in limits}
     return checked_limits(limits, document.source, lines, Path(document.source).parent)

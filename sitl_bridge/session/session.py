@@ -89,6 +89,7 @@ class Session:
     With external flight stacks it serves the simulation until it is stopped; call :meth:`wait`.
 
     Args:
+        settings: checked here, before anything starts.
         notify: receives lines for the user: from the missions, the link and the session.
 
     Raises:
@@ -491,6 +492,9 @@ class Session:
 
         Args:
             on_status: called about 10 times per second of wall time.
+
+        Raises:
+            UserError: if the simulation has failed.
         """
         while self.server.running:
             on_status(self.status)

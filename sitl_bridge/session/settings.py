@@ -320,6 +320,9 @@ class FlightSettings(RunChoices):
 
         Returns:
             flight stack of each vehicle, and its plan if it flies one.
+
+        Raises:
+            ConfigurationError: with all faults.
         """
         faults = []
         for outlet in self.outlets:

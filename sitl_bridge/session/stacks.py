@@ -209,6 +209,7 @@ class FlightStacks(ABC):
         """Give vehicles a MAV_CMD at the same time, and wait for their answers.
 
         Args:
+            what: they are to do, for messages.
             params: seven at most; those left out are 0.
 
         Raises:
@@ -259,7 +260,11 @@ class FlightStacks(ABC):
             raise UserError(f"{self.title(waiting[0])} has not armed within {ARMING:g} s of simulated time")
 
     def leave_last_mode(self, vehicles: Sequence[int]) -> None:
-        """Switch vehicles to Hold that cannot arm in the mode in which they ended a flight."""
+        """Switch vehicles to Hold that cannot arm in the mode in which they ended a flight.
+
+        Raises:
+            UserError: when one refuses.
+        """
         # PX4 leaves Land and Return after the landing by itself, but not at once.
         # No set-points come until the vehicle is in the air again.
         ended = [i for i in vehicles if self.mode(i) in ("Offboard", "Land", "Return")]

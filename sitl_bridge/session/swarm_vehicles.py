@@ -99,7 +99,11 @@ class SwarmVehicles:
         self.stacks.targets[vehicle] = None
 
     def unmute(self) -> None:
-        """Let muted vehicles whose time has come fly by set-points again, unless they have landed."""
+        """Let muted vehicles whose time has come fly by set-points again, unless they have landed.
+
+        Raises:
+            UserError: when one refuses.
+        """
         stacks = self.stacks
         for vehicle in [v for v, back in self._muted.items() if back is not None and stacks.now >= back]:
             self._muted[vehicle] = None
@@ -141,6 +145,9 @@ class SwarmVehicles:
         """Fly by the set-points of ``steered`` until us of simulated time, read after each tick.
 
         ``watch`` is called in each tick; ``between`` after it, and may give commands.
+
+        Raises:
+            UserError: when the simulation fails, and that ``between`` raises.
         """
         self._steer(steered, watch)
         while True:
@@ -205,6 +212,9 @@ class SwarmVehicles:
         """Remove a vehicle: its autopilot holds, lands or returns to launch.
 
         A vehicle that does not report is left to its failsafes.
+
+        Raises:
+            UserError: if it refuses.
         """
         name = f"vehicle {self.stacks.names[vehicle]}"
         if not self.stacks.reports(vehicle):
@@ -226,7 +236,11 @@ class SwarmVehicles:
             self.stacks.targets[vehicle] = None
 
     def land(self) -> None:
-        """Land all vehicles; wait until they and those that left to land are disarmed."""
+        """Land all vehicles; wait until they and those that left to land are disarmed.
+
+        Raises:
+            UserError: at the end, for the vehicles that do not land.
+        """
         stacks = self.stacks
         self.say("landing")
         present = self.states().alive
@@ -274,7 +288,11 @@ class SwarmVehicles:
         return failures
 
     def finish(self, failure: str) -> None:
-        """Land all vehicles after a flight."""
+        """Land all vehicles after a flight.
+
+        Raises:
+            UserError: with ``failure``, unless it is empty, and the vehicles that do not land.
+        """
         failures = [failure] if failure else []
         try:
             self.land()

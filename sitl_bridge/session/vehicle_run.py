@@ -130,8 +130,10 @@ class VehicleRun:
     """The processes of one vehicle in flight: flight stack, monitor and mission.
 
     Args:
+        settings: checked.
         number: in the simulation.
         directory: the flight stack's working directory, empty.
+        say: receives lines for the user and the console log.
         log: receives lines for the console log only.
         errors: receives errors after which the flight continues.
     """
@@ -280,7 +282,12 @@ class VehicleRun:
             runner.companion = self.monitor.deliver
 
     def start_mission(self, variables: Mapping[str, str], server: LockstepServer, turn: int) -> None:
-        """Start the vehicle's own script, if it has one."""
+        """Start the vehicle's own script, if it has one.
+
+        Args:
+            variables: of the environment, in addition.
+            turn: of its gate.
+        """
         settings = self.settings
         if settings.mission is None or settings.mission.suffix == ".plan":
             return
@@ -345,7 +352,11 @@ class VehicleRun:
     # ---------------------------------------------------------------- afterwards
 
     def description(self, world: World, speed: float) -> JsonObject:
-        """The vehicle's mission and its flight stack as plain values, for run.json."""
+        """The vehicle's mission and its flight stack as plain values, for run.json.
+
+        Args:
+            speed: simulated over wall time.
+        """
         settings, build = self.settings, self.autopilot.px4
         autopilot: JsonObject = {"name": self.autopilot.name}
         if build is not None:
@@ -370,7 +381,11 @@ def _resume(process: int) -> None:
 
 
 def require_free_udp(port: int, purpose: str) -> None:
-    """Check that no program uses a UDP port of this machine."""
+    """Check that no program uses a UDP port of this machine.
+
+    Raises:
+        UserError: with the program that uses it.
+    """
     holder = taken_by(port, "udp")
     if holder:
         raise UserError(

@@ -201,6 +201,7 @@ def play_due(
     Args:
         now: us of the fleet's clock.
         stop: makes a vehicle silent and without setpoints until a time in us, None for ever.
+        abort: makes a vehicle leave.
         on_event: notes that a vehicle falls silent.
     """
     for vehicle, event in events.take_due((now - formation.started_at) / 1e6):

@@ -44,6 +44,7 @@ def allocation_record(airframe: Airframe, world: World) -> Records:
 
     Args:
         airframe: the airframe including its payload.
+        world: supplies the air density.
 
     Raises:
         UserError: if the airframe cannot hover or its rotors cannot control roll and pitch.

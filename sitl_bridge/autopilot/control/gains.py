@@ -77,6 +77,9 @@ def design(airframe: Airframe, world: World) -> Design:
     outer gain is a third of the next inner one.  If an attitude error of LINEAR_TILT would need more than the
     available angular acceleration, rate and attitude gains are reduced together to the limit.
 
+    Args:
+        world: supplies air density and gravity.
+
     Raises:
         UserError: if the airframe cannot hover.
     """
@@ -128,6 +131,7 @@ def controller_record(airframe: Airframe, world: World, choice: ControllerChoice
     """Return the () CONTROLLER record of an airframe.
 
     Args:
+        world: supplies air density and gravity.
         choice: the controller.  A user's own controller gets a record of kind USER; user_controller.py makes
             the object.
 

@@ -91,6 +91,9 @@ class ControllerHost:
     Args:
         where: its file and class, for messages.
         make: makes the controller.
+
+    Raises:
+        UserError: if it cannot be made or has no method control.
     """
 
     def __init__(self, where: str, make: Callable[[], Any]) -> None:
@@ -131,6 +134,9 @@ def user_controller(
 
     Args:
         choice: replaces the airframe's own controller, as for ``controller_record``.
+
+    Raises:
+        UserError: if it cannot be loaded or created.
     """
     law = choice or airframe.controller.kind
     own = class_at(law) if isinstance(law, str) else None

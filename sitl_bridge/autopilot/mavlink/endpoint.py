@@ -139,7 +139,11 @@ class Endpoint(Closing):
     peer of that link with its own streams.
 
     Args:
+        instance: PX4 instance number, selects the ports.
         links: names of the links to open, all by default.
+
+    Raises:
+        UserError: if a port is in use.
     """
 
     def __init__(

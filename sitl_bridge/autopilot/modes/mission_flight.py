@@ -52,8 +52,11 @@ class MissionFlight(VehiclePart):
 
     Attributes:
         current: sequence number of the current item.
+        finished: whether the last item is completed.
         reached: sequence numbers of completed items that are not reported yet.
+        failed: whether the mission cannot be continued.
         wants_return: whether an item requests a return to launch.
+        active: whether the mission is being flown.
     """
 
     def __init__(

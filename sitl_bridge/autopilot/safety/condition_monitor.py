@@ -110,7 +110,11 @@ class ConditionMonitor(VehiclePart):
         self._accuracy.update(self._state, self._values)
 
     def update_needs(self, now: int, mission: bool) -> None:
-        """Update the mode requirements that are not met, from all setpoints and plans received so far."""
+        """Update the mode requirements that are not met, from all setpoints and plans received so far.
+
+        Args:
+            now: us.
+        """
         accuracy = self._accuracy
         offboard = self._offboard.is_available(
             now, self._values["COM_OF_LOSS_T"], accuracy.position, accuracy.velocity

@@ -94,7 +94,11 @@ def _check_fence(items: Sequence[MissionItem], home: Home, fence: Geofence) -> M
 
 
 class Plans(VehiclePart):
-    """The plans of one vehicle."""
+    """The plans of one vehicle.
+
+    Attributes:
+        mission_valid: whether there is a feasible mission.
+    """
 
     def __init__(self, vehicle: Vehicle, navigator: Navigator, geofence: Geofence) -> None:
         super().__init__(vehicle)

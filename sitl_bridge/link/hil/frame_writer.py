@@ -76,6 +76,7 @@ def write_frame(out: Bytes, at: int, payload: Bytes, description: Ints, link: Li
 
     Args:
         out: uint8.
+        at: where the frame begins.
         payload: PAYLOADS scratch as uint8.
         description: (4,) as of ``_description``.
         link: LINK record, which counts the frames.

@@ -94,7 +94,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def require_free_link(host: str, port: int) -> None:
-    """Check that a link could listen on a port, before anything slow is done."""
+    """Check that a link could listen on a port, before anything slow is done.
+
+    Raises:
+        UserError: if the port is taken, with its holder.
+    """
     _listen(host, port).close()
 
 
@@ -104,6 +108,9 @@ class LinkSockets:
     Args:
         ports: TCP ports; vehicle i connects to ``ports[i]``.
         read_limit: us after which a read that waits returns without data.
+
+    Raises:
+        UserError: if a port is taken.
     """
 
     def __init__(self, host: str, ports: Sequence[int], read_limit: int) -> None:

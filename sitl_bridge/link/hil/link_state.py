@@ -223,6 +223,7 @@ def when_overdue(link: Packed, on_stall: OnStall, others_fly: bool, reads: bool)
         link: LINK record.
         on_stall: what the user chose, except ``abort``.
         others_fly: whether another flight stack is in lockstep.
+        reads: whether the flight stack has read all its frames.
     """
     if on_stall == "leave" and others_fly:
         return LinkState.LEFT_BEHIND

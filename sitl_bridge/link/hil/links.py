@@ -170,7 +170,11 @@ class Links:
             )
 
     def decide_overdue(self) -> None:
-        """Decide how to continue without an overdue answer: wait, or let time run (``when_overdue``)."""
+        """Decide how to continue without an overdue answer: wait, or let time run (``when_overdue``).
+
+        Raises:
+            UserError: if the run is to end then.
+        """
         now = time.monotonic_ns()
         seconds = self._patience * 1e-9
         for i, link in enumerate(self._records):

@@ -94,6 +94,9 @@ class LockstepServer:
         loop: LOOP, the state of the compiled loop; the lockstep thread's while it runs.
         arrays: the memory of the links, likewise.
         limits: of simulated time, by those who ask time to wait for them.
+
+    Raises:
+        UserError: if a port is taken.
     """
 
     def __init__(

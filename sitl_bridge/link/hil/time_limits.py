@@ -67,6 +67,7 @@ class TimeLimits:
         now: the present simulated time in us.
         pace_changed: called after the speed that the limits allow has changed.
         time_changed: called after the time up to which they let time run has changed; True if it is sooner.
+        notify: takes messages for the user.
     """
 
     def __init__(

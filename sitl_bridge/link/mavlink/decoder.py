@@ -111,6 +111,7 @@ class ParameterValue(mavlink.MAVLink_param_value_message):  # type: ignore[misc]
     Args:
         value: four bytes, little-endian.
         kind: MAV_PARAM_TYPE.
+        index: of this one.
     """
 
     def __init__(self, name: str, value: bytes, kind: int, count: int, index: int) -> None:

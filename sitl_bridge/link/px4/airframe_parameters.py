@@ -116,6 +116,9 @@ def parameters_for(
 
     Returns:
         name to value, in the order of setting.
+
+    Raises:
+        UserError: for an airframe that cannot hover.
     """
     try:
         return _derived(airframe, world or World(), speed, battery_over_mavlink)
@@ -339,6 +342,7 @@ def check_against_build(parameters: Parameters, etc: Path, given: Parameters) ->
     """Return the parameters that a PX4 build supports.
 
     Args:
+        parameters: computed and given parameters.
         given: parameters from the airframe file.
 
     Returns:

@@ -52,6 +52,9 @@ def find_px4(explicit: Path | None = None) -> Px4Build:
     """Find the PX4 to fly with: ``--px4``, else ``PX4_DIR``, ~/PX4-Autopilot, /opt/px4, or ``px4`` on PATH.
 
     Each may be a source tree with a build, a build directory, an install prefix or the ``px4`` executable.
+
+    Raises:
+        UserError: with the searched locations and the remedy.
     """
     tried = []
     for reason, place in candidates(explicit):

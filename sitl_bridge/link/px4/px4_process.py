@@ -116,7 +116,11 @@ def _occupied_ports(instance: int) -> list[int]:
 
 
 def require_free_instance(instance: int) -> None:
-    """Check that no other process occupies an instance."""
+    """Check that no other process occupies an instance.
+
+    Raises:
+        UserError: with the process and the remedy.
+    """
     if not 0 <= instance <= LAST_INSTANCE:
         raise UserError(f"--instance: {instance} is not within 0..{LAST_INSTANCE}")
     user = user_of_instance(instance)

@@ -46,6 +46,7 @@ class ReadBack:
     Attributes:
         count: number of requested parameters.
         wrong: name to PX4's deviating value.
+        unanswered: names without an answer.
     """
 
     def __init__(self, expected: Parameters, optional: Collection[str] = ()) -> None:

@@ -235,6 +235,9 @@ def parameter_line(name: str, value: float) -> str:
     """Return the shell command that sets one parameter; no quoting is needed.
 
     A parameter that only some versions have is set only if this PX4 has it.
+
+    Raises:
+        UserError: for an invalid parameter name or value.
     """
     if not _NAME.fullmatch(name):
         raise UserError(f"{name!r} is not a PX4 parameter name: use up to 16 of A-Z, 0-9 and _")

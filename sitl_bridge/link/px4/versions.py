@@ -89,6 +89,7 @@ def named_for(parameters: Parameters, known: Collection[str] | None) -> Paramete
     """Return the parameters by the names that a build has.
 
     Args:
+        parameters: by their old or new names.
         known: names of the build's own list; None if it has none: then renamed parameters are given by both
             names, of which PX4 uses the one it has.
     """

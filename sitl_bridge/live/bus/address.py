@@ -104,7 +104,11 @@ class BusAddress:
         return address
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context that checks the broker's certificate; None without TLS."""
+        """Return the TLS context that checks the broker's certificate; None without TLS.
+
+        Raises:
+            UserError: if the CA file cannot be used.
+        """
         if not self.tls:
             return None
         try:

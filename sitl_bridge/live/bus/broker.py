@@ -29,7 +29,11 @@ def free_port() -> int:
 
 
 def require_free(port: int) -> None:
-    """Check that a port is free."""
+    """Check that a port is free.
+
+    Raises:
+        UserError: if it is in use.
+    """
     holder = taken_by(port)
     if holder:
         raise UserError(
@@ -43,6 +47,9 @@ def start_broker(port: int, directory: Path, password: str | None = None) -> Chi
 
     Args:
         password: password of clients as user EMBEDDED_USER; None admits all clients on this machine.
+
+    Raises:
+        UserError: if it cannot be started.
     """
     directory.mkdir(parents=True, exist_ok=True)
     # Through a pipe, so that neither a command line nor an environment contains it.

@@ -174,7 +174,11 @@ def _plain(value: Any) -> Any:
 
 
 def decode(line: bytes) -> Sent:
-    """Decode a line."""
+    """Decode a line.
+
+    Raises:
+        ValueError: if it is not a valid message.
+    """
     try:
         kind, body = json.loads(line)
         message: Sent = _adapter(kind).validate_python(body)
@@ -198,7 +202,11 @@ class PipeEnd:
         self._received = bytearray()
 
     def send(self, what: Sent) -> None:
-        """Send a message, from any thread."""
+        """Send a message, from any thread.
+
+        Raises:
+            OSError: if the other end is closed.
+        """
         with self._sending:
             self._socket.sendall(encode(what))
 

@@ -26,7 +26,11 @@ completes with the execution.  Raises UserError to refuse it, at once or in the 
 
 
 def execute_for_run(command: BusCommand, source: RunSource) -> None:
-    """Execute a command for the whole run."""
+    """Execute a command for the whole run.
+
+    Raises:
+        UserError: if it is impossible.
+    """
     match command:
         case SetWind():
             source.simulation.world.set_wind(command.wind, source.simulation.time)
@@ -41,6 +45,14 @@ def execute_for_run(command: BusCommand, source: RunSource) -> None:
 
 
 def execute_for_vehicle(command: BusCommand, kind: str, simulation: Simulation, vehicle: int) -> None:
-    """Execute a command for one vehicle."""
+    """Execute a command for one vehicle.
+
+    Args:
+        kind: last level of its topic.
+        simulation: between two steps.
+
+    Raises:
+        UserError: if it is impossible.
+    """
     event, begins = event_of_command(kind, command.model_dump(exclude_unset=True))
     apply_event(event, begins, simulation, [vehicle])

@@ -62,7 +62,9 @@ class RosGraph:
     """Publishes a running simulation until it is closed.
 
     Args:
+        run: that is published; its recording has begun.
         domain: ROS_DOMAIN_ID.
+        wait: nodes that simulated time waits for.
     """
 
     def __init__(self, run: RunContext, domain: int, wait: Sequence[str] = ()) -> None:

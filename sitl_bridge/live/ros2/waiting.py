@@ -31,7 +31,11 @@ SERVICE = "rcl_interfaces/srv/GetParameterTypes"
 
 
 class WaitedNodes:
-    """Nodes that simulated time waits for."""
+    """Nodes that simulated time waits for.
+
+    Args:
+        stopped: whether the run ends.
+    """
 
     def __init__(
         self,

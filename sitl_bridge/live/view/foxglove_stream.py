@@ -71,6 +71,9 @@ class FoxgloveStream:
 
     Args:
         on_end: as of ``RunLink``.
+
+    Raises:
+        UserError: if the run cannot be read.
     """
 
     def __init__(
@@ -97,7 +100,11 @@ class FoxgloveStream:
             self._pictures.append(message)
 
     def run(self) -> None:
-        """Serve until stopped."""
+        """Serve until stopped.
+
+        Raises:
+            RuntimeError: if the port cannot be opened.
+        """
         server = foxglove.start_server(
             name="sitl-bridge",
             host=self._host,

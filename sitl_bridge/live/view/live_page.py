@@ -42,7 +42,11 @@ IDLE = 0.2
 
 
 class LivePage:
-    """A page that follows a running simulation, until it is stopped."""
+    """A page that follows a running simulation, until it is stopped.
+
+    Raises:
+        UserError: if the port is taken or the run cannot be read.
+    """
 
     def __init__(self, descriptor: int, port: int, directory: Path) -> None:
         self._run = ViewedRun(directory)

@@ -25,7 +25,11 @@ STICKS = "/sticks"
 
 
 def require_viser() -> None:
-    """Check that viser is installed."""
+    """Check that viser is installed.
+
+    Raises:
+        UserError: with the command that installs it.
+    """
     try:
         import viser  # noqa: F401
     except ImportError as error:
@@ -33,7 +37,11 @@ def require_viser() -> None:
 
 
 def require_foxglove() -> None:
-    """Check that Foxglove's SDK is installed."""
+    """Check that Foxglove's SDK is installed.
+
+    Raises:
+        UserError: with the command that installs it.
+    """
     try:
         import foxglove.websocket  # noqa: F401
     except ImportError as error:
@@ -42,6 +50,9 @@ def require_foxglove() -> None:
 
 def require_free_port(port: int, host: str = HOST, what: str = "the page") -> None:
     """Check that a TCP port on this machine is free.
+
+    Args:
+        what: listens there.
 
     Raises:
         UserError: with the program that holds it, or if the address is not one of this machine.
@@ -70,6 +81,9 @@ def open_page(
     Args:
         title: of the browser's tab.
         take_sticks: takes forward, right, up and clockwise, each -1 to 1, from sticks.js; None: no sticks.
+
+    Raises:
+        UserError: if viser is not installed, or the port is taken.
     """
     require_viser()
     import viser

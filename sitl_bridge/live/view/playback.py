@@ -42,6 +42,9 @@ class Playback:
 
     Args:
         run: with at least one recorded step.
+
+    Raises:
+        UserError: if viser is missing or the port is taken.
     """
 
     def __init__(self, run: ViewedRun, port: int) -> None:

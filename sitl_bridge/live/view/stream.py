@@ -44,7 +44,11 @@ class Stream(Outlet):
 
 
 class LiveView(Stream):
-    """Shows a running simulation on a page and executes commands from it, until it is closed."""
+    """Shows a running simulation on a page and executes commands from it, until it is closed.
+
+    Raises:
+        UserError: if viser is missing or the port is in use.
+    """
 
     def __init__(self, run: RunContext, port: int) -> None:
         require_viser()

@@ -123,6 +123,9 @@ class ViewerStream:
 
     Args:
         target: host, and the port of instance 0.
+
+    Raises:
+        UserError: if the run cannot be read.
     """
 
     def __init__(

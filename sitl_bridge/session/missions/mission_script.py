@@ -169,7 +169,11 @@ class _Selector(selectors.DefaultSelector):
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """An event loop of a mission that takes turns; calls in executors, as all of MAVSDK's, belong to them."""
+    """An event loop of a mission that takes turns; calls in executors, as all of MAVSDK's, belong to them.
+
+    Args:
+        gate: of this process.
+    """
 
     def __init__(self, gate: TimeGate) -> None:
         super().__init__(_Selector(gate))

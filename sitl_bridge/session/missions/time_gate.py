@@ -306,6 +306,7 @@ class MissionGate:
     A mission that does not use the gate is limited to UNANNOUNCED_SPEED while a vehicle of it is disarmed.
 
     Args:
+        limits: of simulated time, set here.
         turn: us of simulated time at which the first turn begins, and between turns; 0 without turns.
             With turns, the last limit stays in effect when the mission ends, until ``free``, so a flight ends
             at the simulated time of its last turn.

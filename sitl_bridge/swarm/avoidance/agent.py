@@ -64,6 +64,7 @@ class Agent:
 
     Attributes:
         solver: with the plan, the counters of every status and the use of slack.
+        observer: with the estimated state and disturbances.
         neighbourhood: what it knows of others.
     """
 

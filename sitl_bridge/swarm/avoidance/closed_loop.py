@@ -240,6 +240,9 @@ def fly(
         scenario: is checked first.
         seed: of the vehicles' errors and of the radio's losses.
         plant: the vehicles; without: the prediction model, on which the steady wind acts by its drag.
+
+    Raises:
+        ConfigurationError: for a scenario that cannot be flown.
     """
     check_scenario(scenario)
     plans = scenario.plans()

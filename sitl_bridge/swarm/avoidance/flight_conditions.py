@@ -54,6 +54,10 @@ def check_launch(scenario: AvoidanceSpecification, deviation: float, source: str
 
     Args:
         deviation: of ``lasting_deviation``.
+        source: for the message.
+
+    Raises:
+        ConfigurationError: with every fault.
     """
     faults = list(_faults(scenario, deviation))
     if faults:

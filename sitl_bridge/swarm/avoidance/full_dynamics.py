@@ -46,6 +46,9 @@ class DynamicsPlant:
         events: scheduled faults and changes, none of sensors or flight stacks, which are not simulated here.
         names: of the vehicles, by which events name them; numbers without.
         say: takes a line for each event.
+
+    Raises:
+        UserError: for an airframe that cannot hover.
     """
 
     def __init__(

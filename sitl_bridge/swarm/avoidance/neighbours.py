@@ -85,6 +85,7 @@ class Neighbourhood:
 
     Args:
         avoids: names of the vehicles to avoid: this vehicle's edges of the connectivity graph.
+        obstacles: things that stand still.
 
     Attributes:
         garbled: words that held what is no number, and were not taken in.
@@ -181,6 +182,9 @@ def priority_graph(names: Sequence[str], priority: Sequence[str]) -> dict[str, t
     Args:
         priority: names in falling priority, each of ``names`` and once; who is not among them comes last, all
             alike.
+
+    Raises:
+        UserError: for a name that is unknown or given twice.
     """
     rank = {name: priority.index(name) if name in priority else len(priority) for name in names}
     graph: dict[str, tuple[str, ...]] = {}

@@ -38,6 +38,10 @@ _UPRIGHT = 1.0 - 1e-9
 def obstacles_of_scene(scene: SceneSpecification, routes: Iterable[RouteSpecification]) -> tuple[Plan, ...]:
     """Return the obstacles of a scene near routes.
 
+    Args:
+        scene: with the geometry of its files loaded.
+        routes: of the vehicles, with a point or more.
+
     Raises:
         UserError: for what the controller cannot avoid: moving objects, planes, terrain, octrees, objects
             beyond the limits of obstacles, and more than ``MOST_OBSTACLES`` objects.

@@ -237,7 +237,11 @@ def all_routes(settings: AvoidanceSettings) -> tuple[RouteSpecification, ...]:
 
 
 def check_scenario(scenario: AvoidanceSpecification) -> None:
-    """Refuse a scenario made in code, as the reader of files does."""
+    """Refuse a scenario made in code, as the reader of files does.
+
+    Raises:
+        ConfigurationError: with every fault.
+    """
     faults = [message for _, message in flight_faults(scenario)]
     if faults:
         raise ConfigurationError(f"scenario {scenario.name}", faults)

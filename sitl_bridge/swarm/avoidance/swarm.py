@@ -111,7 +111,11 @@ class Swarm:
         return bool(self._rows) and self._rows[-1][0] >= self.start
 
     def flight(self) -> Flight:
-        """What was flown from the start on, by the vehicles' own estimates."""
+        """What was flown from the start on, by the vehicles' own estimates.
+
+        Raises:
+            ValueError: before the start.
+        """
         rows = [row for row in self._rows if row[0] >= self.start]
         if not rows:
             raise ValueError("nothing has been flown yet")

@@ -42,6 +42,9 @@ def assign(
     Returns:
         (n,) indices of slots.  Without fixed slots the paths keep their distance (see the module);
         otherwise check with ``closest_approach``.
+
+    Raises:
+        ValueError: for fewer slots than vehicles.
     """
     if len(slots) < len(positions):
         raise ValueError(f"{len(slots)} slots are too few for {len(positions)} vehicles")

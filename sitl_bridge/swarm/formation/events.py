@@ -49,7 +49,11 @@ FormationEventSpecification = Annotated[AnyFormationEvent, Field(discriminator="
 
 
 class EventQueue:
-    """Future events of a formation."""
+    """Future events of a formation.
+
+    Args:
+        events: with vehicles by number.
+    """
 
     def __init__(self, events: Iterable[AnyFormationEvent]) -> None:
         self._pending = sorted(events, key=lambda event: event.at)

@@ -23,7 +23,11 @@ They are those of MAVSDK-Python's example offboard_from_csv, which has a further
 
 
 def read_csv(path: Path) -> Trajectory:
-    """Read a trajectory; see COLUMNS.  Further columns are ignored."""
+    """Read a trajectory; see COLUMNS.  Further columns are ignored.
+
+    Raises:
+        ConfigurationError: with the line of every fault.
+    """
     table = read_rows(path)
     header = [cell.strip() for cell in table[0][0]] if table else []
     begin = 1 if header[:1] == ["idx"] else 0
@@ -65,7 +69,11 @@ def _numbers(cells: list[str], line: int, faults: list[str]) -> list[float]:
 
 
 def write_csv(path: Path, trajectory: Trajectory) -> None:
-    """Write a trajectory, to the last bit except for the change of units of yaw."""
+    """Write a trajectory, to the last bit except for the change of units of yaw.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
     table = np.column_stack(
         [
             trajectory.time,
@@ -87,6 +95,9 @@ def load_offsets(path: Path, count: int) -> Floats:
 
     Returns:
         (count, 3) m, formation frame, the leader's first.
+
+    Raises:
+        ConfigurationError: with the line of every fault.
     """
     rows, lines = _csv_offsets(path) if path.suffix.lower() == ".csv" else _yaml_offsets(path)
     faults: list[str] = []

@@ -74,6 +74,7 @@ class Formation:
     """Computes the setpoints of n vehicles; vehicle 0 is the first leader.
 
     Args:
+        choreography: start positions and planned moves.
         leader: guides the centre, for any leading vehicle.
         follower: control law of the other vehicles.
         topology: links of the radio.
@@ -138,7 +139,11 @@ class Formation:
         return self.present & self._alive
 
     def start(self) -> int:
-        """Start all vehicles together, ``notice`` from now; return that time in us."""
+        """Start all vehicles together, ``notice`` from now; return that time in us.
+
+        Raises:
+            UserError: if it has been started already.
+        """
         if self.started_at:
             raise UserError("the formation has been started already")
         self.started_at = self._time + self.behaviour.notice
@@ -184,6 +189,7 @@ class Formation:
         Args:
             slots: returns (m, 3) m for the m members, the leader's first, from the plan without those moves,
                 the members (n,) and the leader's number.
+            check: check of the new plan before use.
 
         Raises:
             UserError: if the slots are unsuitable, or there is no leader; and the errors of the arguments.
@@ -205,7 +211,11 @@ class Formation:
         return move
 
     def abort(self, vehicle: int, action: Action = "land") -> None:
-        """Remove a vehicle from the formation permanently; see ``leave``."""
+        """Remove a vehicle from the formation permanently; see ``leave``.
+
+        Raises:
+            UserError: for an unknown vehicle or one that has left already.
+        """
         if not 0 <= vehicle < len(self.present):
             raise UserError(f"there is no vehicle {vehicle}; they are 0 to {len(self.present) - 1}")
         if not self.present[vehicle]:
@@ -481,7 +491,11 @@ class Formation:
         return slots
 
     def slot_errors(self, states: States, slots: Floats | None = None) -> Floats:
-        """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning."""
+        """Return distances (n,) in m from the slots; nan for vehicles absent, left or returning.
+
+        Args:
+            slots: of these states, where they are known.
+        """
         error = np.linalg.norm(states.position - (self.slots(states) if slots is None else slots), axis=1)
         counts = self.members & (self.started_at > 0)
         counts[[*self._rejoining, *self._lost_way, *self._returning]] = False

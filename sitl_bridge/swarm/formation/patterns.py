@@ -172,11 +172,15 @@ def pattern(name: str, count: int, spacing: float = XTDRONE_SPACING) -> Floats:
 
     Args:
         name: one of NAMES.
+        count: number of vehicles, including the leader.
         spacing: m, the pattern's unit; 4 m gives XTDrone's sizes.  The smallest distance of two slots is one
             spacing in a grid, column, V or circle, 0.87 in a cube or pyramid, 0.5 in a triangle.
 
     Returns:
         (count, 3) m, formation frame.  Exactly XTDrone's slots if it has the pattern for this count.
+
+    Raises:
+        UserError: for an unknown name, or one that is defined only for other counts.
     """
     if count < 1:
         raise UserError(f"a formation needs at least one vehicle, not {count}")
@@ -212,7 +216,11 @@ def closest_pair(points: Floats) -> tuple[float, int, int]:
 
 
 def check_separation(points: Floats, separation: float, what: str) -> None:
-    """Reject slots closer than ``separation`` m."""
+    """Reject slots closer than ``separation`` m.
+
+    Raises:
+        UserError: with the pair and its distance.
+    """
     distance, i, j = closest_pair(points)
     if distance < separation:
         raise UserError(

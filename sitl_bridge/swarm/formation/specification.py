@@ -84,7 +84,11 @@ class PathSection(BaseModel):
         return self
 
     def trajectory(self, directory: Path) -> Trajectory:
-        """Return the path of the centre."""
+        """Return the path of the centre.
+
+        Raises:
+            UserError: for an invalid CSV file or plan.
+        """
         if self.csv is not None:
             return read_csv(directory / self.csv)
         waypoints = self.waypoints
@@ -127,7 +131,11 @@ class PatternSection(BaseModel):
         return self.name or self.pattern or ("offsets" if self.file is None else str(self.file))
 
     def slots(self, count: int, directory: Path) -> Floats:
-        """Return the slots (count, 3) m in the formation's frame."""
+        """Return the slots (count, 3) m in the formation's frame.
+
+        Raises:
+            UserError: for an unsuitable pattern or offsets, or a faulty file.
+        """
         if self.pattern is not None:
             return pattern(self.pattern, count, self.spacing)
         if self.file is not None:
@@ -249,7 +257,11 @@ class FormationSection(BaseModel):
     roles: RolesSection | None = Field(None, description="custom roles, in place of the scheme's")
 
     def role_classes(self, directory: Path) -> tuple[type[Leader], type[Follower]]:
-        """Return the scheme's classes, or the user's; executes the user's file."""
+        """Return the scheme's classes, or the user's; executes the user's file.
+
+        Raises:
+            UserError: if the file or a class is missing.
+        """
         lead, follow = SCHEMES[self.scheme]
         own = self.roles
         if own is None or own.file is None:

@@ -161,6 +161,9 @@ def path_through(
         yaw: rad; None faces along the path.
         turn_rate: largest rate of a turn on the spot, rad/s; in a formation that turns with its leader, the
             outer slots move with the turn.
+
+    Raises:
+        UserError: for limits that are not above 0.
     """
     if not (speed > 0.0 and acceleration > 0.0):
         raise UserError(f"a path at {speed:g} m/s and {acceleration:g} m/s^2: both must be above 0")

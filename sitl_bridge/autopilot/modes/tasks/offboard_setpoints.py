@@ -55,6 +55,8 @@ class OffboardSignal:
         Args:
             now: us.
             timeout: s after which a setpoint expires.
+            position: whether the position estimate is accurate enough.
+            velocity: whether the velocity estimate is accurate enough.
         """
         target = self.target
         if target is None or now - self._time > timeout * 1e6:

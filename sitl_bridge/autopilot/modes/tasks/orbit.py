@@ -45,7 +45,11 @@ class Circle:
 
 
 class OrbitTask(TrajectoryTask):
-    """Flies one vehicle around a centre."""
+    """Flies one vehicle around a centre.
+
+    Attributes:
+        circling: whether the vehicle has reached the circle.
+    """
 
     def __init__(self, vehicle: Vehicle, automatic: AutomaticTask) -> None:
         super().__init__(vehicle, automatic)
