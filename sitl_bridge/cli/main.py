@@ -6,7 +6,6 @@ This module imports almost nothing; ``sitl_bridge/__main__.py`` sets the signal 
 
 from __future__ import annotations
 
-import gc
 import importlib
 import io
 import os
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
+from sitl_bridge.base.system.garbage import collect_seldom
 from sitl_bridge.cli.exit_codes import ExitCode
 from sitl_bridge.live.outlets import OUTLETS
 
@@ -60,9 +60,6 @@ COMPLETION = "_SITL_BRIDGE_COMPLETE"
 """Environment variable with which a shell asks for completions."""
 TRACEBACK = "SITL_BRIDGE_TRACEBACK"
 """Environment variable that prints the traceback of a defect."""
-SELDOM = (10_000, 20, 20)
-"""Thresholds of Python's search for garbage.  What is imported lasts; to search it again and again takes a
-tenth of a start."""
 
 
 def module(name: str) -> str:
@@ -134,7 +131,7 @@ def _words() -> list[str]:
 def main() -> None:
     """Run a command; every error is one message without a traceback."""
     signals.exit_on_signals()
-    gc.set_threshold(*SELDOM)
+    collect_seldom()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal's encoding lacks characters of a unit

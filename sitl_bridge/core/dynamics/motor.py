@@ -107,20 +107,18 @@ class SpeedControllers(BaseModel):
 
 
 @compiled
-def motor_command(vehicle: Vehicle, state: State, controls: Floats, armed: int, k: int) -> float:
-    """Return the command of a motor limited to 0..1, or -1..1 if it is reversible; 0 if it is not finite.
+def _limited(command: float, lowest: float) -> float:
+    return float(min(max(command, lowest), 1.0)) if command - command == 0.0 else 0.0  # nan is not finite
 
-    Args:
-        state: STATE record, for the rotor's health.
-        controls: (16,) actuator commands, motors first.
-        armed: 0 or 1.
-        k: motor index.
-    """
-    command = controls[k]
-    if armed == 0 or state.rotor_health[k] <= 0.0 or not math.isfinite(command):
-        return 0.0
-    lowest = -1.0 if vehicle.motor_reversible != 0 else 0.0
-    return float(min(max(command, lowest), 1.0))
+
+@compiled
+def _offset_away_from_0(command: float, offset: float) -> float:
+    return 0.0 if command == 0.0 else (-offset if command < 0.0 else offset)
+
+
+@compiled
+def _proportional(command: float, idle: float, span: float) -> float:
+    return span * command + (-idle if command < 0.0 else idle)
 
 
 @compiled
@@ -136,17 +134,8 @@ def first_order_target(vehicle: Vehicle, command: float, voltage: float) -> floa
     if command == 0.0 and vehicle.motor_reversible != 0:
         return 0.0
     ratio = voltage / vehicle.battery_nominal_voltage
-    offset = speed_offset(vehicle, command)
-    if command < 0.0:
-        return float((vehicle.motor_speed_range * command - vehicle.motor_speed_idle) * ratio) + offset
-    return float((vehicle.motor_speed_range * command + vehicle.motor_speed_idle) * ratio) + offset
-
-
-@compiled
-def speed_offset(vehicle: Vehicle, command: float) -> float:
-    """Return the part in rad/s of a first-order motor's steady speed that does not depend on the voltage."""
-    turning = 0.0 if command == 0.0 else (-1.0 if command < 0.0 else 1.0)
-    return float(turning * vehicle.motor_speed_offset)
+    speed = _proportional(command, vehicle.motor_speed_idle, vehicle.motor_speed_range) * ratio
+    return float(speed + _offset_away_from_0(command, vehicle.motor_speed_offset))
 
 
 @compiled
@@ -192,28 +181,24 @@ def read_commands(vehicle: Vehicle, state: State, controls: Floats, armed: int) 
         _read_first_order(vehicle, state, controls, armed)
         return
     for k in range(n):
-        rows.running[k] = 1.0 if armed != 0 and state.rotor_health[k] > 0.0 else 0.0
-        rows.steady[k] = max(motor_command(vehicle, state, controls, armed, k), 0.0)
+        runs = armed != 0 and state.rotor_health[k] > 0.0
+        rows.running[k], rows.steady[k] = (1.0, _limited(controls[k], 0.0)) if runs else (0.0, 0.0)
 
 
 @compiled
 def _read_first_order(vehicle: Vehicle, state: State, controls: Floats, armed: int) -> None:
-    """``motor_command``, ``first_order_target`` at the nominal voltage and ``speed_offset`` of every motor.
+    """``first_order_target`` of all motors at the nominal voltage.
 
-    Without branches, for vector instructions.
+    Without branches, so that it becomes vector instructions.
     """
     rows = state.scratch
-    reversible, idle, span = (
-        vehicle.motor_reversible != 0,
-        vehicle.motor_speed_idle,
-        vehicle.motor_speed_range,
-    )
-    shift, lowest = vehicle.motor_speed_offset, -1.0 if reversible else 0.0
+    reversible = vehicle.motor_reversible != 0
+    idle, span, shift = vehicle.motor_speed_idle, vehicle.motor_speed_range, vehicle.motor_speed_offset
+    lowest = -1.0 if reversible else 0.0
     for k in range(vehicle.rotor_count):
-        given, runs = controls[k], (armed != 0) & (state.rotor_health[k] > 0.0)
-        command = min(max(given, lowest), 1.0) if given - given == 0.0 else 0.0
-        offset = 0.0 if command == 0.0 else (-shift if command < 0.0 else shift)
-        target = (span * command + (-idle if command < 0.0 else idle)) + offset
+        command, runs = _limited(controls[k], lowest), (armed != 0) & (state.rotor_health[k] > 0.0)
+        offset = _offset_away_from_0(command, shift)
+        target = _proportional(command, idle, span) + offset
         stands = (command == 0.0) & reversible
         rows.running[k] = 1.0 if runs else 0.0
         rows.offset[k] = offset if runs else 0.0
