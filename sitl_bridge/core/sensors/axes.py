@@ -1,4 +1,4 @@
-"""Where a sensor is in the world, and how it moves."""
+"""Where a sensor is in the world, how it moves, and how far away what it looks at is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.records import Sensor
+from sitl_bridge.core.world.ray_casting import cast_ray
+from sitl_bridge.core.world.records import SceneRecord
+
+REACH = 1000.0
+"""m to which a ray is followed through a scene."""
 
 
 @compiled
@@ -22,3 +27,23 @@ def point_position(sensor: Sensor, state: State) -> tuple[float, float, float]:
     """Return a sensor's mounting position, NED in m."""
     n, e, d = to_ned(state.attitude, sensor.position[0], sensor.position[1], sensor.position[2])
     return state.position[0] + n, state.position[1] + e, state.position[2] + d
+
+
+@compiled
+def ray_distance(
+    scene: SceneRecord, state: State, begin: tuple[float, float, float], way: tuple[float, float, float]
+) -> float:
+    """Return the distance in m along a unit vector to what a ray meets; inf for nothing within ``REACH``.
+
+    Args:
+        state: whose scratch memory is used.
+        begin: m NED.
+        way: unit vector, NED.
+    """
+    origin, direction = state.scratch.work[0], state.scratch.work[1]
+    for axis in range(3):
+        origin[axis], direction[axis] = begin[axis], way[axis]
+    distance, _, _, _, _ = cast_ray(
+        scene, origin, direction, REACH, state.scratch.ray_work[:], state.scratch.ray_stack[:]
+    )
+    return distance

@@ -17,11 +17,10 @@ from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.random_streams import normal
 from sitl_bridge.base.quantities import NonNegative, Positive
 from sitl_bridge.core.dynamics.records import State
-from sitl_bridge.core.sensors.axes import point_position, point_velocity
+from sitl_bridge.core.sensors.axes import point_position, point_velocity, ray_distance
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import Sensor, SensorState
 from sitl_bridge.core.world.earth import geodetic
-from sitl_bridge.core.world.ray_casting import cast_ray
 from sitl_bridge.core.world.records import Environment
 
 GPS = 4
@@ -41,8 +40,6 @@ MULTIPATH = 11
 SKY_RAYS = 64
 LOWEST_SATELLITE = math.radians(10.0)
 """Elevation below which no satellite counts: assumed, an ordinary mask of receivers."""
-SKY_REACH = 1000.0
-"""m within which obstacles hide satellites."""
 
 LEAST_ACCURACY = 0.1
 """Share of eph and epv below which a receiver reports none."""
@@ -181,24 +178,15 @@ def hidden_sky(environment: Environment, sensor: Sensor, state: State) -> float:
     The rays are a Fibonacci spiral, each for the same solid angle (Gonzalez, Mathematical Geosciences 42,
     2010).
     """
-    origin, direction, hidden = state.scratch.work[0], state.scratch.work[1], 0
-    origin[0], origin[1], origin[2] = point_position(sensor, state)
+    north, east, down = point_position(sensor, state)
     if environment.scene.groundless == 0:
-        origin[2] = min(origin[2], -0.01)  # from within the ground, everything would be hidden
-    lowest = math.sin(LOWEST_SATELLITE)
+        down = min(down, -0.01)  # from within the ground, everything would be hidden
+    lowest, hidden = math.sin(LOWEST_SATELLITE), 0
     for ray in range(SKY_RAYS):
         up = lowest + (1.0 - lowest) * (ray + 0.5) / SKY_RAYS
         turn, across = math.pi * (3.0 - math.sqrt(5.0)) * ray, math.sqrt(1.0 - up * up)
-        direction[0], direction[1], direction[2] = across * math.cos(turn), across * math.sin(turn), -up
-        distance, _, _, _, _ = cast_ray(
-            environment.scene,
-            origin,
-            direction,
-            SKY_REACH,
-            state.scratch.ray_work[:],
-            state.scratch.ray_stack[:],
-        )
-        if distance < SKY_REACH:
+        way = across * math.cos(turn), across * math.sin(turn), -up
+        if ray_distance(environment.scene, state, (north, east, down), way) < math.inf:
             hidden += 1
     return hidden / SKY_RAYS
 

@@ -12,17 +12,14 @@ from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.rotations import product, to_body, to_ned, transposed_product
 from sitl_bridge.base.quantities import Positive
 from sitl_bridge.core.dynamics.records import State
-from sitl_bridge.core.sensors.axes import point_position, point_velocity
+from sitl_bridge.core.sensors.axes import point_position, point_velocity, ray_distance
 from sitl_bridge.core.sensors.error_model import ErrorSpecification, SensorSpecification, reading
 from sitl_bridge.core.sensors.records import Sensor, SensorState
-from sitl_bridge.core.world.ray_casting import cast_ray
 from sitl_bridge.core.world.records import Environment
 
 RANGE_FINDER = 6
 OPTICAL_FLOW = 7
 
-FURTHEST = 1000.0
-"""m to which a ray is followed through a scene."""
 CONE_RAYS = 8
 """Rays on the rim of the cone; with the one on its axis the nine of hector_quadrotor's sonar."""
 
@@ -91,13 +88,7 @@ def distance_along(environment: Environment, sensor: Sensor, state: State, tilt:
     n, e, slope = to_ned(state.attitude, u, v, w)
     scene = environment.scene
     if scene.shape_count > 0 or scene.groundless != 0:
-        origin, direction = state.scratch.work[0], state.scratch.work[1]
-        origin[0], origin[1], origin[2] = north, east, down
-        direction[0], direction[1], direction[2] = n, e, slope
-        distance, _, _, _, _ = cast_ray(
-            scene, origin, direction, FURTHEST, state.scratch.ray_work[:], state.scratch.ray_stack[:]
-        )
-        return distance
+        return ray_distance(scene, state, (north, east, down), (n, e, slope))
     if slope <= 0.0:
         return math.inf
     return max(-down, 0.0) / slope
