@@ -84,6 +84,12 @@ def test_the_help_of_commands_loads_nothing_that_flies() -> None:
     assert not {"numba", "pydantic", "scipy", "yaml"} & set(loaded.split())
 
 
+def test_the_help_of_a_flight_loads_nothing_that_flies() -> None:
+    source = "import sys, sitl_bridge.cli.demo, sitl_bridge.cli.start; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout
+    assert not {"numpy", "numba", "pydantic", "asyncio"} & set(loaded.split())
+
+
 def test_help_fills_its_lines() -> None:
     text = run("fly", "--help").stdout.split("\u256d")[0].splitlines()
     width = max(len(line) for line in text)

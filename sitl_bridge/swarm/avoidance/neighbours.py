@@ -182,9 +182,6 @@ def priority_graph(names: Sequence[str], priority: Sequence[str]) -> dict[str, t
     Args:
         priority: names in falling priority, each of ``names`` and once; who is not among them comes last, all
             alike.
-
-    Raises:
-        UserError: for a name that is unknown or given twice.
     """
     rank = {name: priority.index(name) if name in priority else len(priority) for name in names}
     graph: dict[str, tuple[str, ...]] = {}

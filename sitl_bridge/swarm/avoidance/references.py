@@ -114,9 +114,6 @@ class Table:
         times: (p,) s, rising, p >= 2.
         points: (p, 3) m NED.
         yaw: rad.
-
-    Raises:
-        UserError: for times that do not rise, or tables that do not fit.
     """
 
     def __init__(self, times: Sequence[float], points: ArrayLike, *, yaw: float = 0.0) -> None:
