@@ -19,7 +19,7 @@ from scipy.spatial.transform import Rotation
 from typer.testing import CliRunner
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.system import resource_use
+from sitl_bridge.base.system import launch
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
 from sitl_bridge.core.odometry.lidar import deskewed
@@ -281,7 +281,8 @@ def test_a_failing_program_is_reported_beside_the_others(run: Path, tmp_path: Pa
 
 def test_a_measured_program_ends_with_what_measures_it(tmp_path: Path) -> None:
     script = "import os, time; print(os.getpid(), flush=True); time.sleep(100)"
-    line = resource_use.command(str(tmp_path / "use.json"), [sys.executable, "-c", script])
+    program_line = [str(tmp_path / "use.json"), sys.executable, "-c", script]
+    line = launch.command("measure", program_line, watched=False)
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as measuring:
         assert measuring.stdout is not None
         program = psutil.Process(int(measuring.stdout.readline()))

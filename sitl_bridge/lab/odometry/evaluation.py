@@ -26,7 +26,7 @@ from sitl_bridge.analysis.evaluation.pose_error import (
 )
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.base.system import resource_use
+from sitl_bridge.base.system import launch
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
 from sitl_bridge.lab.odometry.sensor_run import Kind, RecordedSensor, stereo_rig, true_way
@@ -177,7 +177,8 @@ def _run(
         raise UserError(f"{place}: cannot be written: {error.strerror}") from error
     program = [word.replace(TRAJECTORY, str(trajectory)) for word in estimator.command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(word for word in sys.path if word)}
-    with ChildProcess(estimator.name, resource_use.command(str(use), program), place, environment) as process:
+    measured = launch.command("measure", [str(use), *program], watched=False)
+    with ChildProcess(estimator.name, measured, place, environment) as process:
         while process.poll() is None:
             time.sleep(POLL)
         ended = process.ended()
