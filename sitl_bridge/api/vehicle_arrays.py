@@ -17,7 +17,6 @@ from sitl_bridge.core.dynamics.contact_log import VehicleContact
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation as Core
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SensorRunner
 
@@ -141,7 +140,7 @@ class VehicleArrays:
         number = self._numbers[vehicle]
         for host in self._hosts:
             mapper = host.mapper if isinstance(host, SensorRunner) and host.vehicle == number else None
-            if isinstance(mapper, MapBuilder):
+            if mapper is not None:
                 return mapper.read()
         raise UserError(f"vehicle {vehicle} builds no map; give one of its ranging sensors a map_cell")
 

@@ -64,14 +64,15 @@ def jpeg(
     exif = Image.Exif()
     exif[MAKER], exif[PROGRAM] = name, "sitl-bridge"
     if pose is not None:
+        latitude, longitude, altitude = pose.place
         exif[GPS] = {
             0: bytes((2, 3, 0, 0)),
-            1: "S" if pose.latitude < 0.0 else "N",
-            2: _angle(pose.latitude),
-            3: "W" if pose.longitude < 0.0 else "E",
-            4: _angle(pose.longitude),
-            5: bytes((int(pose.altitude < 0.0),)),
-            6: Fraction(round(abs(pose.altitude) * 1000), 1000),
+            1: "S" if latitude < 0.0 else "N",
+            2: _angle(latitude),
+            3: "W" if longitude < 0.0 else "E",
+            4: _angle(longitude),
+            5: bytes((int(altitude < 0.0),)),
+            6: Fraction(round(abs(altitude) * 1000), 1000),
             16: "T",
             17: Fraction(round(heading % 360.0 * 100), 100),
             18: "WGS-84",

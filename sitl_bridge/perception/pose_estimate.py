@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sitl_bridge.base.rotations import quaternion_product
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -22,16 +23,9 @@ OLDEST = 1_000_000
 class EstimatedPose:
     """A pose."""
 
-    latitude: float  # deg
-    longitude: float  # deg
-    altitude: float  # m above mean sea level
+    place: tuple[float, float, float]  # deg, deg, m above mean sea level
     height: float  # m above home
     attitude: tuple[float, float, float, float]  # w, x, y, z, body to NED
-
-    @property
-    def place(self) -> tuple[float, float, float]:
-        """deg, deg, m."""
-        return self.latitude, self.longitude, self.altitude
 
 
 class PoseEstimate:
@@ -64,31 +58,17 @@ class PoseEstimate:
         latitude, longitude, altitude = place.lat * 1e-7, place.lon * 1e-7, place.alt * 1e-3
         projection = projection_at(math.radians(latitude), math.radians(longitude), altitude)
         way = [0.01 * v * seconds for v in (place.vx, place.vy, place.vz)]
-        latitude, longitude, altitude = projection.place(way)
         turned = _turned_on(attitude, time * 1e-6 - attitude.time_boot_ms * 1e-3)
-        return EstimatedPose(
-            latitude,
-            longitude,
-            altitude,
-            place.relative_alt * 1e-3 - way[2],
-            turned,
-        )
+        return EstimatedPose(projection.place(way), place.relative_alt * 1e-3 - way[2], turned)
 
 
 def _turned_on(message: MavlinkMessage, seconds: float) -> tuple[float, float, float, float]:
     """Attitude of an ATTITUDE_QUATERNION, turned on for a while by its rates."""
-    w, x, y, z = message.q1, message.q2, message.q3, message.q4
-    p, q, r = (0.5 * seconds * v for v in (message.rollspeed, message.pitchspeed, message.yawspeed))
-    turned = np.array(
-        [
-            w - x * p - y * q - z * r,
-            x + w * p + y * r - z * q,
-            y + w * q - x * r + z * p,
-            z + w * r + x * q - y * p,
-        ]
-    )
-    a, b, c, d = (turned / np.linalg.norm(turned)).tolist()
-    return a, b, c, d
+    before = message.q1, message.q2, message.q3, message.q4
+    half = [0.5 * seconds * rate for rate in (message.rollspeed, message.pitchspeed, message.yawspeed)]
+    turned = quaternion_product(before, [1.0, *half])
+    w, x, y, z = (turned / np.linalg.norm(turned)).tolist()
+    return w, x, y, z
 
 
 def _nearest(messages: deque[MavlinkMessage], time: int) -> MavlinkMessage | None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 
@@ -24,9 +23,9 @@ from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.core.world.records import START
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.flight_stack_messages import companion_messages, is_reported, link_messages
+from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.recording import SampleRecording
 
 
@@ -38,18 +37,6 @@ class SeenSample:
     arrays: Arrays  # by name
 
 
-class Mapper(Protocol):
-    """Builds a map from samples."""
-
-    def add(self, time: int, sight: Sight) -> None:
-        """Take a sample that was taken at ``time`` us, at its delivery."""
-        ...
-
-    def close(self) -> None:
-        """End; safe to call twice."""
-        ...
-
-
 class SensorRunner:
     """Runs a seeing sensor.
 
@@ -57,7 +44,6 @@ class SensorRunner:
         simulation: the vehicles and their world.
         vehicle: index of the vehicle.
         name: of its random stream; None for the vehicle's.
-        start: us of simulated time at the start.
         recording: takes every sample that is delivered; closed with the runner.
         mapper: takes the rays of every sample of a sensor that measures distances; closed with the runner.
 
@@ -74,9 +60,8 @@ class SensorRunner:
         *,
         vehicle: int = 0,
         name: str | None = None,
-        start: int = START,
         recording: SampleRecording | None = None,
-        mapper: Mapper | None = None,
+        mapper: MapBuilder | None = None,
     ) -> None:
         self.mapper = mapper
         self.specification = specification
@@ -94,8 +79,8 @@ class SensorRunner:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=specification.name)
         self._period = round(1e6 / specification.rate)
         self._latency = round(specification.latency * 1e6)
-        self._start = start
-        self._next = start + self._period
+        self._start = simulation.time
+        self._next = self._start + self._period
         self._under_way: deque[tuple[int, View, Future[tuple[Arrays, Sight | None]] | None]] = deque()
         self._recording = recording
         self._recorded = -1

@@ -37,8 +37,7 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.live.bus.address import is_this_machine
 from sitl_bridge.live.bus.outlet import RunContext
-from sitl_bridge.perception.mapping.map_building import sensor_hosts
-from sitl_bridge.perception.payload_runner import PayloadRunner
+from sitl_bridge.perception.payload_runner import PayloadRunner, sensor_hosts
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder

@@ -33,7 +33,6 @@ from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
 from sitl_bridge.live.bus.client_link import StackReport
-from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.session.mission_process import MissionProcess
@@ -293,10 +292,10 @@ class VehicleRun:
             return
         command = [str(settings.mission), *settings.arguments]
         environment = {URL_VARIABLE: settings.url, SYSTEM_VARIABLE: str(settings.instance + 1), **variables}
-        built = [h.mapper for h in server.hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
-        for builder in built:
-            if isinstance(builder, MapBuilder) and builder.file is not None:
-                environment[MAP_VARIABLE] = str(builder.file.resolve())
+        own = [h for h in server.hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
+        for runner in own:
+            if runner.mapper is not None and runner.mapper.file is not None:
+                environment[MAP_VARIABLE] = str(runner.mapper.file.resolve())
         gate, python = MissionGate(server.limit_time(), turn), settings.python
         self.mission = MissionProcess(command, environment, self.say, gate=gate, python=python)
 

@@ -220,7 +220,7 @@ def test_a_late_trigger_takes_its_photo_with_the_pose_of_its_time(tmp_path: Path
 
 def test_photos_without_an_estimate_have_no_place(tmp_path: Path) -> None:
     core, runner, _ = standing(CAMERA, tmp_path)
-    runner.take_photo()
+    runner.camera.requested.append(core.time)
     run(core, runner, 20)
     runner.close()
     folder = tmp_path / "photos" / "payload_camera_0"
@@ -234,7 +234,7 @@ def test_one_seed_gives_the_same_photo_bytes(tmp_path: Path) -> None:
     found = []
     for name in ("a", "b"):
         core, runner, _ = standing(GIMBAL, tmp_path / name)
-        runner.take_photo()
+        runner.camera.requested.append(core.time)
         run(core, runner, 20)
         runner.close()
         found.append((tmp_path / name / "photos" / "payload_camera_0" / "0001.jpg").read_bytes())
@@ -300,7 +300,7 @@ def test_the_gimbals_manager_points_the_camera_and_photos_show_it(tmp_path: Path
     half = np.radians([-15.0, 10.0])
     w, y, z = np.cos(half).prod(), np.cos(half[1]) * np.sin(half[0]), np.cos(half[0]) * np.sin(half[1])
     assert [status.q[k] for k in (0, 2, 3)] == pytest.approx([w, y, z], abs=1e-3)
-    runner.take_photo()
+    runner.camera.requested.append(core.time)
     run(core, runner, 20)
     runner.close()
     (row,) = table(tmp_path)

@@ -31,7 +31,6 @@ from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
 from sitl_bridge.live.ros2.waiting import LEAD, WaitedNodes
-from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.record.followed_steps import StepFollower, StepsPart
@@ -89,7 +88,7 @@ class RosGraph:
         self._maps = {
             simulation.names[runner.vehicle]: runner.mapper.file
             for runner in self._runners
-            if isinstance(runner.mapper, MapBuilder) and runner.mapper.file is not None
+            if runner.mapper is not None and runner.mapper.file is not None
         }
         self._map_time = simulation.start
         for name in self._maps:

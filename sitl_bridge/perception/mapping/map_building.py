@@ -12,25 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.sensors.custom import CustomSensorHost
-from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
 from sitl_bridge.core.sensors.perception.sight import Sight
-from sitl_bridge.core.sensors.sensor_host import SensorHost
-from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
-from sitl_bridge.perception.payload_runner import runner_for
-from sitl_bridge.perception.recording import report_of, warn
+from sitl_bridge.perception.recording import warn
 
 PUBLISHED = 250_000
 """us of simulated time between two files for programs that read the map in flight."""
 CLAMPING = 0.35, 0.85
 """One hit makes a free cell occupied, and five passes free an occupied one: a map of 5 scans a second has to
 show what moves by a cell every 0.4 s."""
-FOLDER = "maps"
-"""In the run directory: ``NAME.npz``, at most half a second old in flight."""
 
 
 class MapBuilder:
@@ -105,80 +96,3 @@ class MapBuilder:
         if self.file is not None and due and self._map.log_odds.size:
             self._published = time
             self._map.publish(self.file)
-
-
-def sensor_hosts(
-    airframe: Airframe,
-    simulation: Simulation,
-    *,
-    vehicle: int = 0,
-    stream: str | None = None,
-    directory: Path | None = None,
-    title: Callable[[str], str] = lambda name: name,
-    errors: ErrorLog | None = None,
-) -> list[SensorHost]:
-    """Return the hosts of a vehicle's sensors that are sampled between steps, from now on.
-
-    The user's own come first, then those that see, with their recordings and the map that they build.
-
-    Args:
-        simulation: the vehicles and their world.
-        vehicle: index of the vehicle.
-        stream: name of its random streams; None for the vehicle's.
-        directory: of the run, for tables and recordings; None keeps no files.
-        title: makes the name of a table or a recording from the sensor's.
-        errors: takes the end of a table, a recording or the map; None: printed, or a warning of Python's.
-
-    Raises:
-        UserError: for sensors that cannot be loaded, for those that build maps of different cells, and where
-            a file or directory cannot be made.
-    """
-    name, start = stream or simulation.names[vehicle], simulation.time
-    hosts: list[SensorHost] = [
-        CustomSensorHost(
-            sensor,
-            vehicle=vehicle,
-            name=name,
-            seed=simulation.seed,
-            start=start,
-            table=None if directory is None else directory / f"{title(sensor.name)}.csv",
-            errors=errors,
-        )
-        for sensor in airframe.custom_sensors()
-    ]
-    found: MapBuilder | None = None
-    for sensor in airframe.seeing_sensors():
-        mapper = None
-        if isinstance(sensor, RangingSpecification) and sensor.map_cell is not None:
-            found = found or _map_builder(sensor.map_cell, simulation.names[vehicle], directory, errors)
-            if found.cell != sensor.map_cell:
-                raise UserError(
-                    f"{simulation.names[vehicle]}: its sensors build one map; give {sensor.name} the map_cell"
-                    f" of the others, {found.cell:g} m"
-                )
-            mapper = found
-        runner = runner_for(
-            sensor,
-            simulation,
-            vehicle=vehicle,
-            name=name,
-            start=start,
-            directory=directory,
-            title=title(sensor.name),
-            errors=errors,
-            mapper=mapper,
-        )
-        hosts.append(runner)
-    return hosts
-
-
-def _map_builder(cell: float, name: str, directory: Path | None, errors: ErrorLog | None) -> MapBuilder:
-    file = None
-    if directory is not None:
-        folder = directory / FOLDER
-        try:
-            folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{folder}: cannot be made: {error.strerror}") from error
-        file = folder / f"{name}.npz"
-    return MapBuilder(cell, file, report_of(errors, f"the map of {name}"))
