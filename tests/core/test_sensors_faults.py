@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from support.sensor_bench import DELIVERED, SAMPLED, STEP, Bench
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.registry import SensorUnion
-from sitl_bridge.core.sensors.sensor_faults import end_spoofing, find_sensor, jam, set_fault, spoof
+from sitl_bridge.core.simulation.events import GpsJamming, GpsSpoofing, SensorFault, find_sensor
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
@@ -44,6 +45,11 @@ def bench(kind: str, **more: Any) -> Bench:
     return made
 
 
+def simulation_of(made: Bench) -> Any:
+    """As much of a simulation of one vehicle as a fault changes."""
+    return SimpleNamespace(sensors=[made.sensors], sensor_states=[made.memories])
+
+
 @pytest.mark.parametrize("latency", [0.0, 0.01, 0.07])
 @pytest.mark.parametrize("kind", FIELDS)
 def test_every_sensor_falls_silent_freezes_and_comes_back(kind: str, latency: float) -> None:
@@ -51,7 +57,7 @@ def test_every_sensor_falls_silent_freezes_and_comes_back(kind: str, latency: fl
     figure = FIRST_FIGURE.get(kind, 0)
     healthy = made.run(500)
     assert len(set(healthy[:, figure])) == len(healthy)
-    set_fault(made.sensors, made.memories, kind, fault="stuck")
+    SensorFault(sensor=kind, fault="stuck").begin(simulation_of(made), 0)
     frozen = made.run(500)
     # What was under way when it froze still arrives; from then on the newest sample, at the usual rate.
     under_way = math.ceil(latency / 0.02)
@@ -59,9 +65,10 @@ def test_every_sensor_falls_silent_freezes_and_comes_back(kind: str, latency: fl
     assert len(set(frozen[under_way:, figure])) == 1
     assert frozen[-1, figure] in (*healthy[:, figure], *frozen[:under_way, figure])
     assert np.all(np.diff(frozen[:, SAMPLED]) > 0.0)
-    set_fault(made.sensors, made.memories, kind, fault="off")
+    off = SensorFault(sensor=kind)
+    off.begin(simulation_of(made), 0)
     assert len(made.run(500)) == 0
-    set_fault(made.sensors, made.memories, kind, fault="none")
+    off.end(simulation_of(made), 0)
     back = made.run(500)
     assert len(back) >= 95
     assert len(set(back[:, figure])) == len(back)
@@ -72,9 +79,10 @@ def test_a_flow_camera_does_not_integrate_while_it_is_off() -> None:
     made = bench("optical_flow", flow={}, gyroscope={})
     made.state["velocity"] = (1.5, 0.0, 0.0)
     made.run(100)
-    set_fault(made.sensors, made.memories, "optical_flow", fault="off")
+    off = SensorFault(sensor="optical_flow")
+    off.begin(simulation_of(made), 0)
     made.run(2500)
-    set_fault(made.sensors, made.memories, "optical_flow", fault="none")
+    off.end(simulation_of(made), 0)
     first = made.run(10)[0]
     assert first[5] <= 0.02 + 1e-9
     assert first[1] == pytest.approx(first[5] * 1.5 / 1.5)
@@ -84,7 +92,7 @@ def test_a_fault_of_one_sensor_changes_no_other(make_simulation: Make) -> None:
     def others(fault: bool) -> Any:
         simulation = make_simulation("x500_full")
         if fault:
-            set_fault(simulation.sensors[0], simulation.sensor_states[0], "gps", 1, "off")
+            SensorFault(sensor="gps", instance=1).begin(simulation, 0)
         simulation.advance(250)
         row = find_sensor(simulation.sensors[0], "gps", 1)
         return np.delete(simulation.sensor_states[0]["values"], row, axis=0)
@@ -99,7 +107,7 @@ def test_px4_s_clock_goes_on_when_the_primary_inertial_sensor_is_silent(
     server = LockstepServer(simulation, ports=[free_port()], speed=math.inf)
     with server, Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 100, "the first steps")
-        server.call(lambda: set_fault(simulation.sensors[0], simulation.sensor_states[0], "imu", fault="off"))
+        server.call(lambda: SensorFault(sensor="imu").begin(simulation, 0))
 
         def silent() -> list[Any]:
             heard = [m for m in list(peer.messages) if m.get_type() == "HIL_SENSOR"]
@@ -119,17 +127,18 @@ def test_jamming_and_spoofing_reach_every_receiver_and_end(make_simulation: Make
     simulation = make_simulation("iris_full")
     sensors, memories = simulation.sensors[0], simulation.sensor_states[0]
     rows = [find_sensor(sensors, "gps", instance) for instance in (0, 1)]
-    jam(sensors, memories, 0.7)
+    jamming, spoofing = GpsJamming(level=0.7), GpsSpoofing(velocity=(50.0, 0.0, 0.0))
+    jamming.begin(simulation, 0)
     simulation.advance(250)
     assert [memories[row]["values"][8] for row in rows] == [2.0, 2.0]
-    jam(sensors, memories, 0.0)
-    spoof(sensors, memories, (50.0, 0.0, 0.0))
+    jamming.end(simulation, 0)
+    spoofing.begin(simulation, 0)
     simulation.advance(500)
     found = [north(simulation, row) for row in rows]
     # Ten samples at 5 Hz, of which the last is still under way for its 0.12 s; and the receiver's own error.
     np.testing.assert_allclose(found, 100.0, atol=11.0)
     assert all(memories[row]["values"][3] > 48.0 for row in rows)
-    end_spoofing(sensors, memories)
+    spoofing.end(simulation, 0)
     simulation.advance(250)
     found = [north(simulation, row) for row in rows]
     np.testing.assert_allclose(found, 0.0, atol=2.0)
@@ -137,18 +146,18 @@ def test_jamming_and_spoofing_reach_every_receiver_and_end(make_simulation: Make
 
 def test_what_cannot_be_done_is_told(make_simulation: Make) -> None:
     simulation = make_simulation("iris")
-    sensors, memories = simulation.sensors[0], simulation.sensor_states[0]
     with pytest.raises(UserError, match=r"no sensor 'gps' 1; it has imu 0, .*gps 0"):
-        set_fault(sensors, memories, "gps", 1)
-    with pytest.raises(UserError, match="one of none, off, stuck"):
-        set_fault(sensors, memories, "gps", 0, "broken")  # type: ignore[arg-type]
+        SensorFault(sensor="gps", instance=1).begin(simulation, 0)
+    with pytest.raises(ValidationError, match="'off' or 'stuck'"):
+        SensorFault(sensor="gps", fault="broken")  # type: ignore[arg-type]
     for level in (-0.1, 1.1, math.nan):
-        with pytest.raises(UserError, match="must be 0 to 1"):
-            jam(sensors, memories, level)
-    with pytest.raises(UserError, match="three numbers"):
-        spoof(sensors, memories, (math.nan, 0.0, 0.0))
+        with pytest.raises(ValidationError, match="level"):
+            GpsJamming(level=level)
+    with pytest.raises(ValidationError, match="finite number"):
+        GpsSpoofing(velocity=(math.nan, 0.0, 0.0))
+    deaf: Any = SimpleNamespace(sensors=simulation.sensors[:, :1], sensor_states=simulation.sensor_states)
     with pytest.raises(UserError, match="no satellite receiver"):
-        jam(sensors[:1], memories[:1], 0.5)
+        GpsJamming(level=0.5).begin(deaf, 0)
 
 
 def test_a_rate_beyond_the_step_s_is_refused_by_name() -> None:

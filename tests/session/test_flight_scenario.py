@@ -12,7 +12,6 @@ from support.paths import MISSIONS
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.sensors.gps import JAMMING
 from sitl_bridge.core.sensors.records import FAULT_STUCK
-from sitl_bridge.core.sensors.sensor_faults import find_sensor
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe, Payload
@@ -145,14 +144,14 @@ def test_events_begin_and_pass(iris: Airframe) -> None:
     found[1][1]()
     assert np.all(s.states["rotor_health"][:, :4] == 1.0)
     found[2][1]()
-    assert s.sensor_states[0]["fault"][find_sensor(s.sensors[0], "gps")] != 0
-    assert s.sensor_states[1]["fault"][find_sensor(s.sensors[1], "gps")] == 0
+    assert s.sensor_states[0]["fault"][events.find_sensor(s.sensors[0], "gps")] != 0
+    assert s.sensor_states[1]["fault"][events.find_sensor(s.sensors[1], "gps")] == 0
     assert said[0] == "at 1 s: motor loss (motor 2, thrust 0.25): vehicle 1"
 
 
 def test_a_fault_goes_on_when_another_of_the_same_part_ends(iris: Airframe) -> None:
     s = simulation_of(iris)
-    barometer, gps = find_sensor(s.sensors[0], "barometer"), find_sensor(s.sensors[0], "gps")
+    barometer, gps = events.find_sensor(s.sensors[0], "barometer"), events.find_sensor(s.sensors[0], "gps")
     dead = events.MotorLoss(motor=2, thrust=0.5)
     torn = events.PropellerDamage(motor=2, lost=0.2)
     weak, strong = events.GpsJamming(level=0.5), events.GpsJamming(level=1.0)

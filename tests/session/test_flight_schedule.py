@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sitl_bridge.core.sensors.sensor_faults import find_sensor
 from sitl_bridge.core.simulation import events
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe, Payload
@@ -54,7 +53,7 @@ def seconds(simulation: Simulation, time: float) -> NDArray[np.float64]:
 
 def fix(simulation: Simulation) -> NDArray[np.float64]:
     """The last latitude and longitude in rad, height, velocity, eph, epv, fix and satellites."""
-    receiver = find_sensor(simulation.sensors[0], "gps")
+    receiver = events.find_sensor(simulation.sensors[0], "gps")
     values: NDArray[np.float64] = simulation.sensor_states[0, receiver]["values"].copy()
     return values
 

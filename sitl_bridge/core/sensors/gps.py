@@ -1,7 +1,7 @@
 """Satellite receiver: a position error that integrates the velocity error, multipath, jamming and spoofing.
 
 ``memory`` of the state: 0-2 position error NED m; 4 jamming level 0..1; 5-7 spoofing drift NED m/s; 8-10
-spoofed offset NED m.  sensor_faults.py sets jamming and spoofing between steps.
+spoofed offset NED m.  Events of the simulation set jamming and spoofing between steps.
 """
 
 from __future__ import annotations

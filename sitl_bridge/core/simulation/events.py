@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import kinds
 from sitl_bridge.base.json_data import JsonObject, ReadJson
@@ -26,8 +28,9 @@ from sitl_bridge.base.user_file import UserClass, failure_text
 from sitl_bridge.core.dynamics.scene_contact import MEMORY
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.vibration import damage_propeller
+from sitl_bridge.core.sensors.gps import GPS, JAMMING, SPOOF_DRIFT, SPOOF_OFFSET
+from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.sensors.registry import KIND_NAMES
-from sitl_bridge.core.sensors.sensor_faults import end_spoofing, find_sensor, jam, set_fault, spoof
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.wind import Gust, Length, Moment, PassingSpeed, Speed, Upward, WindSpecification
 
@@ -164,6 +167,24 @@ class PropellerDamage(_OneMotor):
     lost: Share = Field(0.1, description="share of the blade's length")
 
 
+def find_sensor(sensors: Records, kind: str, instance: int = 0) -> int:
+    """Return the index of a sensor in its vehicle's row.
+
+    Args:
+        sensors: (MAX_SENSORS,) SENSOR of one vehicle, ``simulation.sensors[i]``.
+        kind: as in airframe files, e.g. ``"gps"``.
+        instance: sensor id on the simulator link.
+
+    Raises:
+        UserError: with the vehicle's sensors, if it has no such sensor.
+    """
+    there = [(KIND_NAMES.get(int(s["kind"]), ""), int(s["instance"])) for s in sensors]
+    if (kind, instance) not in there:
+        known = ", ".join(f"{name} {number}" for name, number in there if name)
+        raise UserError(f"the vehicle has no sensor {kind!r} {instance}; it has {known or 'none'}")
+    return there.index((kind, instance))
+
+
 class SensorFault(PassingEvent):
     """A sensor stops or repeats its last sample; sensor gps with fault off is the loss of GPS."""
 
@@ -194,13 +215,15 @@ class SensorFault(PassingEvent):
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Switch the sensor off, or freeze its reading."""
-        rows = simulation.sensors[vehicle], simulation.sensor_states[vehicle]
-        set_fault(*rows, self.sensor, self.instance, self.fault)
+        self._set(simulation, vehicle, FAULT_OFF if self.fault == "off" else FAULT_STUCK)
 
     def end(self, simulation: Simulation, vehicle: int) -> None:
         """Clear the fault."""
-        rows = simulation.sensors[vehicle], simulation.sensor_states[vehicle]
-        set_fault(*rows, self.sensor, self.instance, "none")
+        self._set(simulation, vehicle, FAULT_NONE)
+
+    def _set(self, simulation: Simulation, vehicle: int, fault: int) -> None:
+        row = find_sensor(simulation.sensors[vehicle], self.sensor, self.instance)
+        simulation.sensor_states[vehicle]["fault"][row] = fault
 
 
 class _GpsEvent(PassingEvent):
@@ -216,6 +239,13 @@ class _GpsEvent(PassingEvent):
         """The signals."""
         return (type(self).__name__,)
 
+    @staticmethod
+    def _receivers(simulation: Simulation, vehicle: int) -> NDArray[np.intp]:
+        rows = np.flatnonzero(simulation.sensors[vehicle]["kind"] == GPS)
+        if len(rows) == 0:
+            raise UserError("the vehicle has no satellite receiver")
+        return rows
+
 
 class GpsJamming(_GpsEvent):
     """Satellite signals are jammed."""
@@ -225,11 +255,12 @@ class GpsJamming(_GpsEvent):
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Jam all receivers."""
-        jam(simulation.sensors[vehicle], simulation.sensor_states[vehicle], self.level)
+        rows = self._receivers(simulation, vehicle)
+        simulation.sensor_states[vehicle]["memory"][rows, JAMMING] = self.level
 
     def end(self, simulation: Simulation, vehicle: int) -> None:
         """Clear the sky."""
-        jam(simulation.sensors[vehicle], simulation.sensor_states[vehicle], 0.0)
+        simulation.sensor_states[vehicle]["memory"][self._receivers(simulation, vehicle), JAMMING] = 0.0
 
 
 class GpsSpoofing(_GpsEvent):
@@ -244,11 +275,15 @@ class GpsSpoofing(_GpsEvent):
 
     def begin(self, simulation: Simulation, vehicle: int) -> None:
         """Move the fix of all receivers away, at once and gradually."""
-        spoof(simulation.sensors[vehicle], simulation.sensor_states[vehicle], self.velocity, self.offset)
+        rows, memory = self._receivers(simulation, vehicle), simulation.sensor_states[vehicle]["memory"]
+        memory[rows, SPOOF_DRIFT : SPOOF_DRIFT + 3] = self.velocity
+        memory[rows, SPOOF_OFFSET : SPOOF_OFFSET + 3] += self.offset
 
     def end(self, simulation: Simulation, vehicle: int) -> None:
         """Let the fix jump back to the truth."""
-        end_spoofing(simulation.sensors[vehicle], simulation.sensor_states[vehicle])
+        rows, memory = self._receivers(simulation, vehicle), simulation.sensor_states[vehicle]["memory"]
+        memory[rows, SPOOF_DRIFT : SPOOF_DRIFT + 3] = 0.0
+        memory[rows, SPOOF_OFFSET : SPOOF_OFFSET + 3] = 0.0
 
 
 class PayloadDrop(VehicleEvent):
