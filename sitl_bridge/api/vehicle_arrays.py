@@ -13,7 +13,7 @@ from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
 from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError, did_you_mean
-from sitl_bridge.core.dynamics.contact_log import VehicleContact
+from sitl_bridge.core.dynamics.proximity import VehicleContact
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation as Core
 from sitl_bridge.core.vehicle.airframe import Airframe

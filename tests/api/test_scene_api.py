@@ -13,7 +13,7 @@ from support.scene_files import CORNERS, FACES
 
 import sitl_bridge as sb
 from sitl_bridge.api.vehicle_arrays import VehicleArrays
-from sitl_bridge.core.dynamics.contact_log import CONTACT
+from sitl_bridge.core.dynamics.proximity import CONTACT
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS
 from sitl_bridge.live.bus import sampling

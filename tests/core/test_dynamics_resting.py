@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.core.dynamics.resting import REST_STEPS
+from sitl_bridge.core.dynamics.step import REST_STEPS
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World

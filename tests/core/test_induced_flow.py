@@ -13,13 +13,13 @@ from support.dynamics_vehicles import held_at_motion
 from sitl_bridge.core.dynamics.induced_flow import (
     blade_loads,
     momentum_thrust,
+    ring_flow,
     settled_flow,
 )
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import VEHICLE
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor
 from sitl_bridge.core.dynamics.rotor_laws import pack_rotors, rotor_loads
-from sitl_bridge.core.dynamics.vortex_ring import ring_flow
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe

@@ -149,7 +149,7 @@ def test_what_cannot_be_done_is_told(make_simulation: Make) -> None:
     with pytest.raises(UserError, match=r"no sensor 'gps' 1; it has imu 0, .*gps 0"):
         SensorFault(sensor="gps", instance=1).begin(simulation, 0)
     with pytest.raises(ValidationError, match="'off' or 'stuck'"):
-        SensorFault(sensor="gps", fault="broken")  # type: ignore[arg-type]
+        SensorFault(sensor="gps", fault="broken")
     for level in (-0.1, 1.1, math.nan):
         with pytest.raises(ValidationError, match="level"):
             GpsJamming(level=level)

@@ -9,10 +9,9 @@ import pytest
 from support.airframe_texts import based
 
 import sitl_bridge as sb
-from sitl_bridge.core.dynamics.tolerances import Tolerances
 from sitl_bridge.core.simulation.events import PayloadDrop
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.vehicle.airframe import Airframe, Payload
+from sitl_bridge.core.vehicle.airframe import Airframe, Payload, Tolerances
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
 

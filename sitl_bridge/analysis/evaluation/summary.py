@@ -14,7 +14,7 @@ from typing import Any
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_json
-from sitl_bridge.core.dynamics.contact_log import VehicleContact
+from sitl_bridge.core.dynamics.proximity import VehicleContact
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 

@@ -323,7 +323,7 @@ class _MemoryRecord(Record):
     rotor_broken: Annotated[Ints, MAX_ROTORS]  # 1: the blades of a rotor without health are gone
     rotor_phase: PerRotor  # rad, turned on while rotors vibrate
     esc_rise: PerRotor  # K of each speed controller above the air
-    # --- on the ground: contact, and standing still by resting.py
+    # --- on the ground: contact, and standing still
     in_contact: int  # number of contact points below the ground
     contact_touching: Annotated[Ints, MAX_CONTACT_POINTS]  # 1 while the point is below the ground
     contact_anchor: Annotated[Floats, MAX_CONTACT_POINTS, 2]  # m NE, anchor of a point's friction spring

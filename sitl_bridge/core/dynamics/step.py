@@ -1,4 +1,9 @@
-"""One step of a vehicle: motors, battery and its motion; and the state it starts from."""
+"""One step of a vehicle: motors, battery and its motion; and the state it starts from.
+
+A vehicle at rest has its motors stopped and stands on the ground, or on a shape at rest, under no load that
+changes.  Its integration is skipped until a motor, a load, the wind or a change of the state from outside
+ends the rest; sensors and battery go on.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +21,12 @@ from sitl_bridge.core.dynamics.induced_flow import begin_flow, find_rings, keep_
 from sitl_bridge.core.dynamics.integration import evaluate, integrate_step, start_rotors
 from sitl_bridge.core.dynamics.motor import drive_motors, heat_controllers, read_commands
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, MAX_ROTORS, STATE, State, Vehicle
-from sitl_bridge.core.dynamics.resting import note_rest, rests
 from sitl_bridge.core.dynamics.rotor import lay_out_rotors, prepare_rotors
 from sitl_bridge.core.dynamics.scene_contact import look_around
 from sitl_bridge.core.dynamics.vibration import turn_phases
 from sitl_bridge.core.world.atmosphere import GAS_CONSTANT, LAPSE_RATE, air
 from sitl_bridge.core.world.earth import local_gravity
-from sitl_bridge.core.world.records import Environment
+from sitl_bridge.core.world.records import Environment, SceneRecord
 
 DIVERGED_BEYOND = 1e9
 """Sum of m, m/s and rad/s above which a state has diverged; a state with a NaN has diverged, too."""
@@ -33,12 +37,89 @@ _FLOW_ROUND, _FLOW_ROUNDS = 0.05, 20
 """s, and steps of so many in which the induced flow settles; it does within milliseconds."""
 AT_REST = 1e-5
 """m/s below which a vehicle that settles on a surface is taken to stand."""
+REST_STEPS = 25
+"""Steps in a row without motion before a vehicle rests."""
+REST_SPEED = 1e-4
+"""m/s, and a tenth of the rad/s, below which a vehicle does not move: 0.1 % of a GNSS receiver's noise."""
+STOPPED_ROTOR = 1e-2
+"""rad/s below which a rotor without drive stands."""
+WIND_SHARE = 1e-3
+"""Change of the wind's force, over the weight, that ends a rest."""
 
 
 @compiled
-def turn_earth(state: State, environment: Environment) -> None:
-    """Lay out the Earth's rotation for a step."""
-    state.scratch.earth_north, state.scratch.earth_down = environment.earth_rate
+def _loaded(vehicle: Vehicle, state: State) -> bool:
+    """Return whether motors or external loads act."""
+    load = 0.0
+    for k in range(vehicle.rotor_count):
+        load += abs(state.motor_drive[k])
+    for i in range(3):
+        load += abs(state.external_force[i]) + abs(state.external_moment[i])
+        load += abs(state.neighbour_force[i]) + abs(state.neighbour_moment[i])
+    return load != 0.0
+
+
+@compiled
+def _wind_changed(vehicle: Vehicle, state: State, gravity: float) -> bool:
+    """Return whether the wind's force differs from that at the start of the rest."""
+    change, speed, drag = 0.0, 0.0, 0.0
+    for i in range(3):
+        change += abs(state.wind[i] - state.rest_wind[i])
+        speed += abs(state.wind[i]) + abs(state.rest_wind[i])
+        drag = max(drag, vehicle.drag_force[i])
+    return bool(drag * change * speed > WIND_SHARE * vehicle.mass * gravity)
+
+
+@compiled
+def rests(vehicle: Vehicle, state: State, gravity: float) -> bool:
+    """Return whether a vehicle goes on resting, with the motor drive and wind of the coming step."""
+    if state.rest_steps < REST_STEPS or state.rest_mass != vehicle.mass or _loaded(vehicle, state):
+        return False
+    moved = 0.0
+    for i in range(3):
+        moved += abs(state.position[i] - state.rest_position[i]) + abs(state.velocity[i])
+        moved += abs(state.angular_velocity[i])
+    for i in range(4):
+        moved += abs(state.attitude[i] - state.rest_attitude[i])
+    for k in range(vehicle.rotor_count):
+        moved += abs(state.rotor_speed[k])
+    return moved == 0.0 and not _wind_changed(vehicle, state, gravity)
+
+
+@compiled
+def note_rest(vehicle: Vehicle, state: State, scene: SceneRecord, gravity: float) -> None:
+    """Count the steps without motion after a step with contact, and let the vehicle rest after REST_STEPS.
+
+    Args:
+        state: STATE record at the end of the step.
+        scene: SCENE; nothing rests near moving shapes.
+        gravity: m/s^2.
+    """
+    v, w = state.velocity, state.angular_velocity
+    square = 0.0
+    for i in range(3):
+        square += v[i] * v[i] + 0.01 * w[i] * w[i]
+    turning = 0.0
+    for k in range(vehicle.rotor_count):
+        turning = max(turning, abs(state.rotor_speed[k]))
+    moving = square > REST_SPEED * REST_SPEED or turning > STOPPED_ROTOR
+    if moving or scene.moving_first < scene.shape_count or _loaded(vehicle, state):
+        state.rest_steps = 0
+        return
+    state.rest_steps += 1
+    if state.rest_steps < REST_STEPS:
+        return
+    q, f = state.attitude, state.specific_force
+    f[0], f[1], f[2] = rotated(q[0], -q[1], -q[2], -q[3], 0.0, 0.0, -gravity)
+    for i in range(3):
+        v[i], w[i] = 0.0, 0.0
+        state.angular_acceleration[i] = 0.0
+        state.rest_position[i], state.rest_wind[i] = state.position[i], state.wind[i]
+    for i in range(4):
+        state.rest_attitude[i] = q[i]
+    for k in range(vehicle.rotor_count):
+        state.rotor_speed[k], state.rotor_thrust[k], state.rotor_torque[k] = 0.0, 0.0, 0.0
+    state.rest_mass = vehicle.mass
 
 
 @compiled
@@ -96,7 +177,7 @@ def step_vehicle(
     read_commands(vehicle, state, controls, armed)
     source = source_voltage(vehicle, state)
     state.scratch.source = source
-    turn_earth(state, environment)
+    state.scratch.earth_north, state.scratch.earth_down = environment.earth_rate
     scene, down = environment.scene, state.position[2]
     gravity = local_gravity(environment, state.position[0], down)
     drive_motors(vehicle, state)
@@ -137,7 +218,7 @@ def advance_vehicle(
     seconds: float,
     substeps: int,
 ) -> None:
-    """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands, see resting.py.
+    """Advance one vehicle by ``seconds`` with commands and wind held; one at rest stands.
 
     The substeps are divided further near the ground and shapes of the scene, see ``contact_steps``, and where
     drag or a DC motor acts faster than the integrator follows, see ``stable_steps``.  Accelerations are those
@@ -167,7 +248,7 @@ def _fill_in(
     read_commands(vehicle, state, controls, armed)
     drive_motors(vehicle, state)
     start_rotors(vehicle, state)
-    turn_earth(state, environment)
+    state.scratch.earth_north, state.scratch.earth_down = environment.earth_rate
     state.scratch.standing, state.scratch.flow_implicit = 1, 1.0
     if vehicle.rotor_law == INDUCED_LAW:
         prepare_speeds(state, vehicle.rotor_count, 0.0)

@@ -14,8 +14,7 @@ from sitl_bridge.base.kernels.array_at import array_at, arrays_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.contact import rotated
-from sitl_bridge.core.dynamics.contact_log import note_contacts
-from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact
+from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact, note_contacts
 from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State, Vehicle
 from sitl_bridge.core.dynamics.step import has_diverged, step_vehicle
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE

@@ -20,16 +20,17 @@ from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.core.dynamics.contact_log import CONTACT, VehicleContact
 from sitl_bridge.core.dynamics.custom_rotor import check_law_address
 from sitl_bridge.core.dynamics.forces import with_surfaces
 from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments
 from sitl_bridge.core.dynamics.proximity import (
     COLLISION,
+    CONTACT,
     HULL,
     REPORTS,
     Proximity,
     ProximityArrays,
+    VehicleContact,
     hull,
     interact,
 )

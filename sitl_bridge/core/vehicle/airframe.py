@@ -25,7 +25,6 @@ from sitl_bridge.core.dynamics.motor import Motor, SpeedControllers
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, VEHICLE
 from sitl_bridge.core.dynamics.rotor import Rotor, table_faults
 from sitl_bridge.core.dynamics.rotor_laws import AnyRotorModel, pack_rotors
-from sitl_bridge.core.dynamics.tolerances import Tolerances
 from sitl_bridge.core.dynamics.vibration import Vibration
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
@@ -95,6 +94,55 @@ class Payload(BaseModel):
     inertia: Inertia | None = Field(
         None, description="about its own centre of gravity; default: a point mass"
     )
+
+
+class Tolerances(BaseModel):
+    """Standard deviations of normal distributions; each vehicle of a run has its own draw."""
+
+    model_config = STRICT
+
+    thrust: float = Field(
+        0.0,
+        ge=0.0,
+        le=0.2,
+        description="share of each rotor's thrust in still air, and of its torque",
+    )
+    axis: float = Field(
+        0.0, ge=0.0, le=10.0, description="deg, of each rotor's axis about either axis across"
+    )
+    centre_of_gravity: tuple[float, float, float] = Field(
+        (0.0, 0.0, 0.0), description="m, FRD, of its place; rotors, feet and sensors keep theirs"
+    )
+
+    def built(self, vehicle: Records, random: np.random.Generator) -> tuple[Records, Floats]:
+        """A vehicle as it was built, unknown to its flight stack, whose parameters follow from the figures.
+
+        The inertia stays that of the figures: a shift of 1 cm would change that of a vehicle of 2 kg by 2e-4
+        kg m^2.
+
+        Args:
+            vehicle: () VEHICLE of the figures; not changed.
+            random: yields the deviations, the same for every vehicle with as many rotors.
+
+        Returns:
+            () VEHICLE, and (3,) m, body, by which the centre of gravity is off.
+        """
+        made, rotors = vehicle.copy(), int(vehicle["rotor_count"])
+        points = int(vehicle["contact_count"])
+        shift = np.array(self.centre_of_gravity) * random.standard_normal(3)
+        factors = 1.0 + self.thrust * random.standard_normal(rotors)
+        for name in ("thrust_c2", "thrust_c1"):
+            made[name][:rotors] *= factors
+        across = np.radians(self.axis) * random.standard_normal((rotors, 3))
+        axes = vehicle["rotor_axis"][:rotors]
+        # A small turn; what of its vector lies along the axis turns nothing.
+        turned = axes + np.cross(across, axes)
+        made["rotor_axis"][:rotors] = turned / np.linalg.norm(turned, axis=1, keepdims=True)
+        made["rotor_position"][:rotors] -= shift
+        made["contact_point"][:points] -= shift
+        if points:
+            made["contact_radius"] = np.linalg.norm(made["contact_point"][:points], axis=1).max()
+        return made, shift
 
 
 class AllocationGeometry(BaseModel):
