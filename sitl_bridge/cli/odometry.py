@@ -10,7 +10,7 @@ import typer
 
 from sitl_bridge.analysis.evaluation.pose_error import Alignment, DeltaUnit
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import FIGURES, missing
+from sitl_bridge.base.extras import missing
 from sitl_bridge.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yard
     try:
         from sitl_bridge.lab.odometry.plot import plot_errors, plot_trajectories
     except ModuleNotFoundError as error:
-        raise missing("matplotlib", "pictures of trajectories", FIGURES) from error
+        raise missing("matplotlib", "pictures of trajectories", "figures") from error
     report = (lambda _line: None) if as_json else typer.echo
     results = evaluate(estimators, place, yardstick, report)
     write_json(place / "results.json", facts_of(results))

@@ -261,8 +261,8 @@ def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
         (reply,) = office.poll()
         assert (reply.accepted, reply.vehicle, reply.time) == (True, "b", 0.0)
         assert fleet.simulation.states["rotor_health"][:, 1].tolist() == [1.0, 0.0]
-        assert sampling.clock(take_snapshot(run)).steps == 3
-        assert sampling.clock(take_snapshot(run)).time == pytest.approx(fleet.time * 1e-6)
+        assert take_snapshot(run).clock["steps"] == 3
+        assert take_snapshot(run).time == pytest.approx(fleet.time * 1e-6)
         send("command/step", "step", count=2)
         owner = threading.Thread(target=run.advance, args=(4,))
         owner.start()

@@ -18,7 +18,7 @@ from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
 from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages, ros_name
 from sitl_bridge.analysis.export.seen_samples import seen_messages
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.extras import EXPORT, missing
+from sitl_bridge.base.extras import missing
 from sitl_bridge.base.output_file import make_directory, whole_file, write_whole
 from sitl_bridge.record.run_reader import RecordedRun
 
@@ -103,7 +103,7 @@ def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], 
         import foxglove
         from foxglove.mcap import MCAPWriteOptions
     except ImportError as error:
-        raise missing("foxglove-sdk", "MCAP files", EXPORT) from error
+        raise missing("foxglove-sdk", "MCAP files", "export") from error
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _logged(run, notify)

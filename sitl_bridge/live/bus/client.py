@@ -39,7 +39,7 @@ from sitl_bridge.live.bus.client_link import (
     UserNotice,
 )
 from sitl_bridge.live.bus.command_queue import CommandQueue, Order
-from sitl_bridge.live.bus.messages import BusMessage, Event, Reply, Status, VehicleHealth, WorldState
+from sitl_bridge.live.bus.messages import BusMessage, Clock, Event, Reply, Status, VehicleHealth, WorldState
 from sitl_bridge.live.bus.topics import Topics
 
 POLL_INTERVAL = 0.02
@@ -283,14 +283,15 @@ class Client:
             if slow:
                 slow_due = loop.time() + REPEAT_INTERVAL
             snapshot = await self._next_snapshot()
-            await self._publish(client, self.topics.clock, sampling.clock(snapshot))
+            clock = Clock(time=snapshot.time, **snapshot.clock)
+            await self._publish(client, self.topics.clock, clock)
             for name, state in zip(self.topics.vehicles, sampling.states(snapshot), strict=True):
                 await self._publish(client, self.topics.state(name), state)
             await self._publish_health(client, sampling.health(snapshot), always=slow)
             for vehicle, event in sampling.contacts(snapshot, self._contacts):
                 self._outbox.append((self.topics.event(self.topics.vehicles[vehicle]), event))
             self._contacts = len(snapshot.contacts)
-            seen = sampling.world(snapshot)
+            seen = WorldState(time=snapshot.time, **snapshot.world)
             if world is None or seen != world.model_copy(update={"time": seen.time}):
                 world = seen
                 await self._publish(client, self.topics.world, world)

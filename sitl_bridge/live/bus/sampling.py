@@ -9,14 +9,7 @@ import numpy as np
 
 from sitl_bridge.core.world.earth import geodetic_of
 from sitl_bridge.live.bus.client_link import SimulationSnapshot
-from sitl_bridge.live.bus.messages import (
-    Clock,
-    Event,
-    EventKind,
-    VehicleHealth,
-    VehicleState,
-    WorldState,
-)
+from sitl_bridge.live.bus.messages import Event, EventKind, VehicleHealth, VehicleState
 
 IMPACT = 0.5
 """Contact speed of a reported impact, m/s: PX4 lands at 0.7 m/s at most by default (MPC_LAND_SPEED), and
@@ -29,16 +22,6 @@ CHANGES: tuple[tuple[str, EventKind, EventKind, str, str], ...] = (
     ("on_ground", "touched", "left_ground", "touched the ground", "left the ground"),
 )
 """Field of the health, event kinds when it becomes true and false, and their texts."""
-
-
-def clock(snapshot: SimulationSnapshot) -> Clock:
-    """Return the speed of simulated time."""
-    return Clock(time=snapshot.time, **snapshot.clock)
-
-
-def world(snapshot: SimulationSnapshot) -> WorldState:
-    """Return the location and the wind settings."""
-    return WorldState(time=snapshot.time, **snapshot.world)
 
 
 def states(snapshot: SimulationSnapshot) -> list[VehicleState]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import binary_erosion
 
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
@@ -111,7 +112,7 @@ def cell_faces(grid: VoxelGrid) -> Triangles:
     """The occupied cells that can be seen as cubes; coarser until they are few enough."""
     step, occupied = 1, grid.occupied
     while True:
-        places = np.argwhere(occupied & ~_enclosed(occupied))
+        places = np.argwhere(occupied & ~binary_erosion(occupied))  # one of its six neighbours is free
         if len(places) <= MOST_CELLS:
             break
         step, occupied = 2 * step, _halved(occupied)
@@ -119,16 +120,6 @@ def cell_faces(grid: VoxelGrid) -> Triangles:
     points = (places[:, None] + cube.vertices) * (grid.size * step)
     faces = cube.faces + np.arange(len(places), dtype=np.uint32)[:, None, None] * np.uint32(8)
     return Triangles(points.reshape(-1, 3), faces.reshape(-1, 3))
-
-
-def _enclosed(occupied: Mask) -> Mask:
-    """Cells whose six neighbours are occupied."""
-    wide = np.pad(occupied, 1)
-    inside = occupied.copy()
-    for axis in range(3):
-        for shift in (-1, 1):
-            inside &= np.roll(wide, shift, axis)[1:-1, 1:-1, 1:-1]
-    return inside
 
 
 def _halved(occupied: Mask) -> Mask:
