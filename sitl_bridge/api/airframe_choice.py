@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pydantic import ValidationError
-
 from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.field_paths import making
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.sensors.custom import CustomSensor, CustomSpecification
@@ -75,13 +74,8 @@ class Airframe(vehicle.Airframe):
             key: text for key, text in merged["sources"].items() if not any(covers(n, key) for n in new)
         }
         merged["sources"] = sources | dict.fromkeys(new, SET_HERE)
-        try:
+        with making(f"changed copy of {self.name}"):
             made = vehicle.Airframe.model_validate(merged)
-        except ValidationError as error:
-            raise ConfigurationError(
-                f"changed copy of {self.name}",
-                [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()],
-            ) from error
         kept = {sensor.name: sensor for sensor in self.custom_sensors()}
         changes: JsonObject = {
             "sensors": tuple(

@@ -269,17 +269,9 @@ class InProcessStacks(Stacks):
             commander.manual_control(*sticks, self.now)
         if target is None:
             return
-        place: tuple[float, float, float] = NAN3
-        if target.position is not None:
-            origin = self.settings.vehicles[vehicle].position
-            place = (
-                target.position[0] - origin[0],
-                target.position[1] - origin[1],
-                target.position[2] - origin[2],
-            )
         commander.offboard(
             OffboardTarget(
-                place,
+                NAN3 if target.position is None else self.own_place(vehicle, target.position),
                 target.velocity or NAN3,
                 target.acceleration or NAN3,
                 target.yaw,

@@ -132,7 +132,7 @@ class LinkedStacks(Stacks, LinkedVehicles):
             self.ended = True
             outcome = self.session.end(reason)
             files = [("run directory", self.directory)]
-            files += [(name, outcome.logs[name]) for name in ("summary", "picture") if name in outcome.logs]
+            files += [("summary", outcome.logs["summary"])] if "summary" in outcome.logs else []
             self._flown = Flown(outcome.run, outcome.verdict, files)
         return self._flown
 

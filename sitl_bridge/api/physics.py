@@ -66,9 +66,7 @@ class Simulation(VehicleArrays):
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         self.airframes, self.names = tuple(found), tuple(called)
         self._numbers = list(range(len(found)))
-        setups = VehicleSetup.of_fleet(
-            found, [(p[0], p[1], p[2]) for p in places], [float(h) for h in headings], called
-        )
+        setups = VehicleSetup.of_fleet(found, places, headings, called)
         if not sensors:
             setups = [replace(setup, sensors=setup.sensors[:0]) for setup in setups]
         period = round(step * 1e6)

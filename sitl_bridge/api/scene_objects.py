@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import ValidationError
 
-from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.field_paths import making
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.height_map_file import MAX_HEIGHTS
@@ -73,16 +72,6 @@ class Common(TypedDict, total=False):
     name: str
 
 
-@contextlib.contextmanager
-def _faults_of(what: str) -> Iterator[None]:
-    """Within the block, a figure that does not fit is a user's error about the object."""
-    try:
-        yield
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise ConfigurationError(what, faults) from error
-
-
 def _fields(common: Common) -> JsonObject:
     """Fields of a scene's file: angles in deg, sequences as tuples of numbers."""
     fields: JsonObject = dict(common)
@@ -113,7 +102,7 @@ class Path3D(PathSpecification):
         end: Literal["stop", "return", "loop"] = "return",
     ) -> None:
         rows = tuple(tuple(float(x) for x in row) for row in np.atleast_2d(np.asarray(points, float)))
-        with _faults_of("Path3D"):
+        with making("Path3D"):
             super().__init__(points=rows, speed=speed, start=start, end=end)
 
 
@@ -145,7 +134,7 @@ class Texture(TextureSpecification):
                 raise UserError(f"Texture: pixels are (rows, columns, 3) of uint8, not {pixels.shape}")
         file = picture if isinstance(picture, str | Path) else _ARRAY
         chosen = {"pattern": pattern} if pattern else {"file": Path(file)}
-        with _faults_of("Texture"):
+        with making("Texture"):
             super().__init__(size=size, color=second, **chosen)
         self._pixels = pixels
 
@@ -162,7 +151,7 @@ class Box(BoxObject):
     """
 
     def __init__(self, size: Sequence[float], **common: Unpack[Common]) -> None:
-        with _faults_of("Box"):
+        with making("Box"):
             super().__init__(kind="box", size=tuple(float(x) for x in size), **_fields(common))
 
 
@@ -178,7 +167,7 @@ class Sphere(SphereObject):
     """
 
     def __init__(self, radius: float, **common: Unpack[Common]) -> None:
-        with _faults_of("Sphere"):
+        with making("Sphere"):
             super().__init__(kind="sphere", radius=radius, **_fields(common))
 
 
@@ -195,7 +184,7 @@ class Cylinder(CylinderObject):
     """
 
     def __init__(self, radius: float, length: float, **common: Unpack[Common]) -> None:
-        with _faults_of("Cylinder"):
+        with making("Cylinder"):
             super().__init__(kind="cylinder", radius=radius, length=length, **_fields(common))
 
 
@@ -241,7 +230,7 @@ class Mesh(MeshObject):
                 raise UserError(
                     f"Mesh: colors are ({len(indices)}, 3), one for each face, not {painted.shape}"
                 )
-        with _faults_of("Mesh"):
+        with making("Mesh"):
             super().__init__(kind="mesh", file=_ARRAY, **_fields(common))
         whole = indices.astype(np.int64)
         self._geometry = TriangleMesh(points, whole, painted, is_solid(points, whole))
@@ -267,7 +256,7 @@ class HeightMap(HeightMapObject):
                 f"HeightMap: heights are finite figures in m, two rows and columns at least and"
                 f" {MAX_HEIGHTS:,} heights at most, not {grid.shape}"
             )
-        with _faults_of("HeightMap"):
+        with making("HeightMap"):
             super().__init__(kind="height_map", file=_ARRAY, spacing=spacing, **_fields(common))
         self._geometry = HeightGrid(grid, spacing)
 
@@ -303,7 +292,7 @@ class Voxels(OctreeObject):
         least = np.asarray(corner, np.float64)
         if least.shape != (3,) or not np.isfinite(least).all() or not 1e-4 <= size <= 1e4:
             raise UserError("Voxels: size is from 0.1 mm to 10 km, and corner three finite figures in m")
-        with _faults_of("Voxels"):
+        with making("Voxels"):
             super().__init__(kind="octree", file=_ARRAY, **_fields(common))
         self._geometry = VoxelGrid(cells, least, size)
 
@@ -325,6 +314,6 @@ class Marker(MarkerObject):
     def __init__(
         self, size: float, id: int = 0, dictionary: Dictionary = "4x4_50", **common: Unpack[Common]
     ) -> None:
-        with _faults_of("Marker"):
+        with making("Marker"):
             super().__init__(kind="marker", size=size, id=id, dictionary=dictionary, **_fields(common))
         self._pixels = marker_pixels(dictionary, id)

@@ -131,8 +131,8 @@ class Sitl(Vehicles):
                 VehicleSettings(
                     airframe,
                     name=vehicle,
-                    position=(float(place[0]), float(place[1]), float(place[2])),
-                    yaw=float(heading),
+                    position=place,
+                    yaw=heading,
                     autopilot="px4" if chosen.kind == "px4" else "builtin",
                     controller=law if isinstance(law, str) else None,
                     parameters=given,

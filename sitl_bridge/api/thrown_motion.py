@@ -5,15 +5,13 @@ Its sensors feel them, so that the estimator of any flight stack follows: nothin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sitl_bridge.base.arrays import Floats
-
-if TYPE_CHECKING:
-    from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.core.simulation.simulation import Simulation
 
 
 class Throw:

@@ -202,8 +202,8 @@ def placed(
     positions: ArrayLike | None,
     spacing: float,
     yaw: ArrayLike,
-) -> tuple[list[Airframe], list[str], Floats, Floats]:
-    """Airframes, names, places (n, 3) m NED on the ground and headings (n,) rad of vehicles at the start.
+) -> tuple[list[Airframe], list[str], list[tuple[float, float, float]], list[float]]:
+    """Airframes, names, places m NED on the ground and headings rad of n vehicles at the start.
 
     Raises:
         UserError: for wrong counts and invalid values.
@@ -227,7 +227,7 @@ def placed(
         places = np.zeros((n, 3))
         places[:, : given.shape[1]] = given
     try:
-        headings = np.broadcast_to(np.asarray(yaw, dtype=np.float64), n).copy()
+        headings = np.broadcast_to(np.asarray(yaw, dtype=np.float64), n).tolist()
     except ValueError as error:
         raise UserError(f"yaw: one heading in rad or {n} are needed") from error
-    return found, called, places, headings
+    return found, called, [(north, east, down) for north, east, down in places.tolist()], headings

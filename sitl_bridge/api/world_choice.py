@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from pydantic import ValidationError
-
-from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.field_paths import making
 from sitl_bridge.core.world import world as core
 from sitl_bridge.core.world.custom_wind import Velocity, WindField
 from sitl_bridge.core.world.scene_specification import SceneObject, SceneSpecification
@@ -60,12 +59,8 @@ class World:
             fields["origin"] = dict(zip(("latitude", "longitude", "altitude"), origin, strict=True))
         if wind is not None:
             fields["wind"] = _wind(wind)
-        try:
+        with making("World"):
             self.specification = core.WorldSpecification.model_validate(fields)
-        except ValidationError as error:
-            raise ConfigurationError(
-                "World", [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-            ) from error
 
     @classmethod
     def load(cls, file: str | Path) -> Self:

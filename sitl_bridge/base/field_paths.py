@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.json_data import JsonObject
 
 FieldPath = tuple[str | int, ...]
 """Keys of mappings and indices of sequences, from the top of the data."""
+
+
+@contextlib.contextmanager
+def making(what: str) -> Iterator[None]:
+    """Turn what pydantic finds wrong within the block into an error of what is made."""
+    try:
+        yield
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        raise ConfigurationError(what, faults) from error
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

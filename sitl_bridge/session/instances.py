@@ -7,14 +7,13 @@ import socket
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.port_holder import is_taken
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
+from sitl_bridge.session.monitor import PAYLOAD_PORT
 
 FIRST, LAST = 100, 239
 """Instances of tests: above those that people start by hand.  From 250 on, the ports of the monitor would be
 those of PX4's payload link."""
 APART = 20
 """Instances between the first ones of two workers of pytest-xdist."""
-MONITOR = 14030
-"""UDP, on which the monitor of instance 0 listens."""
 
 
 class Instance:
@@ -60,5 +59,5 @@ def _ports_are_free(instance: int) -> bool:
     return not (
         is_taken(FIRST_PORT + instance)
         or is_taken(offboard_port(instance), "udp")
-        or is_taken(MONITOR + instance, "udp")
+        or is_taken(PAYLOAD_PORT + instance, "udp")
     )

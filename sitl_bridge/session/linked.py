@@ -276,8 +276,7 @@ class LinkedVehicles(FlightStacks):
         if target.position is None:
             mask |= IGNORE_POSITION
         else:
-            north, east, down = (np.array(target.position) - self.origins[vehicle]).tolist()
-            place = (north, east, down)
+            place = self.own_place(vehicle, target.position)
         mask |= IGNORE_VELOCITY if target.velocity is None else 0
         mask |= IGNORE_ACCELERATION if target.acceleration is None else 0
         mask |= 0 if math.isfinite(target.yaw) else IGNORE_YAW

@@ -64,7 +64,7 @@ ATTITUDE: int = mavlink.MAVLINK_MSG_ID_ATTITUDE
 class SessionVehicles(LinkedVehicles):
     """Vehicles of a running session: its time stands still while a program acts, and passes in ``advance``.
 
-    One thread uses it, between ``begin`` and ``close``.
+    One thread uses it, between the first ``meet`` and ``close``.
 
     Args:
         vehicles: with open monitors.
@@ -85,10 +85,6 @@ class SessionVehicles(LinkedVehicles):
         self._seen: ServerStatus | None = None
         self._reporting = [True] * len(vehicles)
         self._rated = False
-
-    def begin(self, at: int | None = None) -> None:
-        """Let time stand still as soon as possible, or when ``at`` us have passed since the start."""
-        self.meet(self.now if at is None else at)()
 
     def close(self) -> None:
         """Let time pass by itself again; safe to call twice."""
@@ -451,7 +447,7 @@ class FlightCommands:
         stacks = self._asked = SessionVehicles([self._vehicles[vehicle]], self._server)
         followed = self._followed.get(vehicle)
         try:
-            stacks.begin()
+            stacks.meet(stacks.now)()
             if kind != "sticks" and followed is not None and followed.centre():
                 stacks.advance(STICKS_REST)
             if kind in SET_POINTS:

@@ -121,6 +121,11 @@ class FlightStacks(ABC):
         """A vehicle by name and airframe, for messages."""
         return f"vehicle {self.names[vehicle]} ({self._kinds[vehicle]})"
 
+    def own_place(self, vehicle: int, position: Sequence[float]) -> tuple[float, float, float]:
+        """A place in m NED from the world's origin, from the vehicle's own."""
+        north, east, down = (np.array(position) - self.origins[vehicle]).tolist()
+        return north, east, down
+
     # ------------------------------------------------------------------ time
 
     @property

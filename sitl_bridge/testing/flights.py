@@ -81,7 +81,7 @@ def flight_of(
         VehicleSettings(
             airframe,
             name=name,
-            position=(float(position[0]), float(position[1]), float(position[2])),
+            position=position,
             autopilot="builtin" if px4 is None else "px4",
             parameters=dict(parameters),
         )
