@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor
+from sitl_bridge.core.dynamics.forces import ground_effect_factor
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import VEHICLE
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, Rotor

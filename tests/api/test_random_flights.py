@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.dynamics.aerodynamics import Drag
 from sitl_bridge.core.dynamics.battery import Battery
 from sitl_bridge.core.dynamics.contact import Contact
+from sitl_bridge.core.dynamics.forces import Drag
 from sitl_bridge.core.dynamics.motor import DcMotor, FirstOrderMotor, SpeedControllers
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, PropellerTable, Rotor, RotorChange
 from sitl_bridge.core.dynamics.stability import check_stability

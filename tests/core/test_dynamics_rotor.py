@@ -22,7 +22,7 @@ from support.dynamics_vehicles import (
     start,
 )
 
-from sitl_bridge.core.dynamics.aerodynamics import ground_effect_factor, induced_velocity
+from sitl_bridge.core.dynamics.forces import ground_effect_factor, induced_velocity
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import TABLE_LAW, VEHICLE
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor, PropellerTable, Rotor

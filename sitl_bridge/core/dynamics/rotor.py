@@ -1,8 +1,7 @@
 """Rotors: the airframe file's section, the built-in laws, and what stays the same over a step.
 
 A law gives thrust, torque and in-plane loads from rotor speed and inflow.  motor.py computes the rotor
-speed, forces.py sums the loads on the body, aerodynamics.py adds the ground effect, and rotor_laws.py selects
-the law.
+speed, forces.py sums the loads on the body with the ground effect, and rotor_laws.py selects the law.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
-from sitl_bridge.core.dynamics.aerodynamics import GROUND_EFFECT_REACH
 from sitl_bridge.core.dynamics.induced_flow import (
     STALL_ANGLE,
     induced_loads,
@@ -214,6 +212,8 @@ def table_loads(
     return thrust, torque, drag, roll
 
 
+GROUND_EFFECT_REACH = 16.0
+"""Height in rotor radii above which the ground effect is neglected (below 0.03 %)."""
 UP: Vector = (0.0, 0.0, -1.0)
 CHORD = 0.168
 """Chord over radius of the APC Slow Flyer 10x4.7, its mean weighted by the radius (UIUC data base)."""

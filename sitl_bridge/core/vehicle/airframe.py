@@ -18,9 +18,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.field_paths import FieldPath, field_names
 from sitl_bridge.base.quantities import STRICT, Number, Positive, Vector
-from sitl_bridge.core.dynamics.aerodynamics import Drag
 from sitl_bridge.core.dynamics.battery import Battery
 from sitl_bridge.core.dynamics.contact import Contact
+from sitl_bridge.core.dynamics.forces import Drag
 from sitl_bridge.core.dynamics.motor import Motor, SpeedControllers
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, VEHICLE
 from sitl_bridge.core.dynamics.rotor import Rotor, table_faults
