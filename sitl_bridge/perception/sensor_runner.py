@@ -18,9 +18,8 @@ import numpy as np
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.proximity import spheres_beside
-from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
+from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Sight
 from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
-from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.mavlink.message import MavlinkMessage

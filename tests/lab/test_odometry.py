@@ -25,9 +25,9 @@ from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMA
 from sitl_bridge.core.odometry.lidar import deskewed
 from sitl_bridge.core.odometry.samples import LidarTurn, StereoImages
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.lidar_odometry import TURN_ON, TurnGyroscope
 from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
-from sitl_bridge.core.sensors.perception.turn_gyroscope import TURN_ON, TurnGyroscope
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, View
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.cloud_file import read_cloud

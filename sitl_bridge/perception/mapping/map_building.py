@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.sensors.perception.sight import Sight
+from sitl_bridge.core.sensors.perception.obstacle_map import Sight
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.recording import warn
 

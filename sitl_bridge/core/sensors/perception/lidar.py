@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from sitl_bridge.base.arrays import Floats
+from sitl_bridge.base.arrays import Floats, Ints, Mask, Singles
+from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.normal_numbers import normal_numbers
 from sitl_bridge.base.quantities import NonNegative, Positive
-from sitl_bridge.core.sensors.perception.lidar_odometry import LidarMotion
-from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns
-from sitl_bridge.core.sensors.perception.ray_kernels import fill_returns
-from sitl_bridge.core.sensors.perception.sight import Sight
-from sitl_bridge.core.sensors.perception.turn_gyroscope import TurnGyroscope
+from sitl_bridge.core.sensors.perception.lidar_odometry import LidarMotion, TurnGyroscope
+from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns, Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Processor, View
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
@@ -24,6 +23,49 @@ MOST_BEAMS = 1_000_000
 """Beams of a turn."""
 
 Elevation = Annotated[float, Field(ge=-90.0, le=90.0)]
+
+
+@compiled
+def fill_returns(
+    hits: tuple[Floats, Floats, Ints],
+    rays: tuple[Floats, Floats],
+    reflectivity: Floats,
+    gauss: Singles,
+    lost: Mask,
+    limits: tuple[float, float, float, float],
+    points: Singles,
+    intensity: Singles,
+) -> None:
+    """Points and intensities of a lidar's beams.
+
+    Args:
+        hits: tuple of distance (n,), normal (n, 3) and shape (n,).
+        rays: tuple of directions NED (n, 3) and directions in the sensor's axes (n, 3).
+        reflectivity: (k + 2,) 0 to 1, of the shapes, then 0 and the ground's: NOTHING and GROUND count from
+            the end.
+        gauss: (n,) float32, standard normal.
+        lost: (n,) bool, beams without a return.
+        limits: tuple of least and greatest distance in m, standard deviation in m, and the distance in m from
+            which on the intensity falls with its square; 0: it does not.
+        points: (n, 3) float32, written: m, sensor axes; nan for no return.
+        intensity: (n,) float32, written: 0 to 1; 0 for no return.
+    """
+    distance, normal, shape = hits
+    world, own = rays
+    least, greatest, deviation, reference = limits
+    for i in range(distance.shape[0]):
+        measured = distance[i] + deviation * gauss[i]
+        if lost[i] or not least <= measured <= greatest:
+            points[i, 0] = points[i, 1] = points[i, 2] = math.nan
+            intensity[i] = 0.0
+            continue
+        for j in range(3):
+            points[i, j] = measured * own[i, j]
+        cosine = -(world[i, 0] * normal[i, 0] + world[i, 1] * normal[i, 1] + world[i, 2] * normal[i, 2])
+        strength = reflectivity[shape[i]] * min(max(cosine, 0.0), 1.0)
+        if reference > 0.0 and distance[i] > reference:
+            strength *= (reference / distance[i]) ** 2
+        intensity[i] = strength
 
 
 class LidarSpecification(RangingSpecification):

@@ -16,7 +16,6 @@ from pydantic import Field, model_validator
 
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.quantities import NonNegative, Positive
-from sitl_bridge.core.sensors.perception.sight import Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
 
 SECTORS = 72
@@ -41,6 +40,22 @@ class Returns:
 
     points: Floats  # (k, 3) m NED
     sectors: Mask  # (SECTORS,) bool, those of its field of view
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Rays and where they end."""
+
+    origins: Floats  # (n, 3) m NED, or (1, 3) for all rays
+    directions: Floats  # (n, 3) unit vectors NED
+    ranges: Floats  # (n,) m; inf where nothing is within the sensor's range, nan for no reading
+    maximum: float  # m up to which a ray counts
+
+    def points(self) -> Floats:
+        """Return the (k, 3) places that rays met, m NED."""
+        met = np.isfinite(self.ranges)
+        origins = np.broadcast_to(self.origins, self.directions.shape)[met]
+        return np.asarray(origins + self.ranges[met, None] * self.directions[met])
 
 
 class RangingSpecification(SeeingSpecification):

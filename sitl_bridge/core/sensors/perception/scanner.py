@@ -11,8 +11,7 @@ from pydantic import Field
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Positive
-from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns
-from sitl_bridge.core.sensors.perception.sight import Sight
+from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Returns, Sight
 from sitl_bridge.core.sensors.perception.view import Arrays, View
 
 

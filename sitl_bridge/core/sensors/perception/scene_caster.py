@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import Floats, Ints, Records
-from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
-from sitl_bridge.core.sensors.perception.scene_drawing import draw_scene
+from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole, draw_scene
 from sitl_bridge.core.world.mesh_paint import MESH_PAINT
 from sitl_bridge.core.world.ray_casting import cast_rays
 from sitl_bridge.core.world.records import SHAPE, SPHERE

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from sitl_bridge.base.arrays import Floats, Ints, interpolated
+from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.base.quantities import STRICT, Vector
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.error_model import SLOWEST, body_to_sensor
-from sitl_bridge.core.sensors.perception.ray_kernels import place_rays
 from sitl_bridge.core.world.records import START
 
 if TYPE_CHECKING:
@@ -67,6 +68,46 @@ class View:
 
 Processor = Callable[[View, Arrays], Arrays]
 """Makes more of the samples of one sensor of one vehicle, in order; returns the sample to deliver."""
+
+
+@compiled
+def place_rays(
+    position: Floats,
+    rotation: Floats,
+    offset: Floats,
+    mounting: Floats,
+    directions: Floats,
+    origins: Floats,
+    turned: Floats,
+) -> None:
+    """Rays of a sensor on a vehicle that moves from one group of rays to the next.
+
+    Args:
+        position: (g, 3) m NED, of the vehicle.
+        rotation: (g, 3, 3) body to NED.
+        offset: (3,) m, of the sensor in the body.
+        mounting: (3, 3) sensor axes to body.
+        directions: (g * k, 3) unit vectors in the sensor's axes, group by group.
+        origins: (1, 3) for g = 1, else (g * k, 3), written: m NED.
+        turned: (g * k, 3), written: unit vectors NED.
+    """
+    groups = position.shape[0]
+    each = directions.shape[0] // groups
+    for g in range(groups):
+        r = rotation[g] @ mounting
+        x = position[g, 0] + rotation[g, 0, 0] * offset[0] + rotation[g, 0, 1] * offset[1]
+        y = position[g, 1] + rotation[g, 1, 0] * offset[0] + rotation[g, 1, 1] * offset[1]
+        z = position[g, 2] + rotation[g, 2, 0] * offset[0] + rotation[g, 2, 1] * offset[1]
+        x += rotation[g, 0, 2] * offset[2]
+        y += rotation[g, 1, 2] * offset[2]
+        z += rotation[g, 2, 2] * offset[2]
+        if groups == 1:
+            origins[0, 0], origins[0, 1], origins[0, 2] = x, y, z
+        for i in range(g * each, (g + 1) * each):
+            u, v, w = directions[i, 0], directions[i, 1], directions[i, 2]
+            turned[i, 0], turned[i, 1], turned[i, 2] = product(r, u, v, w)
+            if groups > 1:
+                origins[i, 0], origins[i, 1], origins[i, 2] = x, y, z
 
 
 class SeeingSpecification(BaseModel):
