@@ -15,9 +15,14 @@ from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecific
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.view import Poses, View
-from sitl_bridge.core.world.geometry import TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.scene_specification import MeshObject, OctreeObject, SceneSpecification
+from sitl_bridge.core.world.scene_specification import (
+    MeshObject,
+    OctreeObject,
+    SceneSpecification,
+    TriangleMesh,
+    VoxelGrid,
+)
 from sitl_bridge.core.world.world_file import load_world
 
 WORLDS = Path(__file__).resolve().parent.parent / "missions" / "worlds"

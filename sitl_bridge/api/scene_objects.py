@@ -13,14 +13,15 @@ from numpy.typing import ArrayLike
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import making
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.height_map_file import MAX_HEIGHTS
 from sitl_bridge.core.world.mesh_file import is_solid, refuse_too_many
 from sitl_bridge.core.world.octree_file import MAX_CELLS
+from sitl_bridge.core.world.scene_geometry import load_texture, marker_pixels
 from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     CylinderObject,
     Dictionary,
+    HeightGrid,
     HeightMapObject,
     MarkerObject,
     MeshObject,
@@ -29,8 +30,9 @@ from sitl_bridge.core.world.scene_specification import (
     SceneSpecification,
     SphereObject,
     TextureSpecification,
+    TriangleMesh,
+    VoxelGrid,
 )
-from sitl_bridge.core.world.texture_file import load_texture, marker_pixels
 
 __all__ = [
     "Box",

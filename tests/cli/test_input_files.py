@@ -22,7 +22,7 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.height_map_file import load_heights
 from sitl_bridge.core.world.mesh_file import load_mesh
 from sitl_bridge.core.world.octree_file import load_octree
-from sitl_bridge.core.world.texture_file import load_texture
+from sitl_bridge.core.world.scene_geometry import load_texture
 from sitl_bridge.core.world.wind import WindSeries, WindSpecification, parse_wind
 from sitl_bridge.core.world.world import Origin
 from sitl_bridge.core.world.world_file import load_world

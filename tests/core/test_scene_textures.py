@@ -14,7 +14,7 @@ from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.core.world.records import BOX, CHECKER, IMAGE, NOISE, STRIPES
 from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.texture_file import marker_pixels
+from sitl_bridge.core.world.scene_geometry import marker_pixels
 from sitl_bridge.core.world.world_file import load_world
 
 Image: Any = pytest.importorskip("PIL.Image")

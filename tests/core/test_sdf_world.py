@@ -19,11 +19,10 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.world import sdf_world
-from sitl_bridge.core.world.geometry import TriangleMesh
 from sitl_bridge.core.world.mesh_file import is_solid
 from sitl_bridge.core.world.nearest_surface import nearest
 from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.scene_specification import SceneSpecification, TriangleMesh
 from sitl_bridge.core.world.sdf_geometry import capsule, cone, ellipsoid, extruded
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import load_world

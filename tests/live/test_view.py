@@ -28,9 +28,8 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import with_values
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.geometry import VoxelGrid
 from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
+from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification, VoxelGrid
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.client_link import (

@@ -15,9 +15,8 @@ from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
 from sitl_bridge.core.sensors.perception.shading import paint, shade
 from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.mesh_paint import MESH_PAINT
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING
-from sitl_bridge.core.world.records import CHECKER, IMAGE, SCENE, SHAPE, STRIPES, TEXTURE
+from sitl_bridge.core.world.records import CHECKER, IMAGE, MESH_PAINT, SCENE, SHAPE, STRIPES, TEXTURE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
 

@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
+from sitl_bridge.core.sensors.perception.shading import place_in_triangle
 from sitl_bridge.core.sensors.perception.view import Poses, View
-from sitl_bridge.core.world.geometry import FacePictures, TriangleMesh
 from sitl_bridge.core.world.mesh_file import LARGEST_PICTURE, load_mesh
-from sitl_bridge.core.world.mesh_paint import place_in_triangle
 from sitl_bridge.core.world.records import TRIANGLE
 from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.scene_specification import MeshObject, SceneSpecification, TextureSpecification
+from sitl_bridge.core.world.scene_specification import (
+    FacePictures,
+    MeshObject,
+    SceneSpecification,
+    TextureSpecification,
+    TriangleMesh,
+)
 
 trimesh: Any = pytest.importorskip("trimesh")
 Picture: Any = pytest.importorskip("PIL.Image")

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.scene_specification import (
+    HeightGrid,
     HeightMapObject,
     MeshObject,
     OctreeObject,
     SceneSpecification,
+    TriangleMesh,
+    VoxelGrid,
 )
 from sitl_bridge.core.world.world import World, WorldSpecification
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import (
     AnyObject,
     BoxObject,
     CylinderObject,
+    HeightGrid,
     HeightMapObject,
     MeshObject,
     OctreeObject,
     PlaneObject,
     SceneSpecification,
     SphereObject,
+    TriangleMesh,
+    VoxelGrid,
 )
 
 Triple = tuple[float, float, float]

@@ -14,7 +14,7 @@ from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.core.world.earth import geodetic_of, ned_of
-from sitl_bridge.core.world.geometry import HeightGrid
+from sitl_bridge.core.world.scene_specification import HeightGrid
 
 FORMATS = (".png", ".npz", ".tif", ".tiff")
 MAX_BYTES = 200_000_000

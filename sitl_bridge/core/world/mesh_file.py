@@ -20,7 +20,7 @@ from sitl_bridge.base.arrays import Bytes, Floats, Ints, Singles
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.input_file import read_bytes
-from sitl_bridge.core.world.geometry import FacePictures, TriangleMesh
+from sitl_bridge.core.world.scene_specification import FacePictures, TriangleMesh
 
 FORMATS = (".dae", ".glb", ".gltf", ".obj", ".ply", ".stl")
 MAX_BYTES = 300_000_000

@@ -15,7 +15,7 @@ from sitl_bridge.base.arrays import Bytes, Ints, Mask
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import read_bytes
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.core.world.geometry import VoxelGrid
+from sitl_bridge.core.world.scene_specification import VoxelGrid
 
 FORMATS = (".bt", ".ot")
 MAX_BYTES = 300_000_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import numpy as np
+
 from sitl_bridge.base.arrays import Floats, Ints, Singles
 from sitl_bridge.base.kernels.record import Record
 
@@ -94,6 +96,32 @@ class Triangle(Record, align=False):
     corner: Annotated[Singles, 3]  # m
     edge: Annotated[Singles, 2, 3]  # m, from it to the second and third corner
     color: Annotated[Singles, 3]  # 0 to 1
+
+
+TRIANGLE_PAINT = np.dtype([("uv", "f4", (3, 2)), ("picture", "i4")])
+"""Texture coordinates of a triangle's corners, and the index of its picture; -1 for none."""
+
+
+class Picture(Record):
+    """A picture."""
+
+    cells: int  # address of (rows * columns * 3,) uint8, from the upper left, row by row
+    rows: int
+    columns: int
+
+
+PICTURE = Picture.dtype
+
+
+class MeshPaint(Record):
+    """Pictures on a mesh; ``scene.py`` keeps alive what it points to."""
+
+    triangles: int  # address of (a mesh's triangle_count,) TRIANGLE_PAINT; 0: no pictures
+    pictures: int  # address of (picture_count,) PICTURE
+    picture_count: int
+
+
+MESH_PAINT = MeshPaint.dtype
 
 
 class Node(Record, align=False):

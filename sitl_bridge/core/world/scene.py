@@ -13,8 +13,6 @@ from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.world.bounding_tree import build_tree
-from sitl_bridge.core.world.geometry import FacePictures, TriangleMesh
-from sitl_bridge.core.world.mesh_paint import MESH_PAINT, PICTURE, TRIANGLE_PAINT
 from sitl_bridge.core.world.records import (
     BOX,
     CHECKER,
@@ -22,13 +20,16 @@ from sitl_bridge.core.world.records import (
     HEIGHT_MAP,
     IMAGE,
     MESH,
+    MESH_PAINT,
     NOISE,
+    PICTURE,
     PLANE,
     SCENE,
     SHAPE,
     SPHERE,
     STRIPES,
     TRIANGLE,
+    TRIANGLE_PAINT,
     VOXELS,
     SceneRecord,
     Shape,
@@ -38,6 +39,7 @@ from sitl_bridge.core.world.scene_specification import (
     BoxObject,
     Color,
     CylinderObject,
+    FacePictures,
     HeightMapObject,
     MarkerObject,
     MeshObject,
@@ -47,6 +49,7 @@ from sitl_bridge.core.world.scene_specification import (
     SceneSpecification,
     SphereObject,
     TextureSpecification,
+    TriangleMesh,
 )
 
 PATTERNS = {"checker": CHECKER, "stripes": STRIPES, "noise": NOISE}

@@ -28,8 +28,15 @@ from sitl_bridge.core.world.scene_specification import (
     PlaneObject,
     SceneObject,
 )
-from sitl_bridge.core.world.sdf_frames import Frames, Matrix, numbers, pose_matrix
-from sitl_bridge.core.world.sdf_geometry import Part, is_ground, scene_object
+from sitl_bridge.core.world.sdf_geometry import (
+    Frames,
+    Matrix,
+    Part,
+    is_ground,
+    numbers,
+    pose_matrix,
+    scene_object,
+)
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import Origin
 

@@ -9,10 +9,16 @@ import numpy as np
 from scipy.ndimage import binary_erosion
 
 from sitl_bridge.base.arrays import Floats, Mask
-from sitl_bridge.core.world.geometry import HeightGrid, TriangleMesh, VoxelGrid
 from sitl_bridge.core.world.records import CYLINDER, PLANE, SPHERE
 from sitl_bridge.core.world.scene import Scene
-from sitl_bridge.core.world.scene_specification import HeightMapObject, MeshObject, OctreeObject
+from sitl_bridge.core.world.scene_specification import (
+    HeightGrid,
+    HeightMapObject,
+    MeshObject,
+    OctreeObject,
+    TriangleMesh,
+    VoxelGrid,
+)
 from sitl_bridge.live.view.vehicle_shapes import Faces, Triangles, box
 
 AROUND, ALONG = 32, 16

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole, draw_scene
-from sitl_bridge.core.world.mesh_paint import MESH_PAINT
 from sitl_bridge.core.world.ray_casting import cast_rays
-from sitl_bridge.core.world.records import SHAPE, SPHERE
+from sitl_bridge.core.world.records import MESH_PAINT, SHAPE, SPHERE
 from sitl_bridge.core.world.scene import Scene, place_moving_shapes
 
 
