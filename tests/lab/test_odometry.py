@@ -21,9 +21,8 @@ from typer.testing import CliRunner
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import launch
 from sitl_bridge.cli.main import build
-from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
-from sitl_bridge.core.odometry.lidar import deskewed
-from sitl_bridge.core.odometry.samples import LidarTurn, StereoImages
+from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskewed
+from sitl_bridge.core.odometry.stereo import StereoImages, StereoOdometry
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.lidar_odometry import TURN_ON, TurnGyroscope
 from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
@@ -158,7 +157,7 @@ def test_a_lidars_motion_is_followed(name: str) -> None:
 def test_a_pairs_motion_is_followed(tmp_path: Path) -> None:
     folder = EurocFolder(PAIR, tmp_path / "pair")
     folder.close()
-    estimator = STEREO_ESTIMATORS["stereo-vo"](stereo_rig(tmp_path / "pair"))
+    estimator = StereoOdometry(stereo_rig(tmp_path / "pair"))
     found, poses = [], []
     for time, during in way():
         arrays = PAIR.measure(view(time, during))

@@ -5,13 +5,27 @@ KISS-ICP is point-to-point ICP against a voxel map (Vizzo et al., IEEE RA-L 8(2)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.extras import missing
-from sitl_bridge.core.odometry.samples import EXTRA, LidarTurn, Pose
+
+Pose = Floats
+"""(4, 4), axes of the sensor at a sample to its axes at the first sample."""
+EXTRA = "odometry"
+"""Extra of this package that installs the estimators."""
+
+
+class LidarTurn(NamedTuple):
+    """The points of one turn of a lidar."""
+
+    points: Floats  # (n, 3) m in the sensor's axes, each at its own time
+    offset: Floats  # (n,) s from the end of the turn, 0 or negative
+    # (3, 3) of a gyroscope, axes at the end of the turn to axes at its beginning; None without one: the
+    # estimator then expects the motion of the turn before
+    rotation: Floats | None = None
 
 
 def rotation_vector(rotation: Floats) -> Floats:
@@ -177,3 +191,10 @@ class SmallGicpOdometry:
             points, downsampling_resolution=0.5 * self._voxel, num_neighbors=NEIGHBOURS, num_threads=1
         )
         return cloud if cloud.size() >= LEAST_POINTS else None
+
+
+LIDAR_ESTIMATORS: dict[str, type[KissIcpOdometry | SmallGicpOdometry]] = {
+    "kiss-icp": KissIcpOdometry,
+    "small-gicp": SmallGicpOdometry,
+}
+"""By name; each takes the size of its map's voxels in m."""

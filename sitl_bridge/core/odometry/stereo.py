@@ -8,15 +8,18 @@ are left, the current image becomes the next keyframe.  There is no map, no loop
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Floats, Mask, Singles
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.core.odometry.samples import Pose, StereoImages, StereoRig
+from sitl_bridge.core.odometry.lidar import Pose
 
+STEREO_ESTIMATOR = "stereo-vo"
+"""Its name."""
 CORNERS, CORNER_DISTANCE = 600, 14
 """Most corners of a keyframe, and pixels between them."""
 KEPT_SHARE, LEAST_CORNERS = 0.6, 60
@@ -31,6 +34,33 @@ OUTLIER = 1.5
 """Pixels of reprojection."""
 LEAST_INLIERS = 12
 """For a pose; with fewer, the motion of the last image goes on."""
+
+
+class StereoImages(NamedTuple):
+    """Two images of one time, (h, w) of 8 bit."""
+
+    left: Bytes
+    right: Bytes
+
+
+@dataclass(frozen=True)
+class CameraModel:
+    """Geometry of a camera with OpenCV's meaning."""
+
+    matrix: Floats  # (3, 3) in pixels
+    distortion: Floats  # coefficients: k1, k2, p1, p2 and k3 of the radial-tangential model, or k1 to k4
+    fisheye: bool = False  # the coefficients are those of the equidistant model
+
+
+@dataclass(frozen=True)
+class StereoRig:
+    """Two cameras."""
+
+    left: CameraModel  # camera
+    right: CameraModel  # camera
+    size: tuple[int, int]  # width and height in pixels
+    rotation: Floats  # (3, 3) left camera's axes to the right one's
+    translation: Floats  # (3,) m, the left camera's place in the right one's axes
 
 
 class StereoOdometry:

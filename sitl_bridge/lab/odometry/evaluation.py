@@ -28,7 +28,8 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system import launch
 from sitl_bridge.base.system.child_process import ChildProcess
-from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
+from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS
+from sitl_bridge.core.odometry.stereo import STEREO_ESTIMATOR, StereoOdometry
 from sitl_bridge.lab.odometry.sensor_run import Kind, RecordedSensor, stereo_rig, true_way
 from sitl_bridge.lab.odometry.tum_file import read_tum
 
@@ -97,7 +98,7 @@ def built_in_estimator(
     Raises:
         UserError: for an unknown name, a sensor that is not in the run, a package that is missing.
     """
-    known = [*LIDAR_ESTIMATORS, *STEREO_ESTIMATORS]
+    known = [*LIDAR_ESTIMATORS, STEREO_ESTIMATOR]
     if name not in known:
         raise UserError(f"--with {name}: choose from {', '.join(known)}, or run a program by --external")
     if name in LIDAR_ESTIMATORS:
@@ -105,7 +106,7 @@ def built_in_estimator(
         LIDAR_ESTIMATORS[name](voxel)
     else:
         sensor = _choose(sensors, "stereo", wanted, name)
-        STEREO_ESTIMATORS[name](stereo_rig(sensor.path))
+        StereoOdometry(stereo_rig(sensor.path))
     program = (sys.executable, "-m", "sitl_bridge.lab.odometry.worker")
     return MotionEstimator(name, sensor, (*program, name, str(sensor.path.resolve()), TRAJECTORY, str(voxel)))
 

@@ -19,7 +19,8 @@ from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text
-from sitl_bridge.core.odometry.samples import CameraModel, LidarTurn, StereoImages, StereoRig
+from sitl_bridge.core.odometry.lidar import LidarTurn
+from sitl_bridge.core.odometry.stereo import CameraModel, StereoImages, StereoRig
 from sitl_bridge.core.world.cloud_file import ENDINGS, read_cloud
 from sitl_bridge.lab.odometry.tum_file import read_tum
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS, STEREO_ESTIMATORS
+from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS
+from sitl_bridge.core.odometry.stereo import StereoOdometry
 from sitl_bridge.lab.odometry.sensor_run import pairs, stereo_rig, turns
 from sitl_bridge.lab.odometry.tum_file import write_tum
 
@@ -33,7 +34,7 @@ def estimated(name: str, recording: Path, voxel: float) -> PoseTrajectory:
         lidar = LIDAR_ESTIMATORS[name](voxel)
         found = [(time, lidar.update(turn)) for time, turn in turns(recording)]
     else:
-        stereo = STEREO_ESTIMATORS[name](stereo_rig(recording))
+        stereo = StereoOdometry(stereo_rig(recording))
         found = [(time, stereo.update(images)) for time, images in pairs(recording)]
     if not found:
         raise UserError(f"{recording}: holds no sample")

@@ -8,9 +8,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, interpolated
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_matrix
-from sitl_bridge.core.odometry.estimators import LIDAR_ESTIMATORS
-from sitl_bridge.core.odometry.lidar import deskewed
-from sitl_bridge.core.odometry.samples import LidarTurn
+from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskewed
 from sitl_bridge.core.sensors.perception.view import Arrays, View
 from sitl_bridge.core.sensors.perception.visual_odometry import turned
 
