@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -200,28 +201,26 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
     from sitl_bridge.lab.campaign.page import cluster_of
 
     header = campaign_header(directory)
-    counts: dict[tuple[str, str], int] = {}
-    reasons: dict[str, int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    reasons: Counter[str] = Counter()
     missed = 0
     for row in read_rows(directory):
         missed += bool(row.missed_events)
-        result = "succeeded" if row.succeeded else "failed" if row.status == "flown" else row.status
-        counts[row.stage, result] = counts.get((row.stage, result), 0) + 1
+        counts[row.stage, row.result] += 1
         if not row.succeeded:
-            reason = cluster_of(row)
-            reasons[reason] = reasons.get(reason, 0) + 1
+            reasons[cluster_of(row)] += 1
     rows = []
     for stage in header["asked"]["stages"]:
-        good, bad = counts.get((stage, "succeeded"), 0), counts.get((stage, "failed"), 0)
+        good, bad = counts[stage, "succeeded"], counts[stage, "failed"]
         low, high = clopper_pearson(good, good + bad)
         rate = f"{good / (good + bad):.2%}, {low:.2%} to {high:.2%}" if good + bad else "unknown"
         if not is_sample(header, stage):
             rate = "runs were chosen"
-        others = [str(counts.get((stage, name), 0)) for name in ("invalid", "lost")]
+        others = [str(counts[stage, name]) for name in ("invalid", "lost")]
         rows.append((stage, str(good), str(bad), *others, rate))
     head = ("stage", "succeeded", "failed", "invalid", "lost", "success rate (95 %)")
     terminal.table(head, rows, title=header["name"])
-    for reason, count in sorted(reasons.items(), key=lambda pair: -pair[1])[:10]:
+    for reason, count in reasons.most_common(10):
         terminal.say(f"{count} x {reason}")
     if missed:
         terminal.say(f"{missed} flights had ended before an event; missed_events in the table names it")

@@ -17,7 +17,6 @@ from support.paths import MISSIONS
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.lab.campaign.design import design_points
 from sitl_bridge.lab.campaign.distribution import distribution
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job, row_of
 from sitl_bridge.lab.campaign.ledger import MOST_BYTES, ROWS, Ledger, clopper_pearson, read_rows
@@ -207,17 +206,16 @@ def test_the_name_of_a_run_follows_from_everything_that_decides_it(tmp_path: Pat
 @pytest.mark.parametrize("design", ["random", "lhs", "sobol"])
 def test_a_design_fills_the_cube_and_repeats_with_its_seed(tmp_path: Path, design: str) -> None:
     space = space_of(tmp_path, WIND + f"runs: 60\ndesign: {design}\nseed: 3\n")
-    ways = [one.distribution for one in space.campaign.varied]
-    points = design_points(space.campaign.specification, ways)
+    points = space.points()
     assert points.shape == (60, 1)
     assert np.histogram(points, 4, (0, 1))[0].min() >= (6 if design == "random" else 14)
-    assert np.array_equal(points, design_points(space.campaign.specification, ways))
+    assert np.array_equal(points, space.points())
 
 
 def test_a_grid_has_every_combination(tmp_path: Path) -> None:
     text = "vary: {world.wind.steady.speed: 'uniform(0, 8)', 'vehicles[0].yaw': [0, 90, 180]}\n"
     space = space_of(tmp_path, text + "design: grid\nlevels: 2\n")
-    points = design_points(space.campaign.specification, [one.distribution for one in space.campaign.varied])
+    points = space.points()
     assert {space.values_at(point) for point in points} == {(w, y) for w in (0.0, 8.0) for y in (0, 90, 180)}
 
 

@@ -84,10 +84,6 @@ class Distribution:
             return tuple(dict.fromkeys((self.values[0], self.values[-1])))
         return self.at(0.0), self.at(1.0)
 
-    def middle(self) -> Value:
-        """The median, from which searches start."""
-        return self.at(0.5)
-
     def __str__(self) -> str:
         return f"{self.kind}({', '.join(map(str, self.arguments))})"
 

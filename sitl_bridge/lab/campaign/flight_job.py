@@ -51,11 +51,15 @@ class Job:
     keep: Keep = "all"  # which runs leave a directory; others that are flown within the process write nothing
 
 
+OF_JOB = ("id", "number", "stage", "seed", "weight", "point", "attempt")
+"""Fields of a row that are those of its job."""
+
+
 @dataclass(frozen=True)
 class RunRow:
     """What remains of a run."""
 
-    # id, number, stage, seed, weight, point, attempt: of the job
+    # those of OF_JOB are the job's
     id: str
     number: int
     stage: str
@@ -75,6 +79,11 @@ class RunRow:
     attempt: int = 1
     directory: str = ""  # of the run, in its work directory or kept; empty where it was removed
     missed_events: str = ""  # scheduled events before which the run had ended
+
+    @property
+    def result(self) -> str:
+        """``succeeded``, ``failed``, ``invalid`` or ``lost``."""
+        return "succeeded" if self.succeeded else "failed" if self.status == "flown" else self.status
 
     def as_data(self) -> JsonObject:
         """For JSON: figures that are not finite as texts."""
@@ -129,20 +138,8 @@ def fly_job(job: Job) -> RunRow:
 
 def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, **more: Any) -> RunRow:
     """A row of a job without a flight that succeeded."""
-    return RunRow(
-        job.id,
-        job.number,
-        job.stage,
-        job.seed,
-        values,
-        status,
-        more.pop("succeeded", False),
-        reason,
-        weight=job.weight,
-        point=job.point,
-        attempt=job.attempt,
-        **more,
-    )
+    same = {name: getattr(job, name) for name in OF_JOB}
+    return RunRow(**{"succeeded": False, **same, **more}, values=values, status=status, reason=reason)
 
 
 def _flown(space: CampaignSpace, job: Job) -> RunRow:
@@ -155,7 +152,7 @@ def _flown(space: CampaignSpace, job: Job) -> RunRow:
         runs=job.work,
         limits=space.limits,
     )
-    settings = space.settings(job.values, job.seed, options)[1]
+    settings = space.settings(job.values, job.seed, options)
     if job.stage == "built_in" and _flies_here(settings):
         plans = [plan for _, plan in settings.check() if plan is not None]
         if job.keep != "all":
@@ -220,8 +217,7 @@ def _fly_processes(space: CampaignSpace, job: Job, options: FlightOptions) -> tu
                     one.release()
                 claims = claims[-1:]
         options = replace(options, instance=claims[0].number)
-        settings: FlightSettings = space.settings(job.values, job.seed, options)[1]
-        session = Session(settings)
+        session = Session(space.settings(job.values, job.seed, options))
         with session:
             session.fly()
         outcome = session.conclude()

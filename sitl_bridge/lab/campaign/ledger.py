@@ -57,7 +57,7 @@ class Ledger(Closing):
         anew: whether an earlier campaign there is removed.
 
     Attributes:
-        counts: finished runs by (stage, status or "succeeded").
+        counts: finished runs by (stage, result).
         kept: directories of runs kept.
 
     Raises:
@@ -141,8 +141,7 @@ class Ledger(Closing):
 
     def _count(self, row: RunRow, at: int) -> None:
         self._offsets[row.id] = at
-        result = "succeeded" if row.succeeded else "failed" if row.status == "flown" else row.status
-        self.counts[row.stage, result] += 1
+        self.counts[row.stage, row.result] += 1
 
     def __contains__(self, run: str) -> bool:
         return run in self._offsets

@@ -14,7 +14,7 @@ import numpy as np
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_json
-from sitl_bridge.lab.campaign.design import design_points
+from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import FEWEST_FOR_AN_INTERVAL, Stage
 from sitl_bridge.lab.campaign.flight_job import FULL, Job, RunRow, row_of
 from sitl_bridge.lab.campaign.ledger import FOUND, Ledger, clopper_pearson, read_rows
@@ -88,14 +88,13 @@ class CampaignRun:
         self._begin(first, self.space.size)
         search = search_of(self.space)
         if search is None:
-            points = design_points(made, [one.distribution for one in self.space.campaign.varied])
-            self._fly(self._jobs(map(_draw, points), first), self._enough)
+            self._fly(self._jobs(map(_draw, self.space.points()), first), self._enough)
         else:
             write_json(self.ledger.directory / FOUND, self._fly_search(search, first))
         for stage in others:
-            chosen = list(self._chosen())
+            chosen = list(self._chosen(stage))
             self._begin(stage, len(chosen))
-            self._fly(replace(job, stage=stage, id=self._id(job, stage)) for job in chosen)
+            self._fly(chosen)
         return self.progress
 
     def _begin(self, stage: Stage, total: int) -> None:
@@ -114,8 +113,29 @@ class CampaignRun:
 
     # ------------------------------------------------------------------ jobs
 
-    def _id(self, job: Job, stage: Stage) -> str:
-        return self.space.run_id(job.values, job.seed, stage, self.px4)
+    def _job(
+        self,
+        number: int,
+        point: tuple[float, ...],
+        values: tuple[Value, ...],
+        seed: int,
+        stage: Stage,
+        weight: float,
+    ) -> Job:
+        run = self.space.run_id(values, seed, stage, self.px4)
+        return Job(
+            file=self.space.campaign.file.resolve(),
+            id=run,
+            number=number,
+            point=point,
+            values=values,
+            seed=seed,
+            stage=stage,
+            work=self.ledger.work.resolve() / run,
+            px4=self.px4,
+            weight=weight,
+            keep=self.ledger.keep,
+        )
 
     def _jobs(self, draws: Iterable[Draw], stage: Stage) -> Iterator[Job]:
         """Jobs of draws, numbered."""
@@ -123,24 +143,10 @@ class CampaignRun:
         for draw in draws:
             values = self.space.values_at(draw.point)
             seed = made.seed if draw.same_seed else made.seed + self._number
-            job = Job(
-                file=self.space.campaign.file.resolve(),
-                id="",
-                number=self._number,
-                point=draw.point,
-                values=values,
-                seed=seed,
-                stage=stage,
-                work=self.ledger.work,
-                px4=self.px4,
-                weight=draw.weight,
-                keep=self.ledger.keep,
-            )
-            run = self._id(job, stage)
-            yield replace(job, id=run, work=self.ledger.work.resolve() / run)
+            yield self._job(self._number, draw.point, values, seed, stage, draw.weight)
             self._number += 1
 
-    def _chosen(self) -> Iterator[Job]:
+    def _chosen(self, stage: Stage) -> Iterator[Job]:
         """Runs of the first stage that are flown again: failures, near misses, and others at random."""
         made = self.space.campaign.specification
         wanted, random = made.confirm, np.random.default_rng(made.seed)
@@ -164,19 +170,7 @@ class CampaignRun:
         for number, row in enumerate(read_rows(self.ledger.directory)):
             if number in chosen:
                 values = tuple(row.values[name] for name in self.space.names)
-                yield Job(
-                    file=self.space.campaign.file.resolve(),
-                    id=row.id,
-                    number=row.number,
-                    point=row.point,
-                    values=values,
-                    seed=row.seed,
-                    stage="px4",
-                    work=self.ledger.work.resolve() / f"{row.id}-px4",
-                    px4=self.px4,
-                    weight=row.weight,
-                    keep=self.ledger.keep,
-                )
+                yield self._job(row.number, row.point, values, row.seed, stage, row.weight)
 
     # ------------------------------------------------------------------ flying
 

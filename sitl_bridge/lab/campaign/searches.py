@@ -57,14 +57,10 @@ def search_of(space: CampaignSpace) -> Searching | None:
     return None if search is None else sensitivity(space, search)
 
 
-def _cube(z: Floats) -> Floats:
+def _draws(z: Floats, weights: Floats | None = None, *, same_seed: bool = False) -> list[Draw]:
     from scipy.special import ndtr  # loads slowly
 
-    return np.asarray(ndtr(np.clip(z, -FARTHEST, FARTHEST)))
-
-
-def _draws(z: Floats, weights: Floats | None = None, *, same_seed: bool = False) -> list[Draw]:
-    cube = _cube(z)
+    cube = ndtr(np.clip(z, -FARTHEST, FARTHEST))
     found = np.ones(len(z)) if weights is None else weights
     return [
         Draw(tuple(float(u) for u in point), float(weight), same_seed)

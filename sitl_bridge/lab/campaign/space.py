@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.measures import KINDS, OWN, checked_limits, near_measure, whole_name
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
-from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.lab.campaign.design import runs_of
 from sitl_bridge.lab.campaign.distribution import Value
 from sitl_bridge.lab.campaign.file import (
     CampaignFile,
@@ -74,11 +74,6 @@ class CampaignSpace:
         return cls(_with_whole_names(campaign, file.parent), base, limits, _digest(base, campaign.base))
 
     @property
-    def paths(self) -> tuple[FieldPath, ...]:
-        """Of the varied values."""
-        return tuple(one.path for one in self.campaign.varied)
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Of the varied values, as written."""
         return tuple(one.name for one in self.campaign.varied)
@@ -86,7 +81,37 @@ class CampaignSpace:
     @property
     def size(self) -> int:
         """Flights of the first stage, at most."""
-        return runs_of(self.campaign.specification, [one.distribution for one in self.campaign.varied])
+        made = self.campaign.specification
+        if isinstance(made.search, Sensitivity):
+            return made.search.whole_samples * (len(self.names) + 2)
+        if made.design == "grid":
+            return math.prod(map(len, self._axes()))
+        assert made.runs is not None
+        return made.runs
+
+    def _axes(self) -> Iterator[Floats]:
+        """Coordinates in a grid: all values of a discrete distribution, ``levels`` quantiles of others."""
+        for one in self.campaign.varied:
+            if one.distribution.discrete:
+                count = len(one.distribution.values)
+                yield (np.arange(count) + 0.5) / count
+            else:
+                yield np.linspace(0.0, 1.0, self.campaign.specification.levels)
+
+    def points(self) -> Floats:
+        """The (runs, values) points of the design, each coordinate in 0..1; the same for the same seed."""
+        from scipy.stats import qmc  # loads slowly
+
+        made, count = self.campaign.specification, len(self.names)
+        if made.design == "grid":
+            return np.array(list(itertools.product(*self._axes())))
+        if made.design == "lhs":
+            return np.asarray(qmc.LatinHypercube(count, seed=made.seed).random(self.size))
+        if made.design == "sobol":
+            # Whole powers of 2 keep the balance of the sequence; the first of them are flown.
+            exponent = (self.size - 1).bit_length()
+            return np.asarray(qmc.Sobol(count, seed=made.seed).random_base2(exponent)[: self.size])
+        return np.random.default_rng(made.seed).random((self.size, count))
 
     def values_at(self, point: Sequence[float]) -> tuple[Value, ...]:
         """The values at a point of the unit cube."""
@@ -94,17 +119,15 @@ class CampaignSpace:
             one.distribution.at(float(u)) for one, u in zip(self.campaign.varied, point, strict=True)
         )
 
-    def settings(
-        self, values: Sequence[Value], seed: int, options: FlightOptions
-    ) -> tuple[LoadedScenario, FlightSettings]:
-        """The scenario with these values, and the settings of its flight.
+    def settings(self, values: Sequence[Value], seed: int, options: FlightOptions) -> FlightSettings:
+        """The settings of the flight with these values.
 
         Raises:
             UserError: for values that make no scenario.
         """
-        by_path = dict(zip(self.paths, values, strict=True))
+        by_path = {one.path: value for one, value in zip(self.campaign.varied, values, strict=True)}
         scenario = varied_scenario(self.base, self.campaign.base, by_path, seed, self.airframe_of)
-        return scenario, settings_of(scenario, self.campaign.base, options)
+        return settings_of(scenario, self.campaign.base, options)
 
     def run_id(self, values: Sequence[Value], seed: int, stage: Stage, px4: Path | None) -> str:
         """The name of a run: equal for equal resolved configurations only."""
@@ -131,7 +154,7 @@ class CampaignSpace:
         found: dict[str, list[tuple[Value, ...]]] = {}
         for corner in corners:
             try:
-                self.settings(corner, 0, FlightOptions(autopilot="builtin"))[1].check()
+                self.settings(corner, 0, FlightOptions(autopilot="builtin")).check()
             except UserError as error:
                 for reason in dict.fromkeys(words_of(error)):
                     found.setdefault(reason, []).append(corner)
@@ -191,7 +214,7 @@ class CampaignSpace:
         if np.prod([float(len(values)) for values in ends]) <= MOST_CORNERS:
             yield from itertools.product(*ends)
             return
-        middle = [one.distribution.middle() for one in self.campaign.varied]
+        middle = [one.distribution.at(0.5) for one in self.campaign.varied]
         for i, values in enumerate(ends):
             for value in values[:MOST_CORNERS]:
                 yield tuple(value if k == i else other for k, other in enumerate(middle))
