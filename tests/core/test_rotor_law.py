@@ -16,8 +16,9 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor, RotorLaw
 from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.core.dynamics.records import CUSTOM_LAW, INDUCED_LAW, POLYNOMIAL_LAW
 from sitl_bridge.core.dynamics.rotor import CoefficientRotor
-from sitl_bridge.core.dynamics.rotor_laws import LAWS, rotor_loads
+from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -115,12 +116,9 @@ def test_a_rotor_that_turns_backwards_is_the_mirror_image() -> None:
 
 
 def test_every_law_has_its_number() -> None:
-    assert [law.__name__ for law in LAWS] == [
-        "polynomial_loads",
-        "table_loads",
-        "induced_loads",
-        "custom_loads",
-    ]
+    airframes = load_airframe("hector"), load_airframe("x500"), with_law(Iris, thrust=5.84e-6)
+    numbers = [int(airframe.record["rotor_law"]) for airframe in airframes]
+    assert numbers == [POLYNOMIAL_LAW, INDUCED_LAW, CUSTOM_LAW]
 
 
 def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:

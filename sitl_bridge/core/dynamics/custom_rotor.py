@@ -12,7 +12,7 @@ import inspect
 import math
 import typing
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numba
 import numpy as np
@@ -25,8 +25,8 @@ from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
 from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
 from sitl_bridge.base.user_file import Options, failure_text, load_class
-from sitl_bridge.core.dynamics.records import LAW_PARAMETERS, Vehicle
-from sitl_bridge.core.dynamics.rotor import LoadFunction, Loads, RotorModel
+from sitl_bridge.core.dynamics.records import CUSTOM_LAW, LAW_PARAMETERS, Vehicle
+from sitl_bridge.core.dynamics.rotor import Loads, RotorModel
 
 _TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
 _TRIAL = ((100.0, 0.0, 0.0), (400.0, 2.0, 5.0), (800.0, -2.0, 5.0))
@@ -197,8 +197,6 @@ def custom_loads(
 class CustomRotor(RotorModel):
     """A rotor with a user's own law."""
 
-    laws: ClassVar[tuple[LoadFunction, ...]] = (custom_loads,)
-
     kind: Literal["custom"]
     file: Path | None = Field(None, description="Python file, relative to the airframe's file")
     class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in the file")
@@ -262,18 +260,14 @@ class CustomRotor(RotorModel):
             _classes[key] = load_class(self.file, self.class_name, RotorLaw, "rotor law")
         return _classes[key]
 
-    @property
-    def law(self) -> LoadFunction:
-        """Compiled function of the loads."""
-        return custom_loads
-
     def pack_shared(self, vehicle: Records) -> None:
-        """Write the law's address and parameters of a () VEHICLE record."""
+        """Write the law's number, address and parameters of a () VEHICLE record."""
         try:
             address, values = function_of(self.make())
         except UserError as error:
             where = "" if self.file is None or str(error).startswith(str(self.file)) else f"{self.file}: "
             raise UserError(f"{where}{error}") from error
+        vehicle["rotor_law"] = CUSTOM_LAW
         vehicle["rotor_law_address"] = address
         vehicle["rotor_law_parameters"] = 0.0
         vehicle["rotor_law_parameters"].view(np.float64)[: len(values)] = values

@@ -33,7 +33,8 @@ MOTOR_DC = 1
 POLYNOMIAL_LAW = 0
 TABLE_LAW = 1
 INDUCED_LAW = 2
-"""Numbers of the rotor laws with special handling in the step; rotor_laws.py lists all laws."""
+CUSTOM_LAW = 3
+"""Numbers of the rotor laws."""
 
 RUNGE_KUTTA = 0
 EULER = 1

@@ -7,8 +7,8 @@ speed, forces.py sums the loads on the body with the ground effect, and rotor_la
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
@@ -20,15 +20,16 @@ from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
 from sitl_bridge.core.dynamics.induced_flow import (
     STALL_ANGLE,
-    induced_loads,
     prepare_flow,
     static_figures,
     with_reverse_loss,
 )
 from sitl_bridge.core.dynamics.records import (
     INDUCED_LAW,
+    POLYNOMIAL_LAW,
     PROPELLER_TABLE,
     TABLE_ADVANCE_RATIOS,
+    TABLE_LAW,
     TABLE_SPEEDS,
     PropellerTableRecord,
     State,
@@ -39,8 +40,6 @@ _TURN = 2.0 * math.pi
 
 Loads: TypeAlias = tuple[float, float, float, float]
 """Thrust, torque, in-plane force and hub moment, as of ``rotor_loads``."""
-LoadFunction: TypeAlias = Callable[[Vehicle, int, float, float, float, float], Loads]
-"""A rotor's law: vehicle, rotor, speed, inflow, flow in its plane and density to loads."""
 
 
 @compiled
@@ -326,22 +325,9 @@ class RotorModel(BaseModel):
 
     model_config = STRICT
 
-    laws: ClassVar[tuple[LoadFunction, ...]]
-    """Compiled load functions of models of this kind."""
-
     radius: Positive = Field(description="m")
     inertia: Positive = Field(description="kg m^2 about its spin axis, including the motor's bell")
     reference_density: Positive = Field(1.225, description="kg/m^3, reference density of the coefficients")
-
-    @classmethod
-    def kinds(cls) -> tuple[str, ...]:
-        """Values of ``kind`` for this model."""
-        return get_args(cls.model_fields["kind"].annotation)
-
-    @property
-    def law(self) -> LoadFunction:
-        """Compiled load function, one of ``laws``."""
-        raise NotImplementedError
 
     @property
     def limits_speed(self) -> bool:
@@ -363,7 +349,8 @@ class RotorModel(BaseModel):
         vehicle["rotor_density"][k] = self.reference_density
 
     def pack_shared(self, vehicle: Records) -> None:
-        """Write the shared parameters of all rotors of a () VEHICLE record; none by default."""
+        """Write the law and the shared parameters of all rotors of a () VEHICLE record."""
+        raise NotImplementedError
 
 
 class CoefficientRotor(RotorModel):
@@ -372,8 +359,6 @@ class CoefficientRotor(RotorModel):
     T = (c2 w^2 + c1 w + b1 v w + sgn(v) b2 v^2)(1 - |v|/v_loss).  With ``inflow: momentum``, c2, c1 and the
     torque's coefficients hold in still air, and blade elements with the flow they induce give the rest.
     """
-
-    laws: ClassVar[tuple[LoadFunction, ...]] = (polynomial_loads, table_loads, induced_loads)
 
     kind: Literal["coefficients"] = Field("coefficients", exclude=True)
     propeller: str | None = Field(
@@ -513,13 +498,6 @@ class CoefficientRotor(RotorModel):
         return self.blades * (CHORD * self.radius if self.chord is None else self.chord)
 
     @property
-    def law(self) -> LoadFunction:
-        """Compiled load function."""
-        if self.inflow == "momentum":
-            return induced_loads
-        return polynomial_loads if self.table is None else table_loads
-
-    @property
     def propeller_table(self) -> PropellerTable | None:
         """Measured table of the propeller, if that is the rotor's law."""
         return self.table
@@ -586,11 +564,13 @@ class CoefficientRotor(RotorModel):
         return min(ideal / power, 1.0) if power > 0.0 else 1.0
 
     def pack_shared(self, vehicle: Records) -> None:
-        """Write of a () VEHICLE record the loss in reverse, if its inflow is uneven, and how its blades flap.
+        """Write of a () VEHICLE record the law, the loss in reverse, and how its blades flap.
 
         Reversed sections keep their profile drag, and the induced power falls with T^(3/2), so that the share
         lost of the torque is M (1 - f^(3/2)) with the figure of merit M and the share f of the thrust.
         """
+        untabled = INDUCED_LAW if self.inflow == "momentum" else POLYNOMIAL_LAW
+        vehicle["rotor_law"] = untabled if self.table is None else TABLE_LAW
         share = self.reverse_thrust
         vehicle["reverse_loss"] = (1.0 - share, self._figure_of_merit() * (1.0 - share**1.5))
         vehicle["uneven_inflow"] = self.uneven_inflow
