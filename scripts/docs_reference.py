@@ -27,7 +27,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.campaign.file import Campaign
-from sitl_bridge.live.bus.messages import PUBLISHED, RUN_COMMANDS, VEHICLE_COMMANDS
+from sitl_bridge.live.bus.messages import message_models
 from sitl_bridge.record.records import Row, Step, flat
 from sitl_bridge.session.scenario import Scenario
 
@@ -189,18 +189,8 @@ def bus_topics() -> Iterator[str]:
     """The page of the bus's messages, a topic each."""
     yield "# Bus topics\n"
     yield "Topics below `sitl/RUN/`, and the fields of their JSON messages.  [The message bus](../bus.md)"
-    yield "tells how they are used; the schemas are in `sitl_bridge/live/bus/schemas/`.\n"
-    topics: dict[str, tuple[str, Any]] = {
-        ({"reply": "reply/REQUEST_ID"}.get(name) or name.replace("vehicle_", "vehicle/NAME/")): (
-            "serialization", model,
-        )
-        for name, model in PUBLISHED.items()
-    }  # fmt: skip
-    topics |= {f"command/{kind}": ("validation", model) for kind, model in RUN_COMMANDS.items()}
-    topics |= {
-        f"vehicle/NAME/command/{kind}": ("validation", model) for kind, model in VEHICLE_COMMANDS.items()
-    }
-    for topic, (mode, model) in topics.items():
+    yield "tells how they are used; `sitl-bridge schema bus` prints their schema.\n"
+    for topic, (model, mode) in message_models().items():
         yield f"## `{topic}`\n"
         yield from described(topic, model.model_json_schema(mode=mode), {})
 

@@ -1,4 +1,4 @@
-"""``sitl-bridge schema``: JSON Schemas of the users' files, and the kind of a file by its content.
+"""``sitl-bridge schema``: JSON Schemas of users' files and of the bus, and the kind of a file by its content.
 
 ``python -m sitl_bridge.cli.schema`` writes them into schemas/; the shipped files refer to them for
 editors: ``# yaml-language-server: $schema=../schemas/scenario.json``.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 FileKind = Literal["scenario", "airframe", "world", "campaign"]
+SchemaKind = Literal[FileKind, "bus"]
 MODELS: dict[FileKind, tuple[str, str]] = {
     "scenario": ("session.scenario", "Scenario"),
     "airframe": ("core.vehicle.airframe", "Airframe"),
@@ -30,11 +31,12 @@ DIRECTORY = Path(__file__).resolve().parent.parent.parent / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema(kind: Annotated[FileKind, typer.Argument(help="kind of file")]) -> None:
-    """Print the JSON Schema of a scenario, airframe, world or campaign file.
+def schema(kind: Annotated[SchemaKind, typer.Argument(help="kind of file, or the bus")]) -> None:
+    """Print the JSON Schema of a scenario, airframe, world or campaign file, or of the bus's messages.
 
     Editors complete and check a file whose first line is
-    `# yaml-language-server: $schema=PATH`, with the path of the printed schema.
+    `# yaml-language-server: $schema=PATH`, with the path of the printed schema.  That of the bus has a
+    property for each topic.
     """
     typer.echo(schema_text(kind), nl=False)
 
@@ -102,15 +104,28 @@ def _based(made: JsonObject) -> JsonObject:
     return made
 
 
-def schema_text(kind: FileKind) -> str:
+def bus_schema() -> JsonObject:
+    """JSON Schema of the bus: a property for the messages of each topic."""
+    from pydantic.json_schema import models_json_schema
+
+    from sitl_bridge.live.bus.messages import message_models
+
+    models = message_models()
+    references, sections = models_json_schema(list(models.values()), title="sitl-bridge bus")
+    properties = {topic: references[use] for topic, use in models.items()}
+    return {"$schema": _DIALECT, **sections, "properties": properties}
+
+
+def schema_text(kind: SchemaKind) -> str:
     """The text of the schema's file."""
-    return json.dumps(file_schema(kind), indent=2) + "\n"
+    made = bus_schema() if kind == "bus" else file_schema(kind)
+    return json.dumps(made, indent=2) + "\n"
 
 
 def write(directory: Path = DIRECTORY) -> None:
     """Write all schemas."""
     directory.mkdir(exist_ok=True)
-    for kind in get_args(FileKind):
+    for kind in get_args(SchemaKind):
         (directory / f"{kind}.json").write_text(schema_text(kind), encoding="utf-8")
 
 

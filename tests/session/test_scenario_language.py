@@ -15,7 +15,7 @@ from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.yaml_file import read
 from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.cli.main import build
-from sitl_bridge.cli.schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
+from sitl_bridge.cli.schema import DIRECTORY, FileKind, SchemaKind, file_kind, file_schema, schema_text
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.session.scenario import SWARM_AIRFRAME, load_scenario
@@ -53,8 +53,8 @@ def write(directory: Path, text: str) -> Path:
 # --------------------------------------------------------------------------- schemas
 
 
-@pytest.mark.parametrize("kind", get_args(FileKind))
-def test_the_exported_schema_is_the_codes_and_is_printed(kind: FileKind) -> None:
+@pytest.mark.parametrize("kind", get_args(SchemaKind))
+def test_the_exported_schema_is_the_codes_and_is_printed(kind: SchemaKind) -> None:
     text = (DIRECTORY / f"{kind}.json").read_text(encoding="utf-8")
     assert text == schema_text(kind), "run python -m sitl_bridge.cli.schema"
     result = CliRunner().invoke(build(["schema"]), ["schema", kind])

@@ -10,11 +10,11 @@ The topic tree, ``<run>`` being the name of the run directory or the ``run=`` of
     sitl/<run>/vehicle/<name>/event             QoS 1                            Event
     sitl/<run>/reply/<request id>               QoS 1                            Reply
     sitl/<run>/command/<kind>                   wind pace pause resume step formation land
-    sitl/<run>/vehicle/<name>/command/<kind>    fault jam spoof rotor propeller teleport arm takeoff velocity
-                                                goto land abort
+    sitl/<run>/vehicle/<name>/command/<kind>    a fault's kind, teleport arm takeoff velocity goto sticks
+                                                land abort
 
-Messages are JSON with a ``version``; their JSON Schemas are in ``schemas/`` beside this file.  Rates are in
-wall time, because subscribers run in wall time: a run at 20 times real time publishes no more than one at
+Messages are JSON with a ``version``; ``sitl-bridge schema bus`` prints their JSON Schema.  Rates are
+in wall time, because subscribers run in wall time: a run at 20 times real time publishes no more than one at
 real time.  All vehicles together publish at most 250 states a second.
 
 A command has ``version`` 1 and a ``request_id`` chosen by the sender, 1 to 64 of ``A-Za-z0-9_.-``.  The reply

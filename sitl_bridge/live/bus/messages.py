@@ -1,6 +1,6 @@
 """The messages of the bus: published messages, commands and replies.
 
-All have version 1.  Their JSON Schemas are in ``schemas/``, written by ``schema.py``; their topics are in
+All have version 1.  Their JSON Schema is printed by ``sitl-bridge schema bus``; their topics are in
 topics.py.  SI units; world NED from the world's origin, body FRD; values that are not finite are null.
 """
 
@@ -374,3 +374,18 @@ PUBLISHED: dict[str, type[BusMessage]] = {
     "vehicle_event": Event,
     "reply": Reply,
 }
+"""By the last level of their topics, with a ``vehicle_`` in front of a vehicle's."""
+
+
+def message_models() -> dict[
+    str, tuple[type[BusMessage | BusCommand], Literal["serialization", "validation"]]
+]:
+    """Model of each topic below ``sitl/RUN/``, by the topic with NAME and REQUEST_ID in it, and its use."""
+    published = {name.replace("vehicle_", "vehicle/NAME/"): model for name, model in PUBLISHED.items()}
+    published["reply/REQUEST_ID"] = published.pop("reply")
+    commands = {f"command/{kind}": model for kind, model in RUN_COMMANDS.items()}
+    commands |= {f"vehicle/NAME/command/{kind}": model for kind, model in VEHICLE_COMMANDS.items()}
+    return {
+        **{topic: (model, "serialization") for topic, model in published.items()},
+        **{topic: (model, "validation") for topic, model in commands.items()},
+    }
