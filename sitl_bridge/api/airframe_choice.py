@@ -37,7 +37,7 @@ class Airframe(vehicle.Airframe):
         """The same airframe with the methods of this class."""
         fields = {name: getattr(airframe, name) for name in vehicle.Airframe.model_fields}
         made = cls.model_construct(airframe.model_fields_set, **fields)
-        made._carried, made._empty = airframe._carried, airframe._empty
+        made._unloaded = airframe._unloaded
         return made
 
     def changed(self, **fields: Any) -> Airframe:

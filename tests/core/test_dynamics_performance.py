@@ -135,7 +135,6 @@ def test_full_speed_of_a_dc_motor_is_the_one_the_simulated_motor_settles_at() ->
     states = start(vehicles, environments)
     state = fly(vehicles, states, environments, 4.0, 1.0)
     assert state["rotor_speed"][:4] == pytest.approx(figures.full_speed, rel=1e-4)
-    assert state["battery_current"] == pytest.approx(figures.full_current, rel=1e-3)
 
 
 def test_top_speed_balances_drag_with_the_thrust_that_weight_leaves() -> None:
@@ -145,7 +144,6 @@ def test_top_speed_balances_drag_with_the_thrust_that_weight_leaves() -> None:
     figures = performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
     thrust, weight = 4 * 8.54858e-6 * 1000.0**2, 1.5 * GRAVITY
     assert figures.top_speed == pytest.approx(math.sqrt(math.sqrt(thrust**2 - weight**2) / 0.06), rel=1e-6)
-    assert figures.top_speed_tilt == pytest.approx(math.acos(weight / thrust), rel=1e-6)
 
 
 def test_endurance_is_the_time_the_simulated_battery_lasts() -> None:

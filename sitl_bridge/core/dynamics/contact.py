@@ -243,7 +243,7 @@ class _Springs:
         return share
 
 
-def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float, Floats]:
+def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float]:
     """Static equilibrium of a vehicle on its contact springs on level ground.
 
     It is the minimum of the springs' energy less the weight's work, found by Gauss and Newton's method over
@@ -254,8 +254,7 @@ def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float
         gravity: m/s^2.
 
     Returns:
-        down of the centre of gravity in m (ground at 0), roll and pitch in rad, and the points' depths in
-        m, (contact_count,), positive where they touch.
+        down of the centre of gravity in m (ground at 0), roll and pitch in rad.
 
     Raises:
         UserError: if the centre of gravity is not above the area between the contact points.
@@ -266,7 +265,7 @@ def standing_pose(vehicle: Records, gravity: float) -> tuple[float, float, float
 
 
 @lru_cache(maxsize=32)
-def _equilibrium(contact: bytes, stiffness: float, weight: float) -> tuple[float, float, float, Floats]:
+def _equilibrium(contact: bytes, stiffness: float, weight: float) -> tuple[float, float, float]:
     """``standing_pose``, once for the vehicles of a fleet that are alike."""
     points = np.frombuffer(contact).reshape(-1, 3)
     springs = _Springs(points, stiffness, weight)
@@ -282,8 +281,7 @@ def _equilibrium(contact: bytes, stiffness: float, weight: float) -> tuple[float
             if np.linalg.matrix_rank(levers) < 3:
                 break
             vertical = (tilt[0], tilt[1], math.sqrt(1.0 - tilt @ tilt))
-            depth.flags.writeable = False
-            return down, math.atan2(vertical[1], vertical[2]), math.asin(-vertical[0]), depth
+            return down, math.atan2(vertical[1], vertical[2]), math.asin(-vertical[0])
         step = springs.newton_step(down, levers, gradient)
         share = springs.share(down, tilt, step)
         if share <= 1e-9:

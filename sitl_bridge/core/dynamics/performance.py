@@ -151,10 +151,8 @@ class Performance:
     hover: Hover  # the trim with a full battery
     full_thrust: float  # N, all motors at full command with a full battery, including its voltage sag
     full_speed: Floats  # (rotors,) rad/s at full command
-    full_current: float  # A at full command
     thrust_to_weight: float  # vertical part of the full thrust over weight
     top_speed: float  # m/s in level flight at full command; inf without a limit below 200 m/s
-    top_speed_tilt: float  # rad, the tilt at top speed
     # s of hover from a full battery to the smallest charge for hover; inf for an ideal source
     endurance: float
 
@@ -397,8 +395,8 @@ def torque_slope(vehicle: Packed, k: int, thrust: float, density: float) -> floa
     return float((high[1] - low[1]) / (high[0] - low[0]))
 
 
-def _full_command(vehicle: Packed, density: float, charge: float) -> tuple[Floats, float]:
-    """Return rotor speeds (rotors,) in rad/s and battery current in A with all motors at full command."""
+def _full_command(vehicle: Packed, density: float, charge: float) -> Floats:
+    """Return rotor speeds (rotors,) in rad/s with all motors at full command."""
     n = _rotors(vehicle)
 
     def speeds(voltage: float) -> Floats:
@@ -417,11 +415,11 @@ def _full_command(vehicle: Packed, density: float, charge: float) -> tuple[Float
     voltage = _balanced_voltage(vehicle, charge, draws)
     if math.isnan(voltage):
         voltage = 0.5 * float(open_circuit_voltage(vehicle, charge))
-    return speeds(voltage), draws(voltage)
+    return speeds(voltage)
 
 
-def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) -> tuple[float, float]:
-    """Return level speed in m/s and tilt in rad at which given rotor speeds carry the vehicle forward.
+def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) -> float:
+    """Return the level speed in m/s at which given rotor speeds carry the vehicle forward.
 
     Thrust with the inflow of the tilt, in-plane rotor drag and body drag are balanced with the weight in the
     plane of flight, nose down; the rotor axes are treated as parallel to the vehicle's.
@@ -452,11 +450,11 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
         return balance(tilt, speed_at(tilt))[1]
 
     if balance(0.0, 0.0)[1] <= 0.0:
-        return 0.0, 0.0
+        return 0.0
     steepest = math.radians(89.0)
     tilt = steepest if not lift_at(steepest) <= 0.0 else root(lift_at, 0.0, steepest)
     speed = speed_at(tilt)
-    return (math.inf if speed >= _MAX_SPEED else speed), tilt
+    return math.inf if speed >= _MAX_SPEED else speed
 
 
 def _endurance(vehicle: Packed, density: float, gravity: float) -> float:
@@ -493,7 +491,7 @@ def performance(vehicle: Packed, density: float, gravity: float, *, endurance: b
     trim = hover(vehicle, density, gravity)
     if trim is not None:
         _check_authority(vehicle, trim)
-    speeds, current = _full_command(vehicle, density, float(vehicle["battery_capacity"]))
+    speeds = _full_command(vehicle, density, float(vehicle["battery_capacity"]))
     thrusts = np.array([thrust_and_torque(vehicle, k, float(speeds[k]), 0.0, density)[0] for k in range(n)])
     lift = float(-np.array(vehicle["rotor_axis"][:n, 2]) @ thrusts)
     weight = float(vehicle["mass"]) * gravity
@@ -502,14 +500,11 @@ def performance(vehicle: Packed, density: float, gravity: float, *, endurance: b
             f"the vehicle cannot hover: it weighs {weight:.2f} N, its rotors give {lift:.2f} N in all at "
             "full command; reduce its mass, or use stronger motors or a stronger battery"
         )
-    top_speed, tilt = _top_speed(vehicle, speeds, density, gravity)
     return Performance(
         hover=trim,
         full_thrust=float(thrusts.sum()),
         full_speed=speeds,
-        full_current=current,
         thrust_to_weight=lift / weight,
-        top_speed=top_speed,
-        top_speed_tilt=tilt,
+        top_speed=_top_speed(vehicle, speeds, density, gravity),
         endurance=_endurance(vehicle, density, gravity) if endurance else math.nan,
     )

@@ -331,7 +331,7 @@ def initial_state(vehicle: Records, environment: Records, position: Floats, yaw:
     state: Records = states[0]
     down, roll, pitch = float(position[2]), 0.0, 0.0
     if count and position[2] == 0.0:
-        down, roll, pitch, _ = standing_pose(vehicle, float(environment["gravity"]))
+        down, roll, pitch = standing_pose(vehicle, float(environment["gravity"]))
     elif count:
         down -= float(points[:, 2].max())
     state["position"] = (position[0], position[1], down)

@@ -31,7 +31,6 @@ class BatterySpecification(SensorSpecification):
     def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record()
-        sensor["axis_count"] = 2
         self.voltage.fill(sensor, (0,), self.period)
         self.current.fill(sensor, (1,), self.period)
         return sensor

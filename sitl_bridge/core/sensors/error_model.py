@@ -79,6 +79,7 @@ class ErrorSpecification(BaseModel):
         if self.noise_density is not None:
             noise, factor = self.noise_density, 1.0 / math.sqrt(period)
         tau = self.bias_correlation_time
+        sensor["axis_count"] = max(sensor["axis_count"], axes[-1] + 1)
         for i, axis in enumerate(axes):
             sensor["noise"][axis] = component(noise, i) * factor
             sensor["turn_on_sigma"][axis] = component(self.turn_on_deviation, i)

@@ -112,11 +112,9 @@ class GpsSpecification(SensorSpecification):
     def _packed(self) -> Records:
         """() SENSOR without multipath."""
         sensor = self.record()
-        sensor["axis_count"] = 6
         self.velocity.fill(sensor, (0, 1, 2), self.period)
         self.position_noise.fill(sensor, (3, 4, 5), self.period)
         if self.accuracy is not None or self.visibility is not None:  # otherwise nothing is drawn for them
-            sensor["axis_count"] = 8
             (self.accuracy or ErrorSpecification()).fill(sensor, (6,), self.period)
             (self.visibility or ErrorSpecification()).fill(sensor, (7,), self.period)
         sensor["parameter"][:4] = (

@@ -76,7 +76,6 @@ class ImuSpecification(SensorSpecification):
     def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record()
-        sensor["axis_count"] = 6
         self.accelerometer.fill(sensor, (0, 1, 2), self.period)
         self.gyroscope.fill(sensor, (3, 4, 5), self.period)
         sensor["parameter"][PASSED] = 1.0 - self.isolation

@@ -36,7 +36,6 @@ class MagnetometerSpecification(SensorSpecification):
     def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record()
-        sensor["axis_count"] = 3
         self.error.fill(sensor, (0, 1, 2), self.period)
         sensor["parameter"][:3] = self.current_field
         if self.field_range is not None:

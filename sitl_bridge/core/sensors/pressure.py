@@ -53,7 +53,6 @@ class BarometerSpecification(SensorSpecification):
     def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record()
-        sensor["axis_count"] = 1
         self.error.fill(sensor, (0,), self.period)
         sensor["parameter"][:3] = self.airflow
         sensor["parameter"][3:5] = self.rotor_wash, self.ground_cushion
@@ -75,7 +74,6 @@ class AirspeedSpecification(SensorSpecification):
     def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record()
-        sensor["axis_count"] = 1
         self.error.fill(sensor, (0,), self.period)
         if self.pressure_range is not None:
             sensor["limit"][0] = self.pressure_range

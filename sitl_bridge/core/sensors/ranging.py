@@ -47,7 +47,6 @@ class RangeFinderSpecification(SensorSpecification):
     def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record()
-        sensor["axis_count"] = 1
         self.error.fill(sensor, (0,), self.period)
         variance = float(sensor["noise"][0]) ** 2 + float(sensor["bias_start"][0]) ** 2
         sensor["parameter"][:4] = self.minimum, self.maximum, math.radians(self.cone) / 2.0, variance
@@ -70,7 +69,6 @@ class OpticalFlowSpecification(SensorSpecification):
     def pack(self) -> Records:
         """() SENSOR."""
         sensor = self.record()
-        sensor["axis_count"] = 5
         self.flow.fill(sensor, (0, 1), self.period)
         self.gyroscope.fill(sensor, (2, 3, 4), self.period)
         sensor["parameter"][0] = self.maximum_height

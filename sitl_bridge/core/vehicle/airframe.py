@@ -192,8 +192,7 @@ class Airframe(BaseModel):
     px4: Px4Section = Px4Section()
     controller: ControllerSection = ControllerSection()
 
-    _carried: Payload | None = PrivateAttr(None)
-    _empty: Airframe | None = PrivateAttr(None)
+    _unloaded: Airframe | None = PrivateAttr(None)
 
     @classmethod
     def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
@@ -223,7 +222,7 @@ class Airframe(BaseModel):
     @property
     def carried(self) -> Payload | None:
         """The payload that is included in mass, inertia and positions, once ``loaded``."""
-        return self._carried
+        return None if self._unloaded is None else self._unloaded.payload
 
     def loaded(self) -> Airframe:
         """The vehicle including its payload: one mass about the common centre of gravity.
@@ -266,19 +265,16 @@ class Airframe(BaseModel):
         )
         # A copy includes cached values of the original.
         whole.__dict__.pop("record", None)
-        whole._carried = payload
-        whole._empty = self.model_copy(update={"payload": None})
+        whole._unloaded = self
         return whole
 
     def unloaded(self) -> Airframe:
         """The vehicle as its file describes it, with its payload apart; ``loaded`` undoes this to the bit."""
-        if self._carried is None or self._empty is None:
-            return self
-        return self._empty.model_copy(update={"payload": self._carried})
+        return self._unloaded or self
 
     def without_payload(self) -> Airframe:
         """The vehicle after it has dropped its payload; unchanged if it has none."""
-        return self._empty or self
+        return self if self._unloaded is None else self._unloaded.model_copy(update={"payload": None})
 
     @cached_property
     def record(self) -> Any:

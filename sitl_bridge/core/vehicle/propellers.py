@@ -41,9 +41,6 @@ class StaticTest:
     # thrust, power: C_T = T/(rho n^2 D^4) and C_P = P/(rho n^3 D^5)
     thrust: float
     power: float
-    # lowest_rpm, highest_rpm: 1/min, of the measurement
-    lowest_rpm: float
-    highest_rpm: float
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,8 @@ def static_tests() -> tuple[StaticTest, ...]:
     with Path(__file__).with_name("propellers.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
     return tuple(
-        StaticTest(float(d), float(p), name, *(float(x) for x in values)) for d, p, name, *values in rows
+        StaticTest(float(d), float(p), name, float(thrust), float(power))
+        for d, p, name, thrust, power, *_ in rows
     )
 
 

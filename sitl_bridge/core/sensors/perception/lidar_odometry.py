@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from sitl_bridge.base.arrays import Floats, interpolated
-from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_matrix
+from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
 from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS, LidarTurn, deskewed
 from sitl_bridge.core.sensors.perception.view import Arrays, View
-from sitl_bridge.core.sensors.perception.visual_odometry import turned
 
 RATE = 200.0
 """Hz."""
@@ -115,7 +114,7 @@ class LidarMotion:
         if self._begin is None:
             position, rotations = view.poses.at(np.array([float(view.time)]))
             rotation = rotations[0]
-            self._heading = turned(math.atan2(rotation[1, 0], rotation[0, 0]))
+            self._heading = matrix_from_euler(0.0, 0.0, math.atan2(rotation[1, 0], rotation[0, 0]))
             self._begin = self._heading.T @ rotation @ self._mounting @ pose[:3, :3].T
             self._start = position[0] + rotation @ self._offset
         position = self._begin @ pose[:3, 3]

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Vector
-from sitl_bridge.base.rotations import quaternion_from_matrix
+from sitl_bridge.base.rotations import matrix_from_euler, quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.view import Arrays, Processor, SeeingSpecification, View
 
 
@@ -99,7 +99,7 @@ class DriftingEstimate:
         sensor, random = self._sensor, view.random
         place, rotation = arrays["position"].astype(float), arrays["attitude"].astype(float)
         if self._origin is None:
-            start = place, turned(math.atan2(rotation[1, 0], rotation[0, 0]))
+            start = place, matrix_from_euler(0.0, 0.0, math.atan2(rotation[1, 0], rotation[0, 0]))
             self._origin = (np.zeros(3), np.eye(3)) if sensor.world_axes else start
             self._last = self._estimate = place - self._origin[0]
         begin, axes = self._origin
@@ -108,7 +108,8 @@ class DriftingEstimate:
         root = math.sqrt(float(np.linalg.norm(step)))
         walk = random.standard_normal(4)
         self._yaw_error += math.radians(sensor.yaw_drift) * root * walk[3]
-        self._estimate = self._estimate + turned(self._yaw_error) @ step + sensor.drift * root * walk[:3]
+        error = matrix_from_euler(0.0, 0.0, self._yaw_error)
+        self._estimate = self._estimate + error @ step + sensor.drift * root * walk[:3]
         self._last = true
         while self._resets and self._resets[0] * 1e6 <= view.time - view.start:
             self._resets.pop(0)
@@ -116,7 +117,7 @@ class DriftingEstimate:
             self._count += 1
         noise = random.standard_normal((3, 3))
         angles = math.radians(sensor.angle_noise) * noise[1]
-        attitude = turned(self._yaw_error) @ axes.T @ rotation @ _small(angles)
+        attitude = matrix_from_euler(0.0, 0.0, self._yaw_error) @ axes.T @ rotation @ _small(angles)
         velocity = rotation.T @ arrays["velocity"].astype(float)
         return {
             "position": self._estimate + sensor.noise * noise[0],
@@ -124,12 +125,6 @@ class DriftingEstimate:
             "velocity": velocity + sensor.velocity_noise * noise[2],
             "reset_counter": np.array(self._count % 256, np.uint8),
         }
-
-
-def turned(yaw: float) -> Floats:
-    """(3, 3) rotation about the z axis by an angle in rad."""
-    c, s = math.cos(yaw), math.sin(yaw)
-    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
 def _small(angles: Floats) -> Floats:
