@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Records
+from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled
@@ -81,7 +81,7 @@ def _aligned(attitude: Any, normal: Floats) -> Floats:
     return quaternion_product(turn / np.linalg.norm(turn), attitude)
 
 
-def _outline(vehicle: Records, state: Records) -> Floats:
+def _outline(vehicle: Packed, state: Packed) -> Floats:
     """(k, 3) m NED: the centre of gravity, the hubs and points on the rotors' rims."""
     hubs = vehicle["rotor_position"][: int(vehicle["rotor_count"])]
     radii = vehicle["rotor_radius"][: len(hubs), None, None]
@@ -119,12 +119,8 @@ def _shape_facts(scene: SceneRecord, index: int) -> tuple[int, float, float, flo
 
 
 def start_state(
-    vehicle: Records,
-    environment: Records,
-    position: Floats,
-    yaw: float,
-    names: Sequence[str] = (),
-) -> Records:
+    vehicle: Packed, environment: Packed, position: Floats, yaw: float, names: Sequence[str]
+) -> Packed:
     """State of a vehicle that stands still, in a scene: on what is below it, or above it, to fall.
 
     Args:
@@ -162,15 +158,13 @@ def start_state(
     else:
         state = initial_state(vehicle, bare, place, yaw)
     _refuse_inside(scene, _outline(vehicle, state), names)
-    arrays = np.array([vehicle]).reshape(1), np.array([state]).reshape(1), np.array([environment]).reshape(1)
     if stands:
-        _settle(arrays, shape, normal, names)
-    settle_start(*arrays, np.zeros(16), 0)
-    settled: Records = arrays[1][0]
-    return settled
+        _settle(vehicle, state, environment, shape, normal, names)
+    settle_start(vehicle, state, environment, np.zeros(16), 0)
+    return state
 
 
-def _standing(state: Records, place: Floats, normal: Floats) -> Records:
+def _standing(state: Packed, place: Floats, normal: Floats) -> Packed:
     """The state of a vehicle on level ground, put on a slope instead."""
     state["position"] = place - normal * state["position"][2]
     state["attitude"] = _aligned(state["attitude"], normal)
@@ -180,25 +174,21 @@ def _standing(state: Records, place: Floats, normal: Floats) -> Records:
 
 
 def _settle(
-    arrays: tuple[Records, Records, Records],
-    shape: int,
-    normal: Floats,
-    names: Sequence[str],
+    vehicle: Packed, state: Packed, environment: Packed, shape: int, normal: Floats, names: Sequence[str]
 ) -> None:
     """Let a vehicle come to rest on a surface; one that moves takes the surface's velocity."""
-    state, scene = arrays[1][0], arrays[2][0]["scene"]
     before = state.copy()
-    velocity = np.array(_shape_facts(scene, shape)[2:])
+    velocity = np.array(_shape_facts(environment["scene"], shape)[2:])
     if velocity.any():
         state["velocity"] = velocity
         return
     for _ in range(_ROUNDS):
-        settle_start(*arrays, np.zeros(16), _SETTLING)
+        settle_start(vehicle, state, environment, np.zeros(16), _SETTLING)
         way = state["position"] - before["position"]
         slid = float(np.linalg.norm(way - (way @ normal) * normal)) > _SLID
         up, before_up = (matrix_from_quaternion(one["attitude"])[:, 2] for one in (state, before))
         if slid or up @ before_up < math.cos(_TIPPED):
-            raise UserError(_no_footing(arrays, shape, normal, names))
+            raise _no_footing(vehicle, state, environment["scene"], shape, normal, names)
         if np.linalg.norm(state["velocity"]) < AT_REST:
             break
     state["velocity"] = state["angular_velocity"] = 0.0
@@ -208,20 +198,16 @@ def _settle(
 
 
 def _no_footing(
-    arrays: tuple[Records, Records, Records],
-    shape: int,
-    normal: Floats,
-    names: Sequence[str],
-) -> str:
-    """The message for a vehicle that does not stay where it is to start."""
-    scene = arrays[2][0]["scene"]
+    vehicle: Packed, state: Packed, scene: Packed, shape: int, normal: Floats, names: Sequence[str]
+) -> UserError:
+    """The error for a vehicle that does not stay where it is to start."""
     slope = math.degrees(math.acos(min(-float(normal[2]), 1.0)))
-    friction = float(arrays[0][0]["contact_friction"]) * _shape_facts(scene, shape)[1]
+    friction = float(vehicle["contact_friction"]) * _shape_facts(scene, shape)[1]
     held = math.degrees(math.atan(friction))
-    north, east, _ = arrays[1][0]["position"]
+    north, east, _ = state["position"]
     what = "slide" if slope > held else "tip over"
     name = _name(scene, shape, names)
-    return (
+    return UserError(
         f"the vehicle would {what} at north {north:.2f} m, east {east:.2f} m: {name!r} has a slope of"
         f" {slope:.0f} deg there, and the feet's friction holds up to {held:.0f} deg; choose another place"
     )

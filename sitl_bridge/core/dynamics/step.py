@@ -14,6 +14,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
 from sitl_bridge.core.dynamics.battery import discharge, settle, source_voltage
 from sitl_bridge.core.dynamics.contact import rotated, standing_pose
@@ -263,21 +264,17 @@ def _fill_in(
 
 @compiled
 def settle_start(
-    vehicles: Records, states: Records, environments: Records, controls: Floats, steps: int
+    vehicle: Vehicle, state: State, environment: Environment, controls: Floats, steps: int
 ) -> None:
     """Let a vehicle come to rest with its motors off, then fill in the results of its state.
 
     Args:
-        vehicles: (1,) VEHICLE.
-        states: (1,) STATE.
-        environments: (1,) ENVIRONMENT.
         controls: (16,) zeros.
         steps: of 4 ms, after which it need not have come to rest; 0 where nothing is to move.
     """
-    state = states[0]
     quiet = 0
     for _ in range(steps):
-        advance_vehicle(vehicles[0], state, controls, 0, environments[0], 0.004, 1)
+        advance_vehicle(vehicle, state, controls, 0, environment, 0.004, 1)
         v, w = state.velocity, state.angular_velocity
         square = 0.0
         for i in range(3):
@@ -285,7 +282,7 @@ def settle_start(
         quiet = quiet + 1 if square < AT_REST * AT_REST else 0
         if quiet == 25:
             break
-    _fill_in(vehicles[0], state, environments[0], controls, 0, 0)
+    _fill_in(vehicle, state, environment, controls, 0, 0)
 
 
 @compiled
@@ -304,7 +301,7 @@ def settle_flow(
         _fill_in(vehicles[i], states[i], environments[0], controls[i], 1, _FLOW_ROUNDS)
 
 
-def initial_state(vehicle: Records, environment: Records, position: Floats, yaw: float) -> Records:
+def initial_state(vehicle: Packed, environment: Packed, position: Floats, yaw: float) -> Packed:
     """State of a vehicle that stands still: on level ground in static equilibrium, or above it, to fall.
 
     Args:
@@ -327,8 +324,7 @@ def initial_state(vehicle: Records, environment: Records, position: Floats, yaw:
         raise ValueError(f"a vehicle cannot start {position[2]} m under the ground")
     if count and float(vehicle["contact_radius"]) < float(np.linalg.norm(points, axis=1).max()) * (1 - 1e-12):
         raise ValueError("contact_radius is smaller than the distance of a contact point")
-    states = np.zeros(1, STATE)
-    state: Records = states[0]
+    state: Packed = np.zeros(1, STATE)[0]
     down, roll, pitch = float(position[2]), 0.0, 0.0
     if count and position[2] == 0.0:
         down, roll, pitch = standing_pose(vehicle, float(environment["gravity"]))
@@ -344,11 +340,11 @@ def initial_state(vehicle: Records, environment: Records, position: Floats, yaw:
     if not math.isinf(float(vehicle["battery_capacity"])):
         state["battery_voltage"] = float(vehicle["battery_ocv"][-1]) * int(vehicle["battery_cells"])
     _plant(vehicle, state)
-    settle_start(np.asarray(vehicle).reshape(1), states, np.asarray(environment).reshape(1), np.zeros(16), 0)
+    settle_start(vehicle, state, environment, np.zeros(16), 0)
     return state
 
 
-def _plant(vehicle: Records, state: Records) -> None:
+def _plant(vehicle: Packed, state: Packed) -> None:
     """Set the anchors of the points that are in the ground where they are."""
     rotation, position = matrix_from_quaternion(state["attitude"]), state["position"]
     points = vehicle["contact_point"]

@@ -14,6 +14,7 @@ import numpy as np
 from sitl_bridge.base.arrays import Records, Words
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.dynamics.records import State, Vehicle
 from sitl_bridge.core.sensors.error_model import draw_errors, start_errors
 from sitl_bridge.core.sensors.gps import GPS, start_gps
@@ -59,12 +60,7 @@ def begin_sensor(sensor: Sensor, memory: SensorState, start: int) -> None:
         start_gps(sensor, memory)
 
 
-@compiled
-def _start(sensors: Records, states: Records, start: int) -> None:
-    begin_sensor(sensors[0], states[0], start)
-
-
-def start_sensor(sensor: Records, random: Words, start: int) -> Records:
+def start_sensor(sensor: Packed, random: Words, start: int) -> Packed:
     """State of a sensor before its first sample.
 
     Args:
@@ -75,10 +71,10 @@ def start_sensor(sensor: Records, random: Words, start: int) -> Records:
     Returns:
         () SENSOR_STATE.
     """
-    states = np.zeros(1, SENSOR_STATE)
-    states[0]["random"] = random
-    _start(np.asarray(sensor).reshape(1), states, start)
-    return states[0]
+    state: Packed = np.zeros(1, SENSOR_STATE)[0]
+    state["random"] = random
+    begin_sensor(sensor, state, start)
+    return state
 
 
 def refuse_rates_beyond(sensors: Records, step: int) -> None:
