@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import numpy as np
@@ -565,47 +565,16 @@ def ignore_event(_event: ScheduledEvent, _begins: bool, _vehicles: Sequence[int]
     """Do nothing."""
 
 
-@dataclass(frozen=True)
-class _Occurrence:
-    """An event in a simulation."""
-
-    event: ScheduledEvent  # it
-    simulation: Simulation  # of the vehicles
-    names: Sequence[str]  # of the vehicles in events
-    say: Callable[[str], None]  # receives a line as it begins and ends
-    on_stack: StackAction | None  # executes it if it is one of a flight stack
-    on_event: OnEvent  # takes it as it begins and ends
-
-    def begin(self) -> None:
-        self.say(f"at {self.event.at:g} s: {self._text()}")
-        self._happen(begins=True)
-
-    def end(self) -> None:
-        self.say(f"over: {self._text()}")
-        self._happen(begins=False)
-
-    def _happen(self, *, begins: bool) -> None:
-        event, vehicles = self.event, affected_vehicles(self.event, self.names)
-        self.on_event(event, begins, vehicles)
-        if not isinstance(event, StackEvent):
-            apply_event(event, begins, self.simulation, vehicles)
-            return
-        for vehicle in vehicles:
-            if self.on_stack is None:
-                raise TypeError(f"{event.kind}: flight stacks have no processes here")
-            self.on_stack(event, vehicle)
-
-    def _text(self) -> str:
-        event = self.event
-        values: JsonObject = event.model_dump(exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True)
-        if isinstance(event, StackEvent) and event.kind == "stack_killed":
-            values.clear()
-        kind = str(getattr(event, "kind", "")).replace("_", " ")
-        told = ", ".join(f"{name} {value}" for name, value in values.items())
-        if not isinstance(event, VehicleEvent):
-            return f"{kind} ({told})"
-        vehicles = ", ".join(self.names[i] for i in affected_vehicles(event, self.names))
-        return f"{kind}{f' ({told})' if told else ''}: vehicle {vehicles}"
+def _text(event: ScheduledEvent, names: Sequence[str]) -> str:
+    values: JsonObject = event.model_dump(exclude={"at", "kind", "vehicles", "lasts"}, exclude_none=True)
+    if isinstance(event, StackEvent) and event.kind == "stack_killed":
+        values.clear()
+    kind = str(getattr(event, "kind", "")).replace("_", " ")
+    told = ", ".join(f"{name} {value}" for name, value in values.items())
+    if not isinstance(event, VehicleEvent):
+        return f"{kind} ({told})"
+    vehicles = ", ".join(names[i] for i in affected_vehicles(event, names))
+    return f"{kind}{f' ({told})' if told else ''}: vehicle {vehicles}"
 
 
 def apply_event(event: ScheduledEvent, begins: bool, simulation: Simulation, vehicles: Sequence[int]) -> None:
@@ -663,12 +632,24 @@ def actions(
         on_event: takes each event as it begins and ends.
     """
     called = simulation.names if names is None else names
+
+    def happen(event: ScheduledEvent, begins: bool) -> None:
+        say(f"at {event.at:g} s: {_text(event, called)}" if begins else f"over: {_text(event, called)}")
+        vehicles = affected_vehicles(event, called)
+        on_event(event, begins, vehicles)
+        if not isinstance(event, StackEvent):
+            apply_event(event, begins, simulation, vehicles)
+            return
+        for vehicle in vehicles:
+            if on_stack is None:
+                raise TypeError(f"{event.kind}: flight stacks have no processes here")
+            on_stack(event, vehicle)
+
     made: list[tuple[float, Action]] = []
     for event in events:
-        occurrence = _Occurrence(event, simulation, called, say, on_stack, on_event)
-        made.append((event.at, occurrence.begin))
+        made.append((event.at, partial(happen, event, True)))
         if isinstance(event, PassingEvent) and event.lasts is not None:
-            made.append((event.at + event.lasts, occurrence.end))
+            made.append((event.at + event.lasts, partial(happen, event, False)))
     return made
 
 

@@ -140,7 +140,9 @@ _Joined = tuple[Floats, Ints, Singles | None, FacePictures | None]
 def _joined(path: Path, scene: Any) -> _Joined:
     """Vertices, faces, colours and pictures of all meshes of a file, transformed by their nodes."""
     vertices, faces, colors = [], [], []
-    pictures = _Pictures()
+    images: list[Any] = []  # each kept once
+    uv: list[Singles] = []
+    pictures: list[NDArray[np.int32]] = []
     first = total = 0
     for mesh, matrix in _placed(scene):
         corners = np.asarray(mesh.vertices, np.float64)
@@ -160,7 +162,14 @@ def _joined(path: Path, scene: Any) -> _Joined:
         vertices.append(corners @ matrix[:3, :3].T + matrix[:3, 3])
         faces.append(triangles + first)
         colors.append(_colors(mesh, len(triangles)))
-        pictures.add(mesh, triangles)
+        shown, number = np.zeros((len(triangles), 3, 2), np.float32), -1
+        if (found := _picture(mesh)) is not None:
+            if not any(known is found[0] for known in images):
+                images.append(found[0])
+            number = next(k for k, known in enumerate(images) if known is found[0])
+            shown = found[1][triangles].astype(np.float32)
+        uv.append(shown)
+        pictures.append(np.full(len(triangles), number, np.int32))
         first += len(corners)
     if not faces:
         raise UserError(f"{path}: has no triangles; a point cloud or an empty export cannot be an object")
@@ -171,7 +180,11 @@ def _joined(path: Path, scene: Any) -> _Joined:
         colored = np.concatenate(
             [np.tile(grey, (len(f), 1)) if c is None else c for c, f in zip(colors, faces, strict=True)]
         )
-    return np.concatenate(vertices), np.concatenate(faces), colored, pictures.joined()
+    painted = None
+    if images:
+        pixels = tuple(_pixels(image) for image in images)
+        painted = FacePictures(np.concatenate(uv), np.concatenate(pictures), pixels)
+    return np.concatenate(vertices), np.concatenate(faces), colored, painted
 
 
 def _placed(scene: Any) -> Iterator[tuple[Any, Floats]]:
@@ -226,36 +239,6 @@ def _pixels(image: Any) -> Bytes:
     """Pixels (rows, columns, 3) of a picture, reduced by a whole factor where it is large."""
     factor = -(-max(image.width, image.height) // LARGEST_PICTURE)
     return np.asarray(image.convert("RGB").reduce(factor), np.uint8)
-
-
-class _Pictures:
-    """Pictures of the meshes of a file, each kept once."""
-
-    def __init__(self) -> None:
-        self._images: list[Any] = []
-        self._uv: list[Singles] = []
-        self._which: list[NDArray[np.int32]] = []
-
-    def add(self, mesh: Any, faces: Ints) -> None:
-        """Add a mesh's picture, with the faces as they are turned."""
-        found = _picture(mesh)
-        if found is None:
-            self._uv.append(np.zeros((len(faces), 3, 2), np.float32))
-            self._which.append(np.full(len(faces), -1, np.int32))
-            return
-        image, uv = found
-        numbers = [k for k, known in enumerate(self._images) if known is image]
-        if not numbers:
-            self._images.append(image)
-        self._uv.append(uv[faces].astype(np.float32))
-        self._which.append(np.full(len(faces), numbers[0] if numbers else len(self._images) - 1, np.int32))
-
-    def joined(self) -> FacePictures | None:
-        """Those of all meshes; None without a picture."""
-        if not self._images:
-            return None
-        pixels = tuple(_pixels(image) for image in self._images)
-        return FacePictures(np.concatenate(self._uv), np.concatenate(self._which), pixels)
 
 
 def _sampled(image: Any, uv: Floats) -> Singles:
