@@ -70,8 +70,8 @@ class FenceCircle:
     inclusion: bool
 
     def contains(self, point: Point) -> bool:
-        """Whether the point is inside."""
-        return distance(self.centre, point) <= self.radius
+        """Whether the point is inside; a radius of 0 encloses nothing, as in PX4."""
+        return distance(self.centre, point) < self.radius
 
 
 @dataclass(frozen=True)

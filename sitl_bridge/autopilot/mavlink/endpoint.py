@@ -226,7 +226,7 @@ class Endpoint(Closing):
         if len(heard) < MAX_COMPONENTS:
             heard.add(sender_ids(frame))
         system, component = getattr(message, "target_system", 0), getattr(message, "target_component", 0)
-        if message is None or (system, component) == (self.services.source.system_id, AUTOPILOT):
+        if (system, component) == (self.services.source.system_id, AUTOPILOT):
             return
         for port in self._ports:
             for address in (port.home, *port.peers):

@@ -17,6 +17,7 @@ from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.modes.mission_items import MAX_ITEMS, MissionFault
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
+from sitl_bridge.plan.plan import POSITION_FRAMES
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
 RETRY_INTERVAL = 250_000
@@ -27,13 +28,6 @@ UPLOAD_TIMEOUT = 5_000_000
 
 ALL = mavlink.MAV_MISSION_TYPE_ALL
 NAMES = {MISSION: "Mission", FENCE: "Geofence", RALLY: "Rally points"}
-
-DEGREES = frozenset({0, 3, 5, 6, 10, 11})
-"""MAV_FRAMEs with latitude and longitude, sent in 1e-7 deg."""
-
-MISSION_FRAME = mavlink.MAV_FRAME_MISSION
-LOCAL_SCALE = 1e4
-"""Factor of local positions, sent in units of 0.1 mm (common.xml, MISSION_ITEM_INT)."""
 
 NOT_SET = 2**31 - 1
 """INT32_MAX for a coordinate that is not set."""
@@ -332,6 +326,4 @@ def encode_item(item: MissionItem, peer: Peer, *, current: bool) -> MavlinkMessa
 
 
 def _scale(frame: int) -> float:
-    if frame in DEGREES:
-        return 1e7
-    return 1.0 if frame == MISSION_FRAME else LOCAL_SCALE
+    return 1e7 if frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sitl_bridge.plan.plan import MISSION_FRAME, POSITION_COMMANDS, POSITION_FRAMES
+from sitl_bridge.plan.plan import MISSION_FRAME, POSITION_COMMANDS, POSITION_FRAMES, RALLY_POINT
 from sitl_bridge.plan.plan_file import MAX_FENCE_ITEMS, MAX_MISSION_ITEMS, MAX_RALLY_ITEMS, PLAIN_COMMANDS
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
@@ -25,8 +25,8 @@ DO_JUMP, DO_CHANGE_SPEED, DO_SET_HOME, DO_SET_ROI = 177, 178, 179, 201
 DO_SET_ROI_LOCATION, DO_SET_ROI_NONE = 195, 197
 VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION, CONDITION_GATE = 84, 85, 3000, 4501
 FENCE_RETURN_POINT = 5000
-INCLUSION_POLYGON, EXCLUSION_POLYGON, INCLUSION_CIRCLE, EXCLUSION_CIRCLE = 5001, 5002, 5003, 5004
-RALLY_POINT = 5100
+FENCE_COMMANDS = frozenset(range(5000, 5005))
+"""The return point, and the corners and circles to stay in and out of."""
 
 IN_POSITION_FRAME = POSITION_COMMANDS - {CONDITION_GATE}
 """Commands with a position that the transfer accepts."""
@@ -67,9 +67,7 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
         return fault(UNSUPPORTED_FRAME, f"frame {item.frame} is not supported")
     has_position = item.frame in POSITION_FRAMES
     if kind == FENCE:
-        allowed = frozenset(
-            {FENCE_RETURN_POINT, INCLUSION_POLYGON, EXCLUSION_POLYGON, INCLUSION_CIRCLE, EXCLUSION_CIRCLE}
-        )
+        allowed = FENCE_COMMANDS
     elif kind == RALLY:
         allowed = frozenset({RALLY_POINT})
     else:

@@ -15,7 +15,7 @@ from sitl_bridge.autopilot.modes.mission_flight import MissionFlight, has_headin
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
-from sitl_bridge.core.world.geography import distance
+from sitl_bridge.plan.plan import Point, distance
 from sitl_bridge.plan.plan_upload import MissionItem
 
 NAN = math.nan
@@ -184,8 +184,8 @@ class Navigator(VehiclePart):
             self.target.kind = IDLE if self._land.landed else HOLD
             return
         here = state.projection.point(state.x, state.y)
-        self._destination = self._choose_destination(*here)
-        away = distance(*here, *self._destination[:2])
+        self._destination = self._choose_destination(here)
+        away = distance(here, self._destination[:2])
         self._return_altitude = self._cone_altitude(away, state.projection.altitude(state.z))
         above = self._return_altitude - self._destination[2]
         self._send_text(
@@ -196,13 +196,13 @@ class Navigator(VehiclePart):
         below = state.projection.altitude(state.z) < self._return_altitude
         self._set_stage(CLIMB if below else MOVE)
 
-    def _choose_destination(self, latitude: float, longitude: float) -> tuple[float, float, float, float]:
+    def _choose_destination(self, here: Point) -> tuple[float, float, float, float]:
         """Return the nearest of home and rally points, with its yaw."""
         home = self._home.place
         assert home is not None
         points = [(*home, self._home.yaw)]
         points += [(item.x, item.y, item.altitude(home[2]), NAN) for item in self.rally]
-        return min(points, key=lambda point: distance(latitude, longitude, point[0], point[1]))
+        return min(points, key=lambda point: distance(here, point[:2]))
 
     def _cone_altitude(self, away: float, present: float) -> float:
         """Return the return altitude in m above mean sea level (rtl.cpp, return altitude from the cone)."""

@@ -7,53 +7,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from sitl_bridge.autopilot.modes.mission_items import (
-    EXCLUSION_CIRCLE,
     FENCE_RETURN_POINT,
-    INCLUSION_CIRCLE,
-    INCLUSION_POLYGON,
     INVALID_PARAM1,
     MissionFault,
     check_transfer,
 )
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
-from sitl_bridge.core.world.geography import Projection
+from sitl_bridge.plan.plan import (
+    FENCE_EXCLUSION_CIRCLE,
+    FENCE_INCLUSION_CIRCLE,
+    FENCE_INCLUSION_POLYGON,
+    FenceCircle,
+    Polygon,
+    distance,
+)
 from sitl_bridge.plan.plan_upload import FENCE, MissionItem
 
-CIRCLES = frozenset({INCLUSION_CIRCLE, EXCLUSION_CIRCLE})
-INCLUSIONS = frozenset({INCLUSION_CIRCLE, INCLUSION_POLYGON})
+Area: TypeAlias = FenceCircle | Polygon
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
-    """An area of the fence."""
-
-    inclusion: bool  # True to stay inside, False to stay outside
-    vertices: tuple[tuple[float, float], ...]  # deg latitude and longitude; for a circle only its centre
-    radius: float  # radius of a circle in m, empty at 0 as in PX4; 0 for a polygon
-
-    def allows(self, latitude: float, longitude: float) -> bool:
-        """Return whether a point in degrees is on the allowed side."""
-        inside = self._in_circle if len(self.vertices) == 1 else self._in_polygon
-        return inside(latitude, longitude) == self.inclusion
-
-    def _in_circle(self, latitude: float, longitude: float) -> bool:
-        centre = Projection(math.radians(self.vertices[0][0]), math.radians(self.vertices[0][1]), 0.0)
-        return math.hypot(*centre.local(latitude, longitude)) < self.radius
-
-    def _in_polygon(self, latitude: float, longitude: float) -> bool:
-        # Even-odd rule, PX4's choice (W. R. Franklin's point inclusion test), in degrees.
-        inside = False
-        before = self.vertices[-1]
-        for vertex in self.vertices:
-            if (vertex[1] >= longitude) != (before[1] >= longitude):
-                share = (longitude - vertex[1]) / (before[1] - vertex[1])
-                if latitude <= vertex[0] + share * (before[0] - vertex[0]):
-                    inside = not inside
-            before = vertex
-        return inside
+def allows(area: Area, latitude: float, longitude: float) -> bool:
+    """Return whether a point in degrees is on the allowed side of an area."""
+    return area.contains((latitude, longitude)) == area.inclusion
 
 
 def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionFault | None]:
@@ -68,18 +46,18 @@ def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionF
         if item.command == FENCE_RETURN_POINT:
             at += 1
             continue
-        inclusion = item.command in INCLUSIONS
-        if item.command in CIRCLES:
+        inclusion = item.command in (FENCE_INCLUSION_CIRCLE, FENCE_INCLUSION_POLYGON)
+        if item.command in (FENCE_INCLUSION_CIRCLE, FENCE_EXCLUSION_CIRCLE):
             if not item.param1 >= 0.0:
                 return (), _fault(item, f"invalid radius {item.param1:g} m")
-            areas.append(Area(inclusion, ((item.x, item.y),), item.param1))
+            areas.append(FenceCircle((item.x, item.y), item.param1, inclusion))
             at += 1
             continue
         count = int(item.param1) if math.isfinite(item.param1) else 0
         corners = items[at : at + count]
         if count < 3 or len(corners) < count or any(corner.command != item.command for corner in corners):
             return (), _fault(item, f"polygon of {item.param1:g} vertices is incomplete")
-        areas.append(Area(inclusion, tuple((corner.x, corner.y) for corner in corners), 0.0))
+        areas.append(Polygon(tuple((corner.x, corner.y) for corner in corners), inclusion))
         at += count
     return tuple(areas), None
 
@@ -128,13 +106,11 @@ class Geofence(VehiclePart):
         values, home = self._values, self._home.place
         if home is not None:
             reach = values["GF_MAX_HOR_DIST"]
-            if reach > 0.0:
-                around = Projection(math.radians(home[0]), math.radians(home[1]), home[2])
-                if math.hypot(*around.local(latitude, longitude)) >= reach:
-                    return "exceeding maximum distance to Home"
+            if 0.0 < reach <= distance(home[:2], (latitude, longitude)):
+                return "exceeding maximum distance to Home"
             if 0.0 < values["GF_MAX_VER_DIST"] <= altitude - home[2]:
                 return "exceeding maximum altitude above Home"
         for area in self.areas:
-            if not area.allows(latitude, longitude):
+            if not allows(area, latitude, longitude):
                 return "approaching or outside geofence"
         return None

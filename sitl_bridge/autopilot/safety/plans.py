@@ -21,9 +21,9 @@ from sitl_bridge.autopilot.modes.mission_items import (
     check_transfer,
 )
 from sitl_bridge.autopilot.modes.navigator import Navigator
-from sitl_bridge.autopilot.safety.geofence import Area, Geofence, read_areas
+from sitl_bridge.autopilot.safety.geofence import Area, Geofence, allows, read_areas
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
-from sitl_bridge.core.world.geography import distance
+from sitl_bridge.plan.plan import distance
 from sitl_bridge.plan.plan_upload import MISSION, RALLY, RELATIVE_FRAMES, MissionItem
 
 Home = tuple[float, float, float] | None
@@ -43,7 +43,7 @@ def check_mission(
     warnings: list[str] = []
     first, limit = next((item for item in items if item.is_destination), None), values["MIS_DIST_1WP"]
     if first is not None and home is not None and limit > 0.0:
-        away = distance(home[0], home[1], first.x, first.y)
+        away = distance(home[:2], (first.x, first.y))
         if away >= limit:
             warnings.append(f"First waypoint far away from home: {away:.0f}m. Correct mission loaded?")
     if any(item.command == LAND and item.param2 > 0.0 for item in items):
@@ -149,12 +149,12 @@ class Plans(VehiclePart):
     def _is_kept(self, area: Area) -> bool:
         """Return whether home and, in the air, the vehicle are on the allowed side of an area."""
         state, home = self._state, self._home.place
-        if home is not None and not area.allows(*home[:2]):
+        if home is not None and not allows(area, *home[:2]):
             self._send_text(CRITICAL, "Geofence invalid, doesn't contain Home position")
             return False
         if self._land.landed or state.projection is None or not self._values["GF_ACTION"]:
             return True
-        if not area.allows(*state.projection.point(state.x, state.y)):
+        if not allows(area, *state.projection.point(state.x, state.y)):
             self._send_text(CRITICAL, "Geofence invalid, doesn't contain current vehicle position")
             return False
         return True

@@ -80,11 +80,3 @@ class Projection:
 def projection_at(latitude: float, longitude: float, altitude: float) -> Projection:
     """The projection about an origin (rad, rad, m), remembered for those asked for again and again."""
     return Projection(latitude, longitude, altitude)
-
-
-def distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
-    """Distance in m between two points in degrees."""
-    north, east = Projection(math.radians(latitude), math.radians(longitude), 0.0).local(
-        other_latitude, other_longitude
-    )
-    return math.hypot(north, east)
