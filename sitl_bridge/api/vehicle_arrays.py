@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframes_of
-from sitl_bridge.api.sensor_samples import samples
 from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.core.dynamics.proximity import VehicleContact
+from sitl_bridge.core.sensors.custom import CustomSensorHost
+from sitl_bridge.core.sensors.registry import KINDS
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation as Core
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -158,8 +159,39 @@ class VehicleArrays:
         Raises:
             UserError: if no vehicle carries the sensor.
         """
-        found = samples(self._core, self._hosts, sensor, instance, self._zero)
-        return {name: self._pick(rows) for name, rows in found.items()}
+        made = self._built_in_samples if sensor in KINDS else self._other_samples
+        return {name: self._pick(rows) for name, rows in made(sensor, instance).items()}
+
+    def _built_in_samples(self, kind: str, instance: int) -> dict[str, Floats]:
+        """Rows of all vehicles; nan for those that do not carry it."""
+        core = self._core
+        fitted = (core.sensors["kind"] == KINDS[kind].code) & (core.sensors["instance"] == instance)
+        values = np.full((len(core), core.sensor_states["values"].shape[2]), np.nan)
+        carriers = fitted.any(axis=1)
+        if not carriers.any():
+            raise UserError(f"no vehicle carries {kind} {instance}")
+        values[carriers] = core.sensor_states["values"][carriers, fitted[carriers].argmax(axis=1)]
+        return {name: values[:, place] for name, place in KINDS[kind].values.items()}
+
+    def _other_samples(self, sensor: str, instance: int) -> dict[str, AnyArray]:
+        """The same of a custom sensor, or one that sees; arrays of integers have 0 in place of nan."""
+        name = f"{sensor}_{instance}"
+        known = {host.name for host in self._hosts}
+        if name not in known:
+            near = did_you_mean(sensor, [*KINDS, *(entry.rpartition("_")[0] for entry in known)])
+            raise UserError(f"no vehicle carries a sensor {sensor!r} {instance}{near}")
+        found: dict[str, AnyArray] = {}
+        for host in self._hosts:
+            latest: Mapping[str, ArrayLike] = {}
+            if host.name == name and isinstance(host, CustomSensorHost):
+                latest = host.latest or {}
+            elif host.name == name and isinstance(host, SensorRunner) and host.latest is not None:
+                latest = {"time": (host.latest.time - self._zero) * 1e-6, **host.latest.arrays}
+            for title, array in ((title, np.asarray(value)) for title, value in latest.items()):
+                empty = np.nan if array.dtype.kind == "f" else 0
+                rows = found.setdefault(title, np.full((len(self._core), *array.shape), empty, array.dtype))
+                rows[host.vehicle] = array
+        return found
 
 
 def checked_seed(seed: int) -> int:
