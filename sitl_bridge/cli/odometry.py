@@ -77,9 +77,10 @@ def _compare(estimators: Sequence[MotionEstimator], place: Path, yardstick: Yard
     report = (lambda _line: None) if as_json else typer.echo
     results = evaluate(estimators, place, yardstick, report)
     write_json(place / "results.json", facts_of(results))
-    if any(result.comparison is not None for result in results):
-        plot_trajectories(results, place / "trajectories.png")
-        plot_errors(results, place / "errors.png")
+    compared = {result.estimator.name: result.comparison for result in results if result.comparison}
+    if compared:
+        plot_trajectories(compared, place / "trajectories.png")
+        plot_errors(compared, place / "errors.png")
     if as_json:
         typer.echo(json.dumps(facts_of(results), indent=2))
     else:

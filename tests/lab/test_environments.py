@@ -308,14 +308,14 @@ def test_the_next_step_resets_what_has_ended() -> None:
     assert reward[0] == 0.0
     assert not terminated[0]
     assert not truncated[0]
-    assert observation[0, :3] == pytest.approx(env.batch.home)
+    assert observation[0, :3] == pytest.approx(env.task.homes[0])
     assert env.motion.time[0] == 0.0
     assert env.motion.time[1] > 0.0
 
 
 def test_the_same_step_resets_what_has_ended_and_hands_out_its_last_observation() -> None:
     env, last = ended(AutoresetMode.SAME_STEP)
-    assert last[0][0, :3] == pytest.approx(env.batch.home)
+    assert last[0][0, :3] == pytest.approx(env.task.homes[0])
     info = last[4]
     assert info["_final_obs"].tolist() == [True, False]
     assert info["final_obs"][0][2] > -1.0

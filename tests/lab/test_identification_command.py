@@ -10,12 +10,12 @@ from support.px4_flights import fly
 from support.vehicle_logs import write_flight
 from typer.testing import CliRunner
 
+from sitl_bridge.cli.identify import DEFAULT
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.identification.airframe_identification import identify_airframe
-from sitl_bridge.lab.identification.fitted_parameters import DEFAULT
 from sitl_bridge.lab.identification.flight_source import read_identification_flight
 
 
@@ -101,7 +101,7 @@ def test_a_run_of_the_built_in_stack_is_identified_from_the_recorder(tmp_path: P
     assert log.commands.rate == pytest.approx(250.0, rel=0.01)
     prior = load_airframe("iris")
     changed = prior.model_copy(update={"inertia": prior.inertia.model_copy(update={"xx": 0.036})})
-    found = identify_airframe([log], changed, fit=DEFAULT)
+    found = identify_airframe([log], changed, fit=DEFAULT.split(","))
     assert found.settled, "its estimates move no more"
     for estimate in found.estimates:
         assert estimate.value == pytest.approx(estimate.parameter.value(prior), rel=0.05), estimate

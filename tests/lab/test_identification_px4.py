@@ -10,11 +10,11 @@ import pytest
 from support.paths import MISSIONS
 from support.px4_flights import fly
 
+from sitl_bridge.cli.identify import DEFAULT
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.identification.airframe_identification import identify_airframe
-from sitl_bridge.lab.identification.fitted_parameters import DEFAULT
 from sitl_bridge.lab.identification.flight_source import read_identification_flight
 from sitl_bridge.lab.identification.identified_file import write_identified
 
@@ -51,7 +51,7 @@ def test_parameters_within_five_percent_and_the_wind_are_found(tmp_path: Path) -
 
     log = read_identification_flight(record.path, 4)
     assert log.commands.rate > 200.0
-    found = identify_airframe([log], prior, fit=DEFAULT, fix={"mass": truth.mass})
+    found = identify_airframe([log], prior, fit=DEFAULT.split(","), fix={"mass": truth.mass})
     for estimate in found.estimates:
         true = estimate.parameter.value(truth)
         assert true is not None

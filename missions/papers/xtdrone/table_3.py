@@ -122,10 +122,11 @@ def fly(seed: int, segments: int) -> Run:
             recorded = recorded_sensors(sitl.directory)
         estimator = built_in_estimator("stereo-vo", recorded, None, 1.0)
         (found,) = evaluate([estimator], Path(runs) / "odometry", Yardstick("se3", DELTA, "m"))
-    if found.matched is None:
+    if found.comparison is None:
         raise UserError(f"stereo-vo, seed {seed}: {found.fault}")
+    matched = (found.comparison.estimate, found.comparison.truth)
     estimate, camera = (
-        poses.take(np.flatnonzero(poses.time >= poses.time[-1] - times[-1])) for poses in found.matched
+        poses.take(np.flatnonzero(poses.time >= poses.time[-1] - times[-1])) for poses in matched
     )
     axes = camera.rotation @ OPTICAL.T
     left = OPTICAL @ np.array([PAIR.position[1] - 0.5 * PAIR.baseline, PAIR.position[2], PAIR.position[0]])
@@ -133,7 +134,7 @@ def fly(seed: int, segments: int) -> Run:
         camera,
         PoseTrajectory(camera.time, camera.position - axes @ left, axes),
         estimate,
-        100.0 * found.cpu / float(np.ptp(found.matched[0].time)),
+        100.0 * found.cpu / float(np.ptp(matched[0].time)),
         100.0 * found.memory / MEMORY,
     )
 

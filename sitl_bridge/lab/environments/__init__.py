@@ -2,10 +2,9 @@
 
 from sitl_bridge.lab.environments.fleet import FleetEnvironment
 from sitl_bridge.lab.environments.randomisation import Randomisation
-from sitl_bridge.lab.environments.single import Environment
 from sitl_bridge.lab.environments.stack import StackEnvironment
 from sitl_bridge.lab.environments.tasks import HoldPosition, ReachWaypoint, Task, TrackFigure
-from sitl_bridge.lab.environments.vector import VectorEnvironment
+from sitl_bridge.lab.environments.vector import Environment, VectorEnvironment
 
 __all__ = [
     "Environment",

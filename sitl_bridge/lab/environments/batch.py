@@ -181,7 +181,9 @@ class VehicleBatch(Uncopied):
             batch=self._settings(level, words, randomisation),
             reset=randomisation.pack(),
             **work,
-            **_memories(count, level, words),
+            motions=np.zeros((count, words.flying + 1), np.int64),
+            grounds=np.zeros((count, len(words.ground)), np.int64),
+            memories=np.zeros((count, 0 if level.number == MOTORS else CHANGING[1] - CHANGING[0]), np.int64),
             fresh_vehicle=airframe.vehicle().reshape(1),
             fresh_state=work["state_words"][:1].copy(),
             fresh_controller=work["controller_words"][:1].copy(),
@@ -266,12 +268,6 @@ class VehicleBatch(Uncopied):
 
     def __len__(self) -> int:
         return len(self._arrays.episodes)
-
-    @property
-    def home(self) -> Floats:
-        """(3,) m NED of the start of a vehicle whose place is the origin, without randomisation."""
-        home: Floats = self._home
-        return home
 
     @property
     def motion(self) -> VehicleMotion:
@@ -381,16 +377,6 @@ def _lasting_words(vehicle: NDArray[np.void], *, alone: bool, crowded: bool, hea
     more = health or vehicle["rotor_law"] == INDUCED_LAW or vehicle["vibration"] != 0
     flying = first["in_contact" if more else "induced_velocity"]
     return LastingWords(count, flying, range(first["in_contact"], first["wind"]))
-
-
-def _memories(count: int, level: ActionLevel, words: LastingWords) -> JsonObject:
-    """Memory of each vehicle."""
-    remembered = 0 if level.number == MOTORS else CHANGING[1] - CHANGING[0]
-    return {
-        "motions": np.zeros((count, words.flying + 1), np.int64),
-        "grounds": np.zeros((count, len(words.ground)), np.int64),
-        "memories": np.zeros((count, remembered), np.int64),
-    }
 
 
 def _steps(period: float, step: float) -> int:

@@ -34,7 +34,6 @@ class AxisFit:
     time_constant: float  # s
     offset: float  # steady angle for a level command, rad
     fit: float  # 1 - rms(error) / rms(angle about its mean); 1 is perfect
-    rms: float  # rms error, rad
 
 
 def simulate_response(
@@ -92,7 +91,7 @@ def fit_axis(time: ArrayLike, command: ArrayLike, angle: ArrayLike) -> AxisFit:
             "check that commands and angles are of the same axis and clock"
         )
     gain, log_time_constant, offset, _ = (float(value) for value in found.x)
-    return AxisFit(gain, float(np.exp(log_time_constant)), offset, fit, rms)
+    return AxisFit(gain, float(np.exp(log_time_constant)), offset, fit)
 
 
 def fit_drag(truth: ArrayLike, acceleration: ArrayLike, thrust: ArrayLike) -> float:

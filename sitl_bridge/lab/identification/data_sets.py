@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sitl_bridge.base.arrays import Floats, true_spans
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
+from sitl_bridge.record.ulog_reader import columns
 
 GRID = 0.01
 """s between the rows to which motion capture is brought before it is differentiated."""
@@ -79,11 +80,6 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def columns(table: Table, names: Sequence[str]) -> Floats:
-    """(k, c) columns of a table."""
-    return np.stack([table[name] for name in names], axis=-1)
 
 
 def rates_of(time: Floats, attitude: Floats) -> Series:
@@ -175,17 +171,17 @@ def _nanobench(table: Table, name: str) -> VehicleLog:
     del name
     table = _ascending(table, "t")
     time = table["t"] - table["t"][0]
-    pwm = columns(table, [f"motor_motor_m{i + 1}" for i in CRAZYFLIE_MOTORS])
+    pwm = columns(table, *(f"motor_motor_m{i + 1}" for i in CRAZYFLIE_MOTORS))
     if not (pwm.min() >= 0.0 and pwm.max() <= PWM_SCALE):
         raise UserError(f"a PWM of {pwm.max():.0f} is beyond {PWM_SCALE:.0f}: the file is corrupt")
     return _flight(
         "NanoBench, PWM over 65535",
         time,
         pwm / PWM_SCALE,
-        position=columns(table, ["px", "py", "pz"]),
-        velocity=columns(table, ["vx", "vy", "vz"]),
-        attitude=columns(table, ["qw", "qx", "qy", "qz"]),
-        felt=STANDARD_GRAVITY * columns(table, [f"imu_acc_{axis}" for axis in "xyz"]),
+        position=columns(table, "px", "py", "pz"),
+        velocity=columns(table, "vx", "vy", "vz"),
+        attitude=columns(table, "qw", "qx", "qy", "qz"),
+        felt=STANDARD_GRAVITY * columns(table, *(f"imu_acc_{axis}" for axis in "xyz")),
         voltage=table["pwr_pm_vbat"],
         origin=(27.71, -97.33, 0.0),  # Corpus Christi, at the coast
         above_ground=ABOVE_GROUND,
@@ -218,11 +214,11 @@ def _neural_fly(table: Table, name: str) -> VehicleLog:
     if wind is None:
         raise UserError(f"its wind is none of {', '.join(FANS)}, the steady ones")
     drift = np.array([wind, 0.0, 0.0])
-    velocity = columns(table, [f"v[{i}]" for i in range(3)]) + drift
-    position = columns(table, [f"p[{i}]" for i in range(3)]) + drift * time[:, None]
-    attitude = columns(table, [f"q[{i}]" for i in (3, 0, 1, 2)])
+    velocity = columns(table, *(f"v[{i}]" for i in range(3))) + drift
+    position = columns(table, *(f"p[{i}]" for i in range(3))) + drift * time[:, None]
+    attitude = columns(table, *(f"q[{i}]" for i in (3, 0, 1, 2)))
     attitude = quaternion_product(attitude, LEANING.as_quat()[[3, 0, 1, 2]])
-    pwm, throttle = columns(table, [f"pwm[{i}]" for i in range(4)]), table["T_sp"] / table["hover_throttle"]
+    pwm, throttle = columns(table, *(f"pwm[{i}]" for i in range(4))), table["T_sp"] / table["hover_throttle"]
     thrust = CURVE * throttle**2 + (1.0 - CURVE) * throttle
     lift = thrust[:, None] * pwm / pwm.mean(axis=1, keepdims=True)
     return _flight(
@@ -248,16 +244,16 @@ def _idsia(table: Table, name: str) -> VehicleLog:
     """
     del name
     table = _ascending(table, "t")
-    speeds = columns(table, [f"m{i + 1}_rads" for i in CRAZYFLIE_MOTORS])
+    speeds = columns(table, *(f"m{i + 1}_rads" for i in CRAZYFLIE_MOTORS))
     return _flight(
         "IDSIA, measured rotor speeds",
         table["t"] - table["t"][0],
         speeds / FULL_SPEED,
-        position=columns(table, ["x", "y", "z"]),
-        velocity=columns(table, ["vx", "vy", "vz"]),
-        attitude=columns(table, ["qw", "qx", "qy", "qz"]),
-        rates=columns(table, ["wx", "wy", "wz"]),
-        felt=columns(table, ["ax_body", "ay_body", "az_body"]),
+        position=columns(table, "x", "y", "z"),
+        velocity=columns(table, "vx", "vy", "vz"),
+        attitude=columns(table, "qw", "qx", "qy", "qz"),
+        rates=columns(table, "wx", "wy", "wz"),
+        felt=columns(table, "ax_body", "ay_body", "az_body"),
         origin=(46.01, 8.96, 270.0),  # Lugano
     )
 
@@ -273,18 +269,18 @@ def _neurobem(table: Table, name: str) -> VehicleLog:
     """
     del name
     table = _ascending(table, "t")
-    attitude = columns(table, [f"quat {axis}" for axis in "wxyz"])
+    attitude = columns(table, *(f"quat {axis}" for axis in "wxyz"))
     attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
-    through = columns(table, [f"vel {axis}" for axis in "xyz"])
+    through = columns(table, *(f"vel {axis}" for axis in "xyz"))
     return _flight(
         "NeuroBEM, measured rotor speeds",
         table["t"] - table["t"][0],
-        columns(table, [f"mot {i + 1}" for i in BETAFLIGHT_MOTORS]) / FULL_SPEED,
-        position=columns(table, [f"pos {axis}" for axis in "xyz"]),
+        columns(table, *(f"mot {i + 1}" for i in BETAFLIGHT_MOTORS)) / FULL_SPEED,
+        position=columns(table, *(f"pos {axis}" for axis in "xyz")),
         velocity=np.einsum("kij,kj->ki", matrix_from_quaternion(attitude), through),
         attitude=attitude,
-        rates=columns(table, [f"ang vel {axis}" for axis in "xyz"]),
-        felt=columns(table, [f"acc {axis}" for axis in "xyz"]),
+        rates=columns(table, *(f"ang vel {axis}" for axis in "xyz")),
+        felt=columns(table, *(f"acc {axis}" for axis in "xyz")),
         voltage=table["vbat"],
         origin=(47.41, 8.55, 440.0),  # Zurich
     )
@@ -298,12 +294,12 @@ def _tii(table: Table, name: str) -> VehicleLog:
     del name
     table = _ascending(table, "elapsed_time")
     time = table["elapsed_time"] - table["elapsed_time"][0]
-    matrix = columns(table, [f"drone_rot[{i}]" for i in range(9)]).reshape(-1, 3, 3).transpose(0, 2, 1)
-    position = columns(table, [f"drone_{axis}" for axis in "xyz"])
+    matrix = columns(table, *(f"drone_rot[{i}]" for i in range(9))).reshape(-1, 3, 3).transpose(0, 2, 1)
+    position = columns(table, *(f"drone_{axis}" for axis in "xyz"))
     return _flight(
         "TII racing, thrust",
         time,
-        columns(table, [f"thrust[{i}]" for i in BETAFLIGHT_MOTORS]),
+        columns(table, *(f"thrust[{i}]" for i in BETAFLIGHT_MOTORS)),
         position=position,
         velocity=_derivative(time, position),
         attitude=Rotation.from_matrix(matrix).as_quat()[:, [3, 0, 1, 2]],

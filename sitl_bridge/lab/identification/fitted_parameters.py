@@ -68,8 +68,7 @@ class HubHeight(Parameter):
             rotor.model_copy(update={"position": (*rotor.position[:2], rotor.position[2] - raised)})
             for rotor in airframe.rotors
         )
-        changed = airframe.model_copy(update={"rotors": rotors})
-        changed.__dict__.pop("record", None)
+        changed: Airframe = _with_field(airframe, ["rotors"], rotors)
         return changed
 
 
@@ -102,14 +101,11 @@ class RotorThrust(Parameter):
 
     def applied(self, airframe: Airframe, value: float) -> Airframe:
         """The airframe with a rotor whose thrust is larger at all speeds."""
-        rotor = airframe.rotors[self.rotor]
-        own: Any = rotor.own(airframe.rotor_model)
-        fields = {"thrust_c2": value, "thrust_c1": own.thrust_c1 * value / own.thrust_c2}
-        changed = rotor.model_copy(update={"model": rotor.model.model_copy(update=fields)})
-        rotors = (*airframe.rotors[: self.rotor], changed, *airframe.rotors[self.rotor + 1 :])
-        made = airframe.model_copy(update={"rotors": rotors})
-        made.__dict__.pop("record", None)
-        return made
+        own: Any = airframe.rotors[self.rotor].own(airframe.rotor_model)
+        model: list[str | int] = ["rotors", self.rotor, "model"]
+        faster = _with_field(airframe, [*model, "thrust_c2"], value)
+        changed: Airframe = _with_field(faster, [*model, "thrust_c1"], own.thrust_c1 * value / own.thrust_c2)
+        return changed
 
 
 def _steps(path: str) -> list[str | int]:
@@ -203,29 +199,17 @@ PARAMETERS = (
         "forward flight at high and at low speed, in several directions",
         ("drag.force[1]",),
     ),
-    Parameter(
-        "drag.force[2]",
-        "body_drag",
-        "N s^2/m^2",
-        0.01,
-        False,
-        "fast climbs and descents",
-    ),
-    Parameter(
-        "motor.time_constant_up",
-        LAG,
-        "s",
-        0.01,
-        True,
-        "sharp doublets and steps of thrust, with motor commands logged at their full rate",
-    ),
-    Parameter(
-        "motor.time_constant_down",
-        LAG,
-        "s",
-        0.01,
-        True,
-        "sharp doublets and steps of thrust, with motor commands logged at their full rate",
+    Parameter("drag.force[2]", "body_drag", "N s^2/m^2", 0.01, False, "fast climbs and descents"),
+    *(
+        Parameter(
+            f"motor.time_constant_{way}",
+            LAG,
+            "s",
+            0.01,
+            True,
+            "sharp doublets and steps of thrust, with motor commands logged at their full rate",
+        )
+        for way in ("up", "down")
     ),
     DELAY,
     *(
@@ -243,5 +227,3 @@ PARAMETERS = (
 )
 
 GROUPS = (*dict.fromkeys(parameter.group for parameter in PARAMETERS), WIND)
-DEFAULT = ("inertia", "thrust", "drag", "lag", WIND)
-"""Groups that are fitted unless others are named."""

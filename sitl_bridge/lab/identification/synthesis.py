@@ -113,8 +113,6 @@ class Fit:
     unknowns: Unknowns  # the estimates
     covariance: Floats  # (g, g) of ``unknowns.vector()``, corrected for the correlation of the residuals
     white: Floats  # (g, g) the same for uncorrelated residuals
-    deviations: Floats  # (9,) of the residuals
-    iterations: int  # taken
     settled: bool  # whether the last change was small
 
 
@@ -211,7 +209,7 @@ class Synthesis:
                     now = self._quality(unknowns)
         equations = self._equations(unknowns, now.deviations)
         covariance, white = self._covariance(equations)
-        return Fit(unknowns, covariance, white, now.deviations, taken, settled)
+        return Fit(unknowns, covariance, white, settled)
 
     def _improved(
         self, unknowns: Unknowns, equations: Equations, cost: float
@@ -313,11 +311,10 @@ class Synthesis:
                 weighted = flat * np.minimum(1.0, HUBER / np.maximum(np.abs(scaled), 1e-12))[:, None]
                 own += weighted.T @ flat
                 gradient += weighted.T @ scaled
-            reduced = _eliminated(own, gradient, unknowns.start[i], unknowns.spread, self._spread(i, p))
-            made.inner[i], made.coupling[i] = reduced.inner, reduced.coupling
-            made.variance[i] = reduced.variance
-            made.gradients[i] = reduced.gradient
-            made.hessian[:] += reduced.hessian
+            made.gradients[i], hessian, made.inner[i], made.coupling[i], made.variance[i] = _eliminated(
+                own, gradient, unknowns.start[i], unknowns.spread, self._spread(i, p)
+            )
+            made.hessian[:] += hessian
         return made
 
     def _columns(self, slope: Floats, name: str) -> Floats:
@@ -407,26 +404,19 @@ class Synthesis:
         return np.asarray(covariance * np.outer(ratio, ratio)), np.asarray(inverse)
 
 
-@dataclass(frozen=True)
-class _Reduced:
-    gradient: Floats
-    hessian: Floats
-    inner: Floats
-    coupling: Floats
-    variance: Floats
-
-
-def _eliminated(own: Floats, gradient: Floats, start: Floats, deviation: Floats, to_all: Floats) -> _Reduced:
-    """A window's normal equations without its own unknowns (Schur complement)."""
+def _eliminated(
+    own: Floats, gradient: Floats, start: Floats, deviation: Floats, to_all: Floats
+) -> tuple[Floats, ...]:
+    """A window's part of ``Equations``, its own unknowns eliminated (Schur complement)."""
     free = len(own) - OWN
     outer = to_all.T @ own[:free, :free] @ to_all
     mixed = to_all.T @ own[:free, free:]
     inverse = np.linalg.inv(own[free:, free:] + np.diag(deviation**-2.0))
     begin = gradient[free:] - start / deviation**2
-    return _Reduced(
-        gradient=to_all.T @ gradient[:free] - mixed @ inverse @ begin,
-        hessian=outer - mixed @ inverse @ mixed.T,
-        inner=inverse @ begin,
-        coupling=inverse @ mixed.T,
-        variance=np.diag(inverse),
+    return (
+        to_all.T @ gradient[:free] - mixed @ inverse @ begin,
+        outer - mixed @ inverse @ mixed.T,
+        inverse @ begin,
+        inverse @ mixed.T,
+        np.diag(inverse),
     )

@@ -56,7 +56,6 @@ class Yardstick:
     how: Alignment = "se3"
     delta: float = 1.0
     unit: DeltaUnit = "m"
-    tolerance: float = 0.01
 
 
 @dataclass(frozen=True)
@@ -190,13 +189,7 @@ def _run(
     try:
         poses = read_tum(trajectory)
         comparison = compare(
-            poses,
-            truth,
-            how=yardstick.how,
-            delta=yardstick.delta,
-            unit=yardstick.unit,
-            all_pairs=True,
-            tolerance=yardstick.tolerance,
+            poses, truth, how=yardstick.how, delta=yardstick.delta, unit=yardstick.unit, all_pairs=True
         )
     except UserError as error:
         return OdometryResult(estimator, str(error), **cost)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from sitl_bridge.analysis.evaluation.pose_error import Comparison
 from sitl_bridge.base.output_file import write_figure
-from sitl_bridge.lab.odometry.evaluation import OdometryResult
 
 
-def plot_trajectories(results: Sequence[OdometryResult], path: Path) -> Path:
+def plot_trajectories(compared: Mapping[str, Comparison], path: Path) -> Path:
     """Draw the trajectories from above, and the height over time, as a PNG file.
 
     Args:
-        results: of the estimators; those without a trajectory are left out.
+        compared: the estimators' trajectories with the truth, by the estimators' names.
         path: of the file.
 
     Raises:
@@ -26,15 +26,12 @@ def plot_trajectories(results: Sequence[OdometryResult], path: Path) -> Path:
     figure = Figure(figsize=(10.0, 5.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     above, height = figure.subplots(1, 2, width_ratios=(1.4, 1.0))
-    shown = [result for result in results if result.comparison is not None]
-    for number, result in enumerate(shown):
-        assert result.comparison is not None
-        estimate, truth = result.comparison.estimate, result.comparison.truth
+    for number, (name, comparison) in enumerate(compared.items()):
+        estimate, truth = comparison.estimate, comparison.truth
         if number == 0:
             above.plot(truth.position[:, 1], truth.position[:, 0], "--", color="0.25", lw=1.4, label="truth")
             height.plot(truth.time, -truth.position[:, 2], "--", color="0.25", lw=1.4, label="truth")
         color = f"C{number}"
-        name = result.estimator.name
         above.plot(estimate.position[:, 1], estimate.position[:, 0], color=color, lw=1.1, label=name)
         height.plot(estimate.time, -estimate.position[:, 2], color=color, lw=1.1, label=name)
     above.set(xlabel="east, m", ylabel="north, m", title="from above")
@@ -46,17 +43,14 @@ def plot_trajectories(results: Sequence[OdometryResult], path: Path) -> Path:
     return write_figure(path, figure)
 
 
-def plot_errors(results: Sequence[OdometryResult], path: Path) -> Path:
+def plot_errors(compared: Mapping[str, Comparison], path: Path) -> Path:
     """Draw the absolute errors of position and angle over time as a PNG file; arguments as above."""
     figure = Figure(figsize=(10.0, 5.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     position, angle = figure.subplots(2, 1, sharex=True)
-    shown = [result for result in results if result.comparison is not None]
-    for number, result in enumerate(shown):
-        assert result.comparison is not None
-        estimate = result.comparison.estimate
-        errors = result.comparison.absolute
-        label = f"{result.estimator.name}: {np.sqrt(np.mean(errors.translation**2)):.3f} m rmse"
+    for number, (name, comparison) in enumerate(compared.items()):
+        estimate, errors = comparison.estimate, comparison.absolute
+        label = f"{name}: {np.sqrt(np.mean(errors.translation**2)):.3f} m rmse"
         position.plot(estimate.time, errors.translation, color=f"C{number}", lw=1.0, label=label)
         angle.plot(estimate.time, errors.angle, color=f"C{number}", lw=1.0)
     position.set(ylabel="position error, m", title="absolute error")

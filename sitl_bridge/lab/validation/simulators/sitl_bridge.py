@@ -33,6 +33,7 @@ STEP = 0.0025
 """s"""
 DELAYS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06)
 """s, delays that are tried."""
+FIRST = HORIZONS[:1]
 PASSES = 3
 """In which the starts of predictions settle; each brings in the start of one prediction earlier."""
 HIGH = 200.0
@@ -67,7 +68,7 @@ class Simulator(Predictor):
         if self._observed:
             whole = windows.all or windows
             mean = np.tile(trim.mean(axis=0), (len(whole), 1))
-            self._observer = Observer.fitted(self._to_first(whole, mean, whole.start), whole)
+            self._observer = Observer.fitted(self._predicted(whole, mean, whole.start, FIRST), whole)
 
     def _speeds(self, windows: Windows) -> tuple[Floats, Floats]:
         """(w, k, m) steady rotor speeds in rad/s, and (w, k, 1) their change with a command."""
@@ -100,27 +101,25 @@ class Simulator(Predictor):
         """The motion at HORIZONS."""
         observer = self._observer
         if observer is None:
-            return self._predicted(windows, trim, windows.start, np.zeros((len(windows), 6)), HORIZONS)
+            return self._predicted(windows, trim, windows.start, HORIZONS)
         whole = windows.all or windows
         trims = np.ones((len(whole), trim.shape[1]))
         for i, first in zip(*np.unique(windows.flight, return_index=True), strict=True):
             trims[whole.flight == i] = trim[first]
         start = whole.start
-        lacking = observer.estimates(missing(self._to_first(whole, trims, start), whole), whole)
+        lacking = observer.estimates(missing(self._predicted(whole, trims, start, FIRST), whole), whole)
         for _ in range(PASSES):
-            start = observer.starts(whole, self._to_first(whole, trims, start, lacking))
+            start = observer.starts(whole, self._predicted(whole, trims, start, FIRST, lacking))
         chosen = Motion(*(getattr(start, name)[windows.row] for name in FIELDS))
-        return self._predicted(windows, trim, chosen, lacking[windows.row], HORIZONS)
-
-    def _to_first(
-        self, windows: Windows, trim: Floats, start: Motion, lacking: Floats | None = None
-    ) -> Motion:
-        """The motion at the first horizon."""
-        added = np.zeros((len(windows), 6)) if lacking is None else lacking
-        return self._predicted(windows, trim, start, added, HORIZONS[:1])
+        return self._predicted(windows, trim, chosen, HORIZONS, lacking[windows.row])
 
     def _predicted(
-        self, windows: Windows, trim: Floats, start: Motion, lacking: Floats, horizons: Sequence[float]
+        self,
+        windows: Windows,
+        trim: Floats,
+        start: Motion,
+        horizons: Sequence[float],
+        lacking: Floats | None = None,
     ) -> Motion:
         """The motion with what force over mass and moment over inertia lack.
 
@@ -128,8 +127,8 @@ class Simulator(Predictor):
             windows: of which commands and voltages are read.
             trim: (w, m) factors of rotor speeds.
             start: the motion at the starts.
-            lacking: (w, 6) force over mass (m/s^2) and moment over inertia (rad/s^2), body, that act, too.
             horizons: s, of HORIZONS.
+            lacking: (w, 6) force over mass (m/s^2) and moment over inertia (rad/s^2), body, that act, too.
         """
         simulation = self._simulation(len(windows), windows.altitude)
         speeds, slope = self._speeds(windows)
@@ -144,8 +143,9 @@ class Simulator(Predictor):
             angular_velocity=start.rates[:, 0],
             rotor_speed=trim * speeds[:, 0],
         )
-        force = np.einsum("wij,wj->wi", matrix_from_quaternion(start.attitude[:, 0]), lacking[:, :3])
-        simulation.push(self.airframe.mass * force, lacking[:, 3:] @ self.airframe.inertia.matrix())
+        if lacking is not None:
+            force = np.einsum("wij,wj->wi", matrix_from_quaternion(start.attitude[:, 0]), lacking[:, :3])
+            simulation.push(self.airframe.mass * force, lacking[:, 3:] @ self.airframe.inertia.matrix())
         kept = []
         late, cell = round(self.delay / STEP), round(GRID / STEP)
         steps, lead = round((LEAD + horizons[-1]) / STEP), round(LEAD / STEP)
