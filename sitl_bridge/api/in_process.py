@@ -21,7 +21,7 @@ from sitl_bridge.analysis.evaluation.run_record import (
     read_run,
     run_in_memory,
 )
-from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_summary
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.analysis.evaluation.verdict import conclude
 from sitl_bridge.api.stacks import Flown, Stacks
@@ -41,7 +41,8 @@ from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.json_data import JsonObject, plain_values
+from sitl_bridge.base.output_file import write_json
 from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
@@ -461,7 +462,7 @@ class InProcessStacks(Stacks):
         self._flown = Flown(run, verdict)
         if place is not None:
             place.give_room()
-            write_summary(summary, place.path / SUMMARY)
+            write_json(place.path / SUMMARY, plain_values(summary))
             self._flown.files += [("run directory", place.path), ("summary", place.path / SUMMARY)]
         self._pool.give_back(self._key, self.fleet)
         return self._flown

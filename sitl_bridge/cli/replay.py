@@ -66,8 +66,7 @@ def replay(
 
 
 def _replay_run(directory: Path, terminal: Terminal) -> bool:
-    from sitl_bridge.analysis.replay.rebuilt_run import differing_versions
-    from sitl_bridge.analysis.replay.run_replay import replay_run
+    from sitl_bridge.analysis.replay.run_replay import differing_versions, replay_run
     from sitl_bridge.record.run_reader import RecordedRun
 
     run = RecordedRun(directory)

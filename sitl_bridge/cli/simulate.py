@@ -94,13 +94,14 @@ def simulate(
 
 def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
     from sitl_bridge.analysis.evaluation.run_record import SUMMARY, read_run
-    from sitl_bridge.analysis.evaluation.summary import write_summary
     from sitl_bridge.analysis.evaluation.verdict import conclude
+    from sitl_bridge.base.json_data import plain_values
+    from sitl_bridge.base.output_file import write_json
 
     run = read_run(directory)
     summary = run.summary | {"reason": reason, "errors": list(errors)}
     verdict, _ = conclude(run, summary)
-    write_summary(summary, directory / SUMMARY)
+    write_json(directory / SUMMARY, plain_values(summary))
     return verdict
 
 

@@ -10,13 +10,14 @@ from typing import Any
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.formation import add_truth
 from sitl_bridge.analysis.evaluation.run_record import RunRecord, read_run
-from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary, write_summary
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary
 from sitl_bridge.analysis.evaluation.vehicle_distances import ClosestPair
 from sitl_bridge.analysis.evaluation.verdict import FAILED, Verdict
 from sitl_bridge.analysis.evaluation.verdict import conclude as judge_at_end
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.json_data import JsonObject, ReadJson
+from sitl_bridge.base.json_data import JsonObject, ReadJson, plain_values
+from sitl_bridge.base.output_file import write_json
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.session.settings import FlightSettings
@@ -105,7 +106,7 @@ def conclude(
     with errors.guard("writing of the summary"):
         file = directory.path / "summary.json"
         directory.give_room()
-        write_summary(summary, file)
+        write_json(file, plain_values(summary))
         files["summary"] = file
     late = [line for line in errors.lines if line not in summary["errors"]]
     if late:

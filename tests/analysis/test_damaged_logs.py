@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.recorded_climb import Climb
+from support.vehicle_logs import read_flight
 
 from sitl_bridge.analysis.evaluation.run_evaluation import evaluate
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, read_run
-from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
 from sitl_bridge.analysis.evaluation.verdict import conclude
 from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log

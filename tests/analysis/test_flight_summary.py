@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from support.vehicle_logs import read_flight
 
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightRecord
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
-from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings_of, write_summary
-from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, warnings_of
 from sitl_bridge.analysis.evaluation.verdict import FAILED, SUCCEEDED, Verdict, conclude
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.json_data import plain_values
+from sitl_bridge.base.output_file import write_json, write_whole
 from sitl_bridge.cli.flight_display import show
 from sitl_bridge.link.px4.startup import LOGGED
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
@@ -349,7 +350,7 @@ def test_a_log_cut_off_by_a_crash_is_read_as_far_as_it_goes(hover: FlightRecord,
 def test_summary_json_has_null_for_what_is_unknown(hover: FlightRecord, tmp_path: Path) -> None:
     outcome = Outcome("hover.py", "iris", True, logs={"ground truth": tmp_path / "truth.npy"})
     path = tmp_path / "summary.json"
-    write_summary(summarise(outcome, hover, []), path)
+    write_json(path, plain_values(summarise(outcome, hover, [])))
     data = json.loads(path.read_text())
     assert data["impact_speed"] is None
     assert data["flight"]["deviations"]["hold"]["rms"] == pytest.approx(0.5, abs=0.01)
@@ -357,7 +358,7 @@ def test_summary_json_has_null_for_what_is_unknown(hover: FlightRecord, tmp_path
 
 def test_a_path_that_is_no_utf_8_stands_in_summary_and_report(tmp_path: Path) -> None:
     place = os.fsdecode(b"l\xe4ufe/truth.npy")
-    write_summary({"logs": {"ground truth": place}}, tmp_path / "summary.json")
+    write_json(tmp_path / "summary.json", plain_values({"logs": {"ground truth": place}}))
     assert json.loads((tmp_path / "summary.json").read_bytes())["logs"]["ground truth"] == place
     write_whole(tmp_path / "report.html", place)
     assert (tmp_path / "report.html").read_text() == "l?ufe/truth.npy"

@@ -14,8 +14,8 @@ import numpy as np
 import psutil
 import pytest
 from support.paths import ROOT
+from support.vehicle_logs import read_flight
 
-from sitl_bridge.analysis.evaluation.ulog_analysis import read_flight
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 from sitl_bridge.link.px4.px4_process import require_free_instance
 from sitl_bridge.record.truth_log import read_truth

@@ -9,11 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightRecord
+from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.record.ulog_reader import FlightLog
 from sitl_bridge.record.ulog_writer import UlogWriter
+
+
+def read_flight(path: Path) -> FlightRecord:
+    """The results of the flight in a ULog."""
+    return results_of(path, FlightLog.read(path, TOPICS))
+
 
 FORMATS = {
     "actuator_motors": ["uint64_t timestamp", "float[12] control"],

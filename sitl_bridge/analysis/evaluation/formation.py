@@ -6,15 +6,16 @@ The estimates are in the flight's tracks, the truth in the simulator's log.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.output_file import write_arrays, write_json
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.swarm.formation.files import write_csv
 from sitl_bridge.swarm.formation.formation import true_slot_errors
+from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.quick_simulation import FormationResult, worst
 
 SUMMARY, TRACKS = "summary.json", "tracks.npz"
@@ -53,19 +54,13 @@ def add_truth(directory: Path, log: Path, count: int) -> dict[str, float]:
     found = {
         "true_worst_slot_error_steady_m": worst(errors[tracks["steady"]]),
         "true_worst_slot_error_settled_m": worst(errors[tracks["settled"]]),
-        "true_least_separation_m": _least_separation(true[tracks["time"] >= 0.0]),
+        "true_least_separation_m": min(
+            (closest_pair(row)[0] for row in true[tracks["time"] >= 0.0] if np.isfinite(row).all()),
+            default=math.inf,
+        ),
     }
     write_json(directory / SUMMARY, summary | found)
     return {**found, "estimated": summary["worst_slot_error_steady_m"]}
-
-
-def _least_separation(position: Floats) -> float:
-    """Return the smallest distance in m between any two vehicles in the known rows of (k, n, 3)."""
-    least = float("inf")
-    i, j = np.triu_indices(position.shape[1], 1)
-    for row in position[np.isfinite(position).all(axis=(1, 2))]:
-        least = min(least, float(np.linalg.norm(row[i] - row[j], axis=1).min(initial=np.inf)))
-    return least
 
 
 def write_result(result: FormationResult, directory: Path) -> None:

@@ -123,6 +123,14 @@ class RunRecord:
         built_in = log.writer == NAME
         return "the built-in flight stack" if built_in else f"{log.writer} {log.version}".strip()
 
+    @property
+    def formation_start(self) -> float:
+        """Start of the formation on the run's clock, s; 0 for a simulated one, which has its own clock."""
+        started = self.formation.get("started_at_s")
+        if not isinstance(started, int | float) or self.formation is self.summary:
+            return 0.0
+        return float(started)
+
     def of_vehicle(self, name: str) -> JsonObject:
         """The summary of a vehicle; that of the run for a single one."""
         vehicles = self.summary.get("vehicles")

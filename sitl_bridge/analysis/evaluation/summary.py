@@ -13,7 +13,6 @@ from typing import Any
 
 from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.base.json_data import JsonObject, plain_values
-from sitl_bridge.base.output_file import write_json
 from sitl_bridge.core.dynamics.proximity import VehicleContact
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
@@ -131,12 +130,3 @@ def whole_summary(name: str, vehicles: Mapping[str, JsonObject], **facts: Any) -
         found: JsonObject = plain_values(next(iter(vehicles.values())) | facts)
         return found
     return dict(plain_values({"name": name, **facts, "vehicles": dict(vehicles)}))
-
-
-def write_summary(summary: JsonObject, path: Path) -> None:
-    """Write a summary; values that are not finite become null in JSON.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    write_json(path, plain_values(summary))

@@ -19,7 +19,7 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     LEG_MODES,
     MODES,
     OFFBOARD,
-    TOPICS,
+    Deviation,
     FlightRecord,
     deviation,
     in_air,
@@ -45,15 +45,6 @@ SETPOINT_TIMEOUT = 2.0
 ARRIVAL_DISTANCE = 1.0
 """Distance at which a vehicle has reached its hold position, m.  Derived: half PX4's acceptance radius
 (NAV_ACC_RAD, 2 m by default in simulation)."""
-
-
-def read_flight(path: Path) -> FlightRecord:
-    """Return the results of the flight in a ULog.
-
-    Raises:
-        UserError: if the file is not a ULog, or lacks a field of one of its topics.
-    """
-    return results_of(path, FlightLog.read(path, TOPICS))
 
 
 def results_of(path: Path, log: FlightLog) -> FlightRecord:
@@ -177,14 +168,15 @@ def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, pos
         chosen = mode == OFFBOARD
         wanted, wanted_velocity = _setpoints_at(setpoint, time[chosen])
         error = np.linalg.norm(here[chosen] - wanted, axis=1)
-        _store(record, "offboard position", time[chosen], error, errors)
+        if _store(record.deviations, "offboard position", time[chosen], error):
+            errors.append((time[chosen], error))
         only_velocity = _only_velocity(setpoint, time[chosen])
         speed_error = np.linalg.norm(velocity[chosen] - wanted_velocity, axis=1)
-        _store(record, "offboard velocity", time[chosen], np.where(only_velocity, speed_error, np.nan), None)
+        speed_error = np.where(only_velocity, speed_error, np.nan)
+        _store(record.deviations, "offboard velocity", time[chosen], speed_error)
         if truth is not None:
-            _store_true(
-                record, "offboard position", time[chosen], np.linalg.norm(truth[chosen] - wanted, axis=1)
-            )
+            true_error = np.linalg.norm(truth[chosen] - wanted, axis=1)
+            _store(record.true_deviations, "offboard position", time[chosen], true_error)
         parts.append(wanted)
 
     triplet = log.topic("position_setpoint_triplet")
@@ -197,10 +189,11 @@ def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, pos
             if not chosen.any():
                 continue
             error = legs.distance(time[chosen], here[chosen], hold=name == "hold")
-            _store(record, name, time[chosen], error, errors)
+            if _store(record.deviations, name, time[chosen], error):
+                errors.append((time[chosen], error))
             if truth is not None:
                 true_error = legs.distance(time[chosen], truth[chosen], hold=name == "hold")
-                _store_true(record, name, time[chosen], true_error)
+                _store(record.true_deviations, name, time[chosen], true_error)
         flown = np.isin(mode, LEG_MODES)
         if flown.any():
             parts.append(legs.points(time[flown]))
@@ -215,20 +208,12 @@ def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, pos
         record.reference = np.concatenate([row for part in parts for row in (part, gap)])
 
 
-def _store(
-    record: FlightRecord, name: str, time: Floats, error: Floats, errors: list[tuple[Floats, Floats]] | None
-) -> None:
+def _store(deviations: dict[str, Deviation], name: str, time: Floats, error: Floats) -> bool:
+    """Put the statistics of an error among others; False without any."""
     found = deviation(time, error)
     if found is not None:
-        record.deviations[name] = found
-        if errors is not None:
-            errors.append((time, error))
-
-
-def _store_true(record: FlightRecord, name: str, time: Floats, error: Floats) -> None:
-    found = deviation(time, error)
-    if found is not None:
-        record.true_deviations[name] = found
+        deviations[name] = found
+    return found is not None
 
 
 def _since_change(time: Floats, mode: AnyArray) -> Floats:

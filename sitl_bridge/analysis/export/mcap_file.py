@@ -16,7 +16,7 @@ from sitl_bridge.analysis.export.drawn_messages import marker_messages
 from sitl_bridge.analysis.export.flight_stack_topics import FlightStackTopics, flight_stack_topics
 from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
 from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages, ros_name
-from sitl_bridge.analysis.export.seen_samples import seen_messages
+from sitl_bridge.analysis.export.seen_samples import seen_files
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.output_file import make_directory, whole_file, write_whole
@@ -107,7 +107,7 @@ def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], 
 
     foxglove.set_log_level(logging.CRITICAL)  # a full disk is reported here, once
     logged = _logged(run, notify)
-    markers, seen = run.described(lambda _description: (list(marker_messages(run)), seen_messages(run)))
+    markers, seen = run.described(lambda _description: (list(marker_messages(run)), seen_files(run)))
     options = MCAPWriteOptions(profile="ros2", compression_threads=0)
     context = foxglove.Context()
     channels = RosChannels(context)
@@ -119,7 +119,8 @@ def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], 
                 """Write what was recorded after ``since`` up to ``until``, ns."""
                 logs = (part for one in logged.values() for part in one.between(since, until))
                 shown = [marker for marker in markers if since < marker.time[0] <= until]
-                channels.log([*recorded, *logs, *shown, *seen.until(until)])
+                sampled = [file.read() for file in seen if since < file.time <= until]
+                channels.log([*recorded, *logs, *shown, *sampled])
                 if file.error is not None:
                     raise file.error
 

@@ -31,32 +31,15 @@ class SeenFile:
     read: Callable[[], RosMessages]  # turns it into a message
 
 
-class SeenMessages:
-    """The samples of a run in the order of their times.
-
-    Args:
-        files: sorted by their times.
-    """
-
-    def __init__(self, files: list[SeenFile]) -> None:
-        self._files = files
-        self._next = 0
-
-    def until(self, time: int) -> Iterator[RosMessages]:
-        """The samples up to a time in ns that were not given yet."""
-        while self._next < len(self._files) and self._files[self._next].time <= time:
-            self._next += 1
-            yield self._files[self._next - 1].read()
-
-
-def seen_messages(run: RecordedRun) -> SeenMessages:
+def seen_files(run: RecordedRun) -> list[SeenFile]:
     """The recorded samples of a run's sensors that see: cameras, pairs, depth cameras and lidars."""
-    found: list[SeenFile] = []
-    for vehicle in run.description["vehicles"]:
-        for sensor in vehicle["airframe"]["sensors"]:
-            if sensor.get("name"):
-                found += sample_files(run, vehicle["name"], sensor["name"])
-    return SeenMessages(sorted(found, key=lambda file: file.time))
+    return [
+        file
+        for vehicle in run.description["vehicles"]
+        for sensor in vehicle["airframe"]["sensors"]
+        if sensor.get("name")
+        for file in sample_files(run, vehicle["name"], sensor["name"])
+    ]
 
 
 def sample_files(run: RecordedRun, vehicle: str, sensor: str) -> list[SeenFile]:

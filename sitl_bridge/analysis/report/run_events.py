@@ -135,14 +135,11 @@ def _stalls(run: RunRecord) -> list[TimelineEntry]:
 
 
 def _formation(run: RunRecord) -> list[TimelineEntry]:
-    started = run.formation.get("started_at_s")
-    # A simulated formation has no other clock than its own.
-    offset = float(started) if isinstance(started, int | float) and run.formation is not run.summary else 0.0
     found = []
     for line in run.formation.get("events") or ():
         match = re.fullmatch(r"(-?\d+(?:\.\d+)?) s: (.*)", str(line))
         if match:
-            time = float(match[1]) + offset
+            time = float(match[1]) + run.formation_start
             found.append(TimelineEntry("formation", time, time, match[2]))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Plot:
     levels: tuple[tuple[float, str], ...] = ()  # values that are marked, with their names
     x_title: str = TIME  # of the axis
     logarithmic: bool = False  # both axes
-    note: str = field(default="")  # below the title
+    note: str = ""  # below the title
 
 
 def thin(x: Floats, values: Sequence[Floats], points: int) -> tuple[Floats, list[Floats]]:
@@ -299,8 +299,10 @@ RATIOS = {
 
 def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     log = vehicle.log
-    for instance in () if log is None else log.instances("estimator_status"):
-        status = None if log is None else log.topic("estimator_status", instance)
+    if log is None:
+        return
+    for instance in log.instances("estimator_status"):
+        status = log.topic("estimator_status", instance)
         if status is None:
             continue
         time = seconds(status)
@@ -316,18 +318,14 @@ def _estimator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> I
         yield Plot(f"test_ratios_{instance}", title, "of the gate", time[part], lines, levels)
     found: list[Line] = []
     x: Floats | None = None
-    for instance in () if log is None else log.instances("vehicle_imu_status"):
-        status = None if log is None else log.topic("vehicle_imu_status", instance)
+    for instance in log.instances("vehicle_imu_status"):
+        status = log.topic("vehicle_imu_status", instance)
         if status is None or "accel_vibration_metric" not in status:
             continue
         time = seconds(status)
         x = time[_inside(time, window)] if x is None else x
-        found.append(
-            Line(
-                f"accelerometer {instance}",
-                between(x, time, np.asarray(status["accel_vibration_metric"], np.float64)),
-            )
-        )
+        shaking = between(x, time, columns(status, "accel_vibration_metric")[:, 0])
+        found.append(Line(f"accelerometer {instance}", shaking))
     if x is not None:
         levels = ((VIBRATION_WARN, "warning"), (VIBRATION_FAIL, "too high"))
         title = "Vibration of the accelerometers"
@@ -367,7 +365,7 @@ def fleet_plots(run: RunRecord) -> list[Plot]:
     tracks = run.tracks
     if tracks is not None and {"time", "slot_error"} <= tracks.keys() and tracks["slot_error"].ndim == 2:
         error = np.asarray(tracks["slot_error"], np.float64)
-        time = np.asarray(tracks["time"], np.float64) + _clock(run)
+        time = np.asarray(tracks["time"], np.float64) + run.formation_start
         note = "distance of each vehicle from its slot, by the vehicles' own estimates"
         plots.append(Plot("slot_error", "Slot error", "m", time, _lines(error, run), note=note))
     fleet = fleet_positions(run, RATE)
@@ -381,12 +379,6 @@ def fleet_plots(run: RunRecord) -> list[Plot]:
         height = -position[:, :, 2]
         plots.append(Plot("fleet_height", "Height above the origin", "m", time, _lines(height, run)))
     return plots
-
-
-def _clock(run: RunRecord) -> float:
-    """Start of a formation on the clock of the run, s; a simulated formation has its own clock only."""
-    started = run.formation.get("started_at_s")
-    return float(started) if isinstance(started, int | float) and run.formation is not run.summary else 0.0
 
 
 def _lines(values: Floats, run: RunRecord) -> tuple[Line, ...]:
