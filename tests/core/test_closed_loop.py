@@ -21,8 +21,7 @@ from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySp
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.link.px4.airframe_parameters import parameters_for
-from sitl_bridge.link.px4.perception_parameters import collision_prevention_mode, reach
+from sitl_bridge.link.px4.airframe_parameters import collision_prevention_mode, parameters_for, reach
 from sitl_bridge.link.px4.startup import write_startup_files
 from sitl_bridge.perception.flight_stack_messages import companion_messages, link_messages
 

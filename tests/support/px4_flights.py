@@ -17,7 +17,7 @@ from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.link.px4.perception_parameters import reach
+from sitl_bridge.link.px4.airframe_parameters import reach
 from sitl_bridge.record.truth_log import read_truth
 from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.scenario_settings import scenario_settings

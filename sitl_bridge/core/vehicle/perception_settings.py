@@ -1,6 +1,6 @@
 """Which sensor's odometry both flight stacks fuse.
 
-What only PX4 needs is in link/px4/perception_parameters.py and link/px4/estimator_parameters.py.
+What only PX4 needs is in link/px4/airframe_parameters.py and link/px4/estimator_parameters.py.
 """
 
 from __future__ import annotations

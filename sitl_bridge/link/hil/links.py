@@ -26,8 +26,7 @@ from sitl_bridge.link.hil.link_state import (
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.loop import ARMED, SEND_BUFFER, LinkArrays
 from sitl_bridge.link.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
-from sitl_bridge.link.mavlink.message import MavlinkMessage
-from sitl_bridge.link.mavlink.user_messages import pack
+from sitl_bridge.link.mavlink.message import MavlinkMessage, pack
 
 FROZEN_AFTER = 0.25
 """s of frames that lie unread before a flight stack that does not answer counts as frozen: far more than a

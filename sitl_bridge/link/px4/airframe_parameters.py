@@ -1,9 +1,9 @@
 """PX4 parameters computed from an airframe, so that an unmodified PX4 flies it.
 
-The geometry sets PX4's control allocation (allocation.py).  Gains are PX4's own, scaled to the airframe's
-response (rate_loop.py) and to the noise of its sensors (position_hold.py).  Limits follow from its
-performance, and the estimator's parameters from its sensors (estimator_parameters.py).  startup.py passes
-them to PX4.
+The geometry sets PX4's control allocation (core/vehicle/control_effectiveness.py).  Gains are PX4's own,
+scaled to the airframe's response (rate_loop.py) and to the noise of its sensors (position_hold.py).  Limits
+follow from its performance, and the estimator's parameters from its sensors (estimator_parameters.py).
+startup.py passes them to PX4.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ import difflib
 import json
 import lzma
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.dynamics.performance import Performance, performance
+from sitl_bridge.core.dynamics.proximity import hull
 from sitl_bridge.core.dynamics.rotor_laws import in_plane_drag, thrust_and_torque
+from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
+from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, reports_obstacles
+from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.control_effectiveness import (
     Parameters,
@@ -31,7 +37,6 @@ from sitl_bridge.core.vehicle.control_effectiveness import (
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.estimator_parameters import estimator_parameters
-from sitl_bridge.link.px4.perception_parameters import collision_prevention_mode, perception_parameters
 from sitl_bridge.link.px4.position_hold import position_gains
 from sitl_bridge.link.px4.rate_loop import ATTITUDE_GAINS, GAINS, gain_for, reference_loop
 from sitl_bridge.link.px4.versions import REPLACED, hint, named_for
@@ -92,6 +97,21 @@ CURRENT_SLOPE, IDLE_CURRENT = 15.0, 1.0
 motor, running or not (SimulatorMavlink.cpp, send_esc_telemetry)."""
 CURRENT_MARGIN = 1.0
 """A by which a motor's current may differ further from a healthy motor's."""
+STOPPING_MARGIN = 1.0
+"""m between the vehicle's hull and an obstacle at which collision prevention stops it (derived: several times
+what it overshoots by, under half a metre from 5 m/s)."""
+TRACKING_DELAY = 0.4
+"""s, CP_DELAY's default: of the position controller."""
+LONGEST_DELAY = 1.0
+"""s, greatest CP_DELAY."""
+STATIONARY, UNTURNED = 1, 0
+"""LTEST_MODE and LTEST_SENS_ROT: the marker stands, and the picture's top is ahead."""
+TRIGGER_ON_COMMAND, TRIGGER_BY_MAVLINK = 4, 3
+"""TRIG_MODE: by distance, on command; TRIG_INTERFACE: PX4 sends CAMERA_TRIGGER."""
+GIMBAL_PROTOCOL_2, GIMBAL_DEVICE = 4, 2
+"""MNT_MODE_IN and MNT_MODE_OUT: PX4 manages a gimbal that is a MAVLink component."""
+DIRECT_VELOCITY, SMOOTHED_VELOCITY = 0, 3
+"""MPC_POS_MODE: sticks are velocities; and a mode that went when collision prevention was changed."""
 ACCEPTANCE_RADIUS = 2.0
 """m: NAV_ACC_RAD that PX4 itself set for multirotors until May 2026 (v1.18.0-alpha1, rc.mc_defaults); later
 versions have 10 m, which cuts corners and begins a return 20 m above home instead of 10 m."""
@@ -142,7 +162,7 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     found |= _gains_and_yaw(airframe, found, result, density, factor)
     found |= _limits(airframe, result, density)
     found |= estimator_parameters(airframe)
-    found |= perception_parameters(airframe)
+    found |= _perception(airframe)
     found |= position_gains(airframe, found)
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
     found |= _timing(speed)
@@ -289,6 +309,32 @@ def _battery(airframe: Airframe, result: Performance, *, over_mavlink: bool) -> 
     return found | {"SIM_BAT_ENABLE": 1, "SIM_BAT_DRAIN": round(lasts, 1), "SIM_BAT_MIN_PCT": 0.0}
 
 
+def reach(airframe: Airframe) -> float:
+    """Radius in m of the vehicle seen from above."""
+    shape = hull(airframe.vehicle())
+    spheres = shape["sphere"][: int(shape["sphere_count"])]
+    return float(max(math.hypot(x, y) + radius for x, y, _, radius in spheres.tolist()))
+
+
+def _perception(airframe: Airframe) -> Parameters:
+    """CP_*, LTEST_*, TRIG_* and MNT_*, for sensors that report obstacles or a marker, or take photos."""
+    found: Parameters = {}
+    for sensor in airframe.seeing_sensors():
+        if isinstance(sensor, RangingSpecification) and reports_obstacles(sensor):
+            delay = min(TRACKING_DELAY + sensor.latency + 0.5 * sensor.exposure, LONGEST_DELAY)
+            found["CP_DIST"] = round(reach(airframe) + STOPPING_MARGIN, 2)
+            found["CP_DELAY"] = max(found.get("CP_DELAY", 0.0), round(delay, 2))
+        elif isinstance(sensor, MarkerDetectorSpecification):
+            found |= {"LTEST_MODE": STATIONARY, "LTEST_SENS_ROT": UNTURNED}
+            found |= {f"LTEST_SENS_POS_{axis}": v for axis, v in zip("XYZ", sensor.position, strict=True)}
+        elif isinstance(sensor, PayloadCameraSpecification):
+            found |= {"TRIG_MODE": TRIGGER_ON_COMMAND, "TRIG_INTERFACE": TRIGGER_BY_MAVLINK}
+            found["TRIG_MIN_INTERVA"] = round(1000.0 * sensor.interval, 1)
+            if sensor.gimbal is not None:
+                found |= {"MNT_MODE_IN": GIMBAL_PROTOCOL_2, "MNT_MODE_OUT": GIMBAL_DEVICE}
+    return found
+
+
 def _motor_failure(factor: float) -> Parameters:
     """Return what PX4's check of the motors' currents expects of the invented ones.
 
@@ -336,6 +382,21 @@ def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | Non
             text = lzma.decompress(raw) if path.suffix == ".xz" else raw
             return {entry["name"]: entry for entry in json.loads(text)["parameters"]}
     return None
+
+
+def collision_prevention_mode(parameters: Parameters, known: Mapping[str, ReadJson] | None) -> Parameters:
+    """MPC_POS_MODE where a PX4 prevents collisions in one mode of the sticks only.
+
+    Up to v1.15, FlightTaskManualPosition alone does (mode 0); from v1.16 on, StickAccelerationXY (mode 4, the
+    default).  The change removed mode 3.
+
+    Args:
+        known: the build's own list; None where it carries none.
+    """
+    if known is None or parameters.get("CP_DIST", -1.0) <= 0.0 or "MPC_POS_MODE" in parameters:
+        return {}
+    values = [entry["value"] for entry in known.get("MPC_POS_MODE", {}).get("values", ())]
+    return {"MPC_POS_MODE": DIRECT_VELOCITY} if SMOOTHED_VELOCITY in values else {}
 
 
 def check_against_build(parameters: Parameters, etc: Path, given: Parameters) -> tuple[Parameters, list[str]]:
