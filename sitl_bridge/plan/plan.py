@@ -13,25 +13,10 @@ from functools import cached_property
 from typing import TypeAlias
 
 from sitl_bridge.link.mavlink import common as mavlink
-
-GLOBAL, MISSION_FRAME, RELATIVE, GLOBAL_INT, RELATIVE_INT = 0, 2, 3, 5, 6
-POSITION_FRAMES = frozenset({GLOBAL, RELATIVE, GLOBAL_INT, RELATIVE_INT})
-
+from sitl_bridge.plan import commands
 
 EARTH_RADIUS = 6_371_000.0
 """m, of PX4's sphere (src/lib/geo)."""
-
-
-WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF = 16, 17, 19, 20, 21, 22
-DO_JUMP, DO_CHANGE_SPEED, DO_LAND_START = 177, 178, 189
-
-POSITION_COMMANDS = frozenset({16, 17, 19, 21, 22, 31, 80, 84, 85, 195, 201, 4501})
-"""Commands that PX4 accepts with a position (mavlink_mission.cpp, parse_mavlink_mission_item)."""
-
-
-FENCE_INCLUSION_POLYGON, FENCE_EXCLUSION_POLYGON = 5001, 5002
-FENCE_INCLUSION_CIRCLE, FENCE_EXCLUSION_CIRCLE = 5003, 5004
-RALLY_POINT = 5100
 
 Point: TypeAlias = tuple[float, float]
 """deg latitude, deg longitude."""
@@ -53,7 +38,7 @@ class Item:
     @property
     def has_position(self) -> bool:
         """Whether params 5 to 7 are a position that the vehicle flies to."""
-        return self.frame in POSITION_FRAMES and self.command not in (80, 195, 201)
+        return self.frame in commands.POSITION_FRAMES and self.command not in (80, 195, 201)
 
     @property
     def point(self) -> Point:
@@ -112,7 +97,9 @@ class Plan:
     @cached_property
     def landing(self) -> int:
         """Number of the item, from 0 on, with which the mission itself ends on the ground; -1 without."""
-        return next((i for i, item in enumerate(self.items) if item.command in (LAND, RETURN)), -1)
+        return next(
+            (i for i, item in enumerate(self.items) if item.command in (commands.LAND, commands.RETURN)), -1
+        )
 
     @property
     def lands(self) -> bool:
@@ -122,7 +109,9 @@ class Plan:
     @cached_property
     def legs(self) -> tuple[Item, ...]:
         """The items to which the vehicle flies, in order, without following jumps."""
-        return tuple(item for item in self.items if item.has_position and item.command in POSITION_COMMANDS)
+        return tuple(
+            item for item in self.items if item.has_position and item.command in commands.POSITION_COMMANDS
+        )
 
     @property
     def length(self) -> float:

@@ -18,19 +18,8 @@ from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import read_text
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.yaml_file import Document
+from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan import (
-    DO_CHANGE_SPEED,
-    DO_JUMP,
-    LAND,
-    LOITER_TIME,
-    LOITER_UNLIMITED,
-    MISSION_FRAME,
-    POSITION_COMMANDS,
-    POSITION_FRAMES,
-    RELATIVE,
-    RELATIVE_INT,
-    TAKEOFF,
-    WAYPOINT,
     FenceCircle,
     Item,
     Plan,
@@ -79,21 +68,6 @@ MIN_HEIGHT, MAX_HEIGHT = -500.0, 9_000.0
 
 MAX_FLOAT = 3.4e38
 """Greatest number of MAVLink's 32-bit floats."""
-
-
-PLAIN_COMMANDS = frozenset(
-    {20, 80, 93, 112, 114, 177, 178, 179, 187, 189, 196, 197, 200, 201, 203, 204, 205, 206, 211, 214, 260}
-    | {530, 531, 532, 534, 1000, 1001, 2000, 2001, 2003, 2500, 2501, 42600}
-)
-"""Commands that PX4 accepts in the mission frame (same function).
-
-In the built-in stack those of cameras, gimbals and triggers are for ``payload_control.py``, and those of
-grippers, actuators and winches have no effect.
-"""
-
-
-VTOL_COMMANDS = frozenset({84, 85, 3000})
-"""Commands for which PX4 rejects a multirotor's mission (FeasibilityChecker.cpp)."""
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -374,19 +348,19 @@ class _Reader:
 
     def check_item(self, item: Item) -> None:
         name = command_name(item.command)
-        if item.command in VTOL_COMMANDS:
+        if item.command in commands.VTOL_COMMANDS:
             text = f"{name} is for VTOL aircraft; PX4 rejects a multirotor's mission with it"
             self.fault(item.where, text, "command")
             return
-        if item.frame in POSITION_FRAMES:
-            if item.command not in POSITION_COMMANDS:
+        if item.frame in commands.POSITION_FRAMES:
+            if item.command not in commands.POSITION_COMMANDS:
                 text = f"PX4 does not accept {name} in frame {item.frame} (with a position)"
                 self.fault(item.where, text, "command")
                 return
             self.check_position(item)
-        elif item.frame == MISSION_FRAME:
-            if item.command not in PLAIN_COMMANDS:
-                hint = ": it needs a position" if item.command in POSITION_COMMANDS else ""
+        elif item.frame == commands.MISSION_FRAME:
+            if item.command not in commands.PLAIN_COMMANDS:
+                hint = ": it needs a position" if item.command in commands.POSITION_COMMANDS else ""
                 text = f"PX4 does not accept {name} in frame 2 (without a position){hint}"
                 self.fault(item.where, text, "command")
                 return
@@ -420,22 +394,23 @@ class _Reader:
     def check_params(self, item: Item, name: str) -> None:
         # Only parameters that PX4 keeps or ignores may be open (null), such as the heading.
         needed = {
-            WAYPOINT: {1: "hold time", 2: "acceptance radius"},
-            LOITER_TIME: {1: "loiter time"},
-            DO_JUMP: {1: "jump target", 2: "repetitions"},
-            DO_CHANGE_SPEED: {2: "speed"},
+            commands.WAYPOINT: {1: "hold time", 2: "acceptance radius"},
+            commands.LOITER_TIME: {1: "loiter time"},
+            commands.DO_JUMP: {1: "jump target", 2: "repetitions"},
+            commands.DO_CHANGE_SPEED: {2: "speed"},
             93: {1: "delay"},
         }
         for k, meaning in needed.get(item.command, {}).items():
             value = item.params[k - 1]
             if math.isnan(value):
                 self.fault(item.where, f"param {k} ({meaning}) of {name} is open", "params", k - 1)
-            elif value < 0 and item.command in (WAYPOINT, LOITER_TIME, DO_JUMP):
+            elif value < 0 and item.command in (commands.WAYPOINT, commands.LOITER_TIME, commands.DO_JUMP):
                 text = f"param {k} ({meaning}) of {name} is negative: {value:g}"
                 self.fault(item.where, text, "params", k - 1)
-        if item.command == DO_CHANGE_SPEED and (item.params[1] == 0 or item.params[1] > 100):
+        if item.command == commands.DO_CHANGE_SPEED and (item.params[1] == 0 or item.params[1] > 100):
             self.fault(item.where, f"a speed of {item.params[1]:g} m/s cannot be flown", "params", 1)
-        if item.command == TAKEOFF and item.frame in (RELATIVE, RELATIVE_INT) and item.params[6] <= 0:
+        relative = item.frame in commands.RELATIVE_FRAMES
+        if item.command == commands.TAKEOFF and relative and item.params[6] <= 0:
             text = f"takes off to {item.params[6]:g} m; the height must be above the ground"
             self.fault(item.where, text, "params", 6)
 
@@ -450,21 +425,21 @@ class _Reader:
         if items and not legs:
             self.fault("mission", "has no item with a position")
         for later in legs[1:]:
-            if later.command == TAKEOFF:
+            if later.command == commands.TAKEOFF:
                 self.fault(
                     later.where, "takes off, but PX4 requires the take-off as the first item with a position"
                 )
-        if legs and legs[0].command == LAND:
+        if legs and legs[0].command == commands.LAND:
             self.fault(legs[0].where, "the mission starts with a landing, which PX4 refuses")
         self.check_distances(plan)
         for index, item in enumerate(items):
-            if item.command == LOITER_UNLIMITED and index < len(items) - 1:
+            if item.command == commands.LOITER_UNLIMITED and index < len(items) - 1:
                 self.fault(item.where, "loiters without end, so the items after it are never reached")
 
     def check_jumps(self, items: Sequence[Item]) -> None:
         ids = {item.jump_id for item in items if item.jump_id}
         for item in items:
-            if item.command != DO_JUMP or math.isnan(item.params[0]):
+            if item.command != commands.DO_JUMP or math.isnan(item.params[0]):
                 continue
             if item.params[0] not in ids:
                 text = f"jumps to item {item.params[0]:g}, which is not in the plan"

@@ -11,34 +11,12 @@ from dataclasses import dataclass
 
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
-from sitl_bridge.plan.plan import (
-    DO_CHANGE_SPEED,
-    DO_JUMP,
-    FENCE_EXCLUSION_CIRCLE,
-    FENCE_EXCLUSION_POLYGON,
-    FENCE_INCLUSION_CIRCLE,
-    FENCE_INCLUSION_POLYGON,
-    GLOBAL,
-    LAND,
-    LOITER_TIME,
-    LOITER_UNLIMITED,
-    POSITION_FRAMES,
-    RALLY_POINT,
-    RELATIVE,
-    RELATIVE_INT,
-    TAKEOFF,
-    WAYPOINT,
-    Plan,
-)
+from sitl_bridge.plan import commands
+from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import MAX_LEG
 
 MISSION, FENCE, RALLY = 0, 1, 2
 """MAV_MISSION_TYPE."""
-
-RELATIVE_FRAMES = frozenset({RELATIVE, RELATIVE_INT})
-LOITER_TO_ALT = 31
-DESTINATIONS = frozenset({WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, LAND, TAKEOFF, LOITER_TO_ALT})
-"""Items with a destination."""
 
 SLOWEST = 1.0
 """m/s from which the time limit of a mission is computed if the plan sets no speed: a fifth of PX4's default
@@ -70,15 +48,15 @@ class MissionItem:
     @property
     def is_destination(self) -> bool:
         """Whether the item has a destination."""
-        return self.command in DESTINATIONS
+        return self.command in commands.DESTINATIONS
 
     def altitude(self, home_altitude: float) -> float:
         """Return the altitude in m above mean sea level for a home at ``home_altitude``."""
-        return self.z + home_altitude if self.frame in RELATIVE_FRAMES else self.z
+        return self.z + home_altitude if self.frame in commands.RELATIVE_FRAMES else self.z
 
     def message(self, address: tuple[int, int]) -> MavlinkMessage:
         """MISSION_ITEM_INT to a system and component; a position that is not set is sent as 0."""
-        scale = 1e7 if self.frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
+        scale = 1e7 if self.frame in commands.POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
         x, y = (0 if math.isnan(value) else round(value * scale) for value in (self.x, self.y))
         return mavlink.MAVLink_mission_item_int_message(
             *address,
@@ -111,7 +89,7 @@ def mission_items(plan: Plan) -> list[MissionItem]:
     found = []
     for seq, item in enumerate(plan.items):
         params: tuple[float, ...] = item.params
-        if item.command == DO_JUMP:
+        if item.command == commands.DO_JUMP:
             params = (float(plan.sequence_of(int(params[0]))), *params[1:])
         found.append(_item(seq, MISSION, item.command, item.frame, params, item.auto_continue))
     return found
@@ -125,13 +103,13 @@ def fence_items(plan: Plan) -> list[MissionItem]:
     """
     rows: list[tuple[int, float, tuple[float, float]]] = []
     for polygon in plan.polygons:
-        command = FENCE_INCLUSION_POLYGON if polygon.inclusion else FENCE_EXCLUSION_POLYGON
+        command = commands.FENCE_INCLUSION_POLYGON if polygon.inclusion else commands.FENCE_EXCLUSION_POLYGON
         rows += [(command, float(len(polygon.vertices)), vertex) for vertex in polygon.vertices]
     for circle in plan.circles:
-        command = FENCE_INCLUSION_CIRCLE if circle.inclusion else FENCE_EXCLUSION_CIRCLE
+        command = commands.FENCE_INCLUSION_CIRCLE if circle.inclusion else commands.FENCE_EXCLUSION_CIRCLE
         rows.append((command, circle.radius, circle.centre))
     return [
-        _item(seq, FENCE, command, GLOBAL, (first, 0.0, 0.0, 0.0, *point, 0.0))
+        _item(seq, FENCE, command, commands.GLOBAL, (first, 0.0, 0.0, 0.0, *point, 0.0))
         for seq, (command, first, point) in enumerate(rows)
     ]
 
@@ -139,20 +117,26 @@ def fence_items(plan: Plan) -> list[MissionItem]:
 def rally_items(plan: Plan) -> list[MissionItem]:
     """The rally points."""
     return [
-        _item(seq, RALLY, RALLY_POINT, RELATIVE, (0.0, 0.0, 0.0, 0.0, *point))
+        _item(seq, RALLY, commands.RALLY_POINT, commands.RELATIVE, (0.0, 0.0, 0.0, 0.0, *point))
         for seq, point in enumerate(plan.rally_points)
     ]
 
 
 def time_limit(plan: Plan) -> float:
     """Generous time limit of a mission in s of the vehicle's time."""
-    speeds = [item.params[1] for item in plan.items if item.command == DO_CHANGE_SPEED and item.params[1] > 0]
+    speeds = [
+        item.params[1]
+        for item in plan.items
+        if item.command == commands.DO_CHANGE_SPEED and item.params[1] > 0
+    ]
     slowest = min([SLOWEST, *(speed / 2 for speed in speeds)])
-    holds = sum(item.params[0] for item in plan.items if item.command in (WAYPOINT, LOITER_TIME, 93))
+    holds = sum(
+        item.params[0] for item in plan.items if item.command in (commands.WAYPOINT, commands.LOITER_TIME, 93)
+    )
     heights = [item.params[6] for item in plan.legs]
     climbs = sum(
         abs(b - a) for a, b in zip([0.0, *heights], [*heights, 0.0], strict=True) if abs(b - a) < MAX_LEG
     )
-    repeats = 1 + sum(item.params[1] for item in plan.items if item.command == DO_JUMP)
+    repeats = 1 + sum(item.params[1] for item in plan.items if item.command == commands.DO_JUMP)
     once = plan.length / slowest + holds + climbs / 0.5 + 10.0 * len(plan.items)
     return 120.0 + repeats * once

@@ -16,8 +16,7 @@ from sitl_bridge.autopilot.commander_data import OffboardTarget
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.parameters import Parameters
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.plan.plan import POSITION_COMMANDS
-from sitl_bridge.plan.plan_file import PLAIN_COMMANDS
+from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan_upload import MissionItem
 
 RESULTS = range(7)  # MAV_RESULT
@@ -42,7 +41,7 @@ items = st.builds(
     seq=st.just(0),
     frame=st.sampled_from([0, 2, 3, 5, 6, 6, 6, 1, 255]),
     command=st.one_of(
-        st.sampled_from(sorted(POSITION_COMMANDS | PLAIN_COMMANDS)),
+        st.sampled_from(sorted(commands.POSITION_COMMANDS | commands.PLAIN_COMMANDS)),
         st.sampled_from([5000, 5001, 5002, 5003, 5004, 5100]),
         st.integers(0, 65535),
     ),

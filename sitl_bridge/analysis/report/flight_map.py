@@ -21,7 +21,7 @@ from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_geometry import GeometryLoader
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.world import Origin
-from sitl_bridge.plan.plan_upload import RELATIVE_FRAMES
+from sitl_bridge.plan import commands
 
 AROUND = np.linspace(0.0, 2.0 * np.pi, 49)
 
@@ -115,7 +115,7 @@ def plan_outline(run: RunRecord) -> JsonObject:
             continue
         north, east = projection.local(*item.point)
         height = item.params[6]
-        if item.frame not in RELATIVE_FRAMES:
+        if item.frame not in commands.RELATIVE_FRAMES:
             height -= origin.altitude
         waypoints.append(
             {"number": number, "what": item.where, "place": rounded(np.array([north, east, -height]), 2)}

@@ -17,7 +17,7 @@ from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.modes.mission_items import MAX_ITEMS, MissionFault
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
-from sitl_bridge.plan.plan import POSITION_FRAMES
+from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
 RETRY_INTERVAL = 250_000
@@ -326,4 +326,4 @@ def encode_item(item: MissionItem, peer: Peer, *, current: bool) -> MavlinkMessa
 
 
 def _scale(frame: int) -> float:
-    return 1e7 if frame in POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are
+    return 1e7 if frame in commands.POSITION_FRAMES else 1.0  # degE7, or whole numbers as they are

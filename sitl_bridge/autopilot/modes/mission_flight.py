@@ -10,29 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL, INFO
-from sitl_bridge.autopilot.modes.mission_items import (
-    DELAY,
-    DO_CHANGE_SPEED,
-    DO_JUMP,
-    DO_SET_HOME,
-    DO_SET_ROI,
-    DO_SET_ROI_LOCATION,
-    DO_SET_ROI_NONE,
-    LAND,
-    LOITER_TIME,
-    LOITER_TO_ALT,
-    LOITER_UNLIMITED,
-    RETURN,
-    ROI,
-    ROI_LOCATION,
-    ROI_NONE,
-    TAKEOFF,
-    WAYPOINT,
-)
+from sitl_bridge.autopilot.modes.mission_items import ROI_LOCATION, ROI_NONE
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, PositionTarget
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.base.rotations import wrap_angle
+from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan_upload import MissionItem
 
 # --- present step of the current item (PX4: work items)
@@ -178,7 +161,7 @@ class MissionFlight(VehiclePart):
             if seq >= len(self.items):
                 return None
             item = self.items[seq]
-            if item.command != DO_JUMP:
+            if item.command != commands.DO_JUMP:
                 return seq
             done = jumps.get(seq, 0)
             if item.param2 < 0 or done < item.param2:
@@ -206,7 +189,7 @@ class MissionFlight(VehiclePart):
             item = self.items[self.current]
             self._arrived = -1
             self._work = ITEM
-            if item.command == DO_JUMP:  # set as current by a command
+            if item.command == commands.DO_JUMP:  # set as current by a command
                 following = self._next_index(self.current - 1, self._jumps)
                 if following is None:
                     self._finish()
@@ -217,7 +200,7 @@ class MissionFlight(VehiclePart):
                 if not (climb_first and self._start_climb(item)):
                     self._go_to(item, ITEM)
                 return
-            if item.command == DELAY:
+            if item.command == commands.DELAY:
                 self._arrived = now
                 self._target.after = None
                 return
@@ -237,15 +220,19 @@ class MissionFlight(VehiclePart):
         altitude = item.altitude(self._home_altitude)
         params = (item.param1, item.param2, item.param3, item.param4, item.x, item.y, altitude)
         self._payload(command, params)
-        if command == RETURN:
+        if command == commands.RETURN:
             self.wants_return = True
-        elif command == DO_CHANGE_SPEED:
+        elif command == commands.DO_CHANGE_SPEED:
             self._target.speed = item.param2 if item.param2 > 0.0 else math.nan
-        elif command == DO_SET_HOME:
+        elif command == commands.DO_SET_HOME:
             self._home.set_by_item(item)
-        elif command == DO_SET_ROI_LOCATION or (command in (ROI, DO_SET_ROI) and item.param1 == ROI_LOCATION):
+        elif command == commands.DO_SET_ROI_LOCATION or (
+            command in commands.ROI_COMMANDS and item.param1 == ROI_LOCATION
+        ):
             self._interest = (item.x, item.y)
-        elif command == DO_SET_ROI_NONE or (command in (ROI, DO_SET_ROI) and item.param1 == ROI_NONE):
+        elif command == commands.DO_SET_ROI_NONE or (
+            command in commands.ROI_COMMANDS and item.param1 == ROI_NONE
+        ):
             self._interest = None
 
     def _finish(self) -> None:
@@ -275,7 +262,7 @@ class MissionFlight(VehiclePart):
         """Start a vertical climb if the item is higher; return whether a climb is needed."""
         state, target = self._state, self._target
         _, _, z = self._position_of(item)
-        if item.command == LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
+        if item.command == commands.LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
             return False
         self._work = CLIMB
         target.kind = CLIMB_OFF if self._land.landed else HOLD
@@ -299,21 +286,23 @@ class MissionFlight(VehiclePart):
         self._work = ITEM
         target.kind = GO
         target.yaw = (
-            math.radians(item.param4) if command in (WAYPOINT, LOITER_TIME, LOITER_UNLIMITED) else math.nan
+            math.radians(item.param4)
+            if command in (commands.WAYPOINT, commands.LOITER_TIME, commands.LOITER_UNLIMITED)
+            else math.nan
         )
         target.acceptance = values["NAV_ACC_RAD"]
-        if command == WAYPOINT and item.param2 > 0.0:
+        if command == commands.WAYPOINT and item.param2 > 0.0:
             target.acceptance = item.param2
-        if command == LAND:
+        if command == commands.LAND:
             away = math.hypot(x - state.x, y - state.y)
             if done != MOVE_TO_LAND and away > target.acceptance and not self._land.landed:
                 self._work = MOVE_TO_LAND
                 z = target.z if before is not None else state.z
             else:
                 target.kind = GROUND
-        elif command in (LOITER_TIME, LOITER_UNLIMITED):
+        elif command in (commands.LOITER_TIME, commands.LOITER_UNLIMITED):
             target.kind = HOLD
-        elif command == LOITER_TO_ALT:
+        elif command == commands.LOITER_TO_ALT:
             # As for a fixed-wing loiter circle, PX4 uses the radius for multirotors too, which fly to the
             # centre (mission_block.cpp, is_mission_item_reached_or_completed).
             target.kind = HOLD
@@ -328,21 +317,21 @@ class MissionFlight(VehiclePart):
 
     def _next_destination(self, item: MissionItem) -> tuple[float, float, float] | None:
         """Return the next destination flown without a stop; None if the vehicle stops at the item."""
-        if not item.autocontinue or (item.command == WAYPOINT and item.param1 > 0.0):
+        if not item.autocontinue or (item.command == commands.WAYPOINT and item.param1 > 0.0):
             return None
         for following in self._remaining_items():
             if following.is_destination:
                 x, y, z = self._position_of(following)
-                if following.command == LAND:
+                if following.command == commands.LAND:
                     z = self._target.z
                 return x, y, z
-            if following.command in (DELAY, RETURN) or not following.autocontinue:
+            if following.command in (commands.DELAY, commands.RETURN) or not following.autocontinue:
                 return None
         return None
 
     def _point_at_interest(self, item: MissionItem) -> None:
         projection = self._state.projection
-        if self._interest is None or projection is None or item.command in (TAKEOFF, LAND):
+        if self._interest is None or projection is None or item.command in (commands.TAKEOFF, commands.LAND):
             return
         north, east = projection.local(*self._interest)
         if math.hypot(north - self._state.x, east - self._state.y) > 1.0:
@@ -351,11 +340,11 @@ class MissionFlight(VehiclePart):
     # ------------------------------------------------------------------ completion
 
     def _is_done(self, item: MissionItem, now: int) -> bool:
-        if item.command == DELAY:
+        if item.command == commands.DELAY:
             return now - self._arrived >= _seconds(item) * 1e6
         if not item.is_destination:
             return False  # already executed; without autocontinue the mission waits here
-        if item.command == LAND and self._work == ITEM:
+        if item.command == commands.LAND and self._work == ITEM:
             return self._land.landed
         if self._land.landed:
             return False
@@ -365,9 +354,9 @@ class MissionFlight(VehiclePart):
             return False
         if self._work != ITEM:
             return True
-        if item.command == LOITER_UNLIMITED:
+        if item.command == commands.LOITER_UNLIMITED:
             return False
-        stay = _seconds(item) if item.command in (WAYPOINT, LOITER_TIME) else 0.0
+        stay = _seconds(item) if item.command in (commands.WAYPOINT, commands.LOITER_TIME) else 0.0
         return now - self._arrived >= stay * 1e6
 
     def _is_at_target(self) -> bool:
@@ -383,7 +372,7 @@ class MissionFlight(VehiclePart):
         return away <= target.acceptance and abs(target.z - state.z) <= margin
 
     def _has_heading(self, item: MissionItem) -> bool:
-        if item.command == TAKEOFF or self._interest is not None:
+        if item.command == commands.TAKEOFF or self._interest is not None:
             return True
         return has_heading(self._target.yaw, self._state.yaw, self._values)
 

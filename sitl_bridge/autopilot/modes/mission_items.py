@@ -10,25 +10,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sitl_bridge.plan.plan import MISSION_FRAME, POSITION_COMMANDS, POSITION_FRAMES, RALLY_POINT
-from sitl_bridge.plan.plan_file import MAX_FENCE_ITEMS, MAX_MISSION_ITEMS, MAX_RALLY_ITEMS, PLAIN_COMMANDS
+from sitl_bridge.plan import commands
+from sitl_bridge.plan.plan_file import MAX_FENCE_ITEMS, MAX_MISSION_ITEMS, MAX_RALLY_ITEMS
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 
 # --- MAV_MISSION_RESULT
 ACCEPTED, ERROR, UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID, INVALID_PARAM1 = 0, 1, 2, 3, 4, 5, 6
 INVALID_PARAM5, INVALID_PARAM6, INVALID_PARAM7, INVALID_SEQUENCE = 10, 11, 12, 13
 
-# --- MAV_CMD
-WAYPOINT, LOITER_UNLIMITED, LOITER_TIME, RETURN, LAND, TAKEOFF, LOITER_TO_ALT = 16, 17, 19, 20, 21, 22, 31
-ROI, DELAY, CONDITION_DELAY, CONDITION_DISTANCE = 80, 93, 112, 114
-DO_JUMP, DO_CHANGE_SPEED, DO_SET_HOME, DO_SET_ROI = 177, 178, 179, 201
-DO_SET_ROI_LOCATION, DO_SET_ROI_NONE = 195, 197
-VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION, CONDITION_GATE = 84, 85, 3000, 4501
-FENCE_RETURN_POINT = 5000
-FENCE_COMMANDS = frozenset(range(5000, 5005))
-"""The return point, and the corners and circles to stay in and out of."""
-
-IN_POSITION_FRAME = POSITION_COMMANDS - {CONDITION_GATE}
+IN_POSITION_FRAME = commands.POSITION_COMMANDS - {commands.CONDITION_GATE}
 """Commands with a position that the transfer accepts."""
 
 MAX_ITEMS = {MISSION: MAX_MISSION_ITEMS, FENCE: MAX_FENCE_ITEMS, RALLY: MAX_RALLY_ITEMS}
@@ -63,19 +53,19 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
     def fault(result: int, reason: str) -> MissionFault:
         return MissionFault(item.seq, result, f"item {item.seq}: {reason}")
 
-    if item.frame not in POSITION_FRAMES and item.frame != MISSION_FRAME:
+    if item.frame not in commands.POSITION_FRAMES and item.frame != commands.MISSION_FRAME:
         return fault(UNSUPPORTED_FRAME, f"frame {item.frame} is not supported")
-    has_position = item.frame in POSITION_FRAMES
+    has_position = item.frame in commands.POSITION_FRAMES
     if kind == FENCE:
-        allowed = FENCE_COMMANDS
+        allowed = commands.FENCE_COMMANDS
     elif kind == RALLY:
-        allowed = frozenset({RALLY_POINT})
+        allowed = frozenset({commands.RALLY_POINT})
     else:
-        allowed = IN_POSITION_FRAME if has_position else PLAIN_COMMANDS
+        allowed = IN_POSITION_FRAME if has_position else commands.PLAIN_COMMANDS
     if item.command not in allowed or (kind != MISSION and not has_position):
         return fault(UNSUPPORTED, f"command {item.command} is not supported in frame {item.frame}")
     if has_position and not (
-        kind == MISSION and item.command in (ROI, DO_SET_ROI) and item.param1 != ROI_LOCATION
+        kind == MISSION and item.command in commands.ROI_COMMANDS and item.param1 != ROI_LOCATION
     ):
         if not abs(item.x) <= 90.0:
             return fault(INVALID_PARAM5, f"{item.x:g} is not a latitude")
@@ -83,7 +73,7 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
             return fault(INVALID_PARAM6, f"{item.y:g} is not a longitude")
         if not math.isfinite(item.z):
             return fault(INVALID_PARAM7, "altitude missing")
-    if item.command in (ROI, DO_SET_ROI):
+    if item.command in commands.ROI_COMMANDS:
         known = (ROI_NONE, ROI_LOCATION) if has_position else (ROI_NONE, ROI_NEXT, ROI_INDEX)
         if item.param1 not in known:
             return fault(INVALID_PARAM1, f"region of interest of kind {item.param1:g} is not supported")

@@ -9,21 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from sitl_bridge.autopilot.modes.mission_items import (
-    FENCE_RETURN_POINT,
-    INVALID_PARAM1,
-    MissionFault,
-    check_transfer,
-)
+from sitl_bridge.autopilot.modes.mission_items import INVALID_PARAM1, MissionFault, check_transfer
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
-from sitl_bridge.plan.plan import (
-    FENCE_EXCLUSION_CIRCLE,
-    FENCE_INCLUSION_CIRCLE,
-    FENCE_INCLUSION_POLYGON,
-    FenceCircle,
-    Polygon,
-    distance,
-)
+from sitl_bridge.plan import commands
+from sitl_bridge.plan.plan import FenceCircle, Polygon, distance
 from sitl_bridge.plan.plan_upload import FENCE, MissionItem
 
 Area: TypeAlias = FenceCircle | Polygon
@@ -43,11 +32,11 @@ def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionF
     at = 0
     while at < len(items):
         item = items[at]
-        if item.command == FENCE_RETURN_POINT:
+        if item.command == commands.FENCE_RETURN_POINT:
             at += 1
             continue
-        inclusion = item.command in (FENCE_INCLUSION_CIRCLE, FENCE_INCLUSION_POLYGON)
-        if item.command in (FENCE_INCLUSION_CIRCLE, FENCE_EXCLUSION_CIRCLE):
+        inclusion = item.command in (commands.FENCE_INCLUSION_CIRCLE, commands.FENCE_INCLUSION_POLYGON)
+        if item.command in (commands.FENCE_INCLUSION_CIRCLE, commands.FENCE_EXCLUSION_CIRCLE):
             if not item.param1 >= 0.0:
                 return (), _fault(item, f"invalid radius {item.param1:g} m")
             areas.append(FenceCircle((item.x, item.y), item.param1, inclusion))

@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitl_bridge.autopilot.commander_data import CRITICAL
-from sitl_bridge.autopilot.modes.mission_items import (
-    CONDITION_DELAY,
-    CONDITION_DISTANCE,
-    DO_JUMP,
-    INVALID,
-    LAND,
-    ROI,
-    TAKEOFF,
-    UNSUPPORTED,
-    VTOL_LAND,
-    VTOL_TAKEOFF,
-    VTOL_TRANSITION,
-    MissionFault,
-    check_transfer,
-)
+from sitl_bridge.autopilot.modes.mission_items import INVALID, UNSUPPORTED, MissionFault, check_transfer
 from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.safety.geofence import Area, Geofence, allows, read_areas
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
+from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan import distance
-from sitl_bridge.plan.plan_upload import MISSION, RALLY, RELATIVE_FRAMES, MissionItem
+from sitl_bridge.plan.plan_upload import MISSION, RALLY, MissionItem
 
 Home = tuple[float, float, float] | None
 
@@ -37,7 +24,7 @@ def check_mission(
     Without a home, what needs one is not checked.
     """
     fault = _check_items(items, landed) or _check_order(items, home)
-    relative = any(item.is_destination and item.frame in RELATIVE_FRAMES for item in items)
+    relative = any(item.is_destination and item.frame in commands.RELATIVE_FRAMES for item in items)
     if fault is not None or (home is None and (relative or fence.needs_home)):
         return fault, []
     warnings: list[str] = []
@@ -46,7 +33,7 @@ def check_mission(
         away = distance(home[:2], (first.x, first.y))
         if away >= limit:
             warnings.append(f"First waypoint far away from home: {away:.0f}m. Correct mission loaded?")
-    if any(item.command == LAND and item.param2 > 0.0 for item in items):
+    if any(item.command == commands.LAND and item.param2 > 0.0 for item in items):
         warnings.append("No precision landing in this flight stack: lands at the item's place")
     return _check_fence(items, home, fence), warnings
 
@@ -57,13 +44,13 @@ def _rejected(item: MissionItem, result: int, reason: str) -> MissionFault:
 
 def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | None:
     for number, item in enumerate(items):
-        if item.command in (CONDITION_DELAY, CONDITION_DISTANCE, ROI):
+        if item.command in (commands.CONDITION_DELAY, commands.CONDITION_DISTANCE, commands.ROI):
             return _rejected(item, UNSUPPORTED, f"unsupported command: {item.command}")
-        if item.command in (VTOL_TAKEOFF, VTOL_LAND, VTOL_TRANSITION):
+        if item.command in (commands.VTOL_TAKEOFF, commands.VTOL_LAND, commands.VTOL_TRANSITION):
             return _rejected(item, UNSUPPORTED, "VTOL items but vehicle is not a VTOL")
-        if number == 0 and item.command == LAND and landed:
+        if number == 0 and item.command == commands.LAND and landed:
             return _rejected(item, INVALID, "starts with landing")
-        if item.command == DO_JUMP and not 0 <= item.param1 < len(items):
+        if item.command == commands.DO_JUMP and not 0 <= item.param1 < len(items):
             return _rejected(item, INVALID, f"jump to item {item.param1 + 1:g} of {len(items)}")
     return None
 
@@ -71,8 +58,8 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
 def _check_order(items: Sequence[MissionItem], home: Home) -> MissionFault | None:
     flown = False
     for item in items:
-        if item.command == TAKEOFF:
-            height = item.z if item.frame in RELATIVE_FRAMES else item.z - home[2] if home else 1.0
+        if item.command == commands.TAKEOFF:
+            height = item.z if item.frame in commands.RELATIVE_FRAMES else item.z - home[2] if home else 1.0
             if height < 1e-6:
                 return _rejected(item, INVALID, "Takeoff altitude below home altitude!")
             if flown:

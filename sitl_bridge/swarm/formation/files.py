@@ -13,7 +13,8 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.input_file import read_rows
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.yaml_file import load
-from sitl_bridge.plan.plan import EARTH_RADIUS, GLOBAL, GLOBAL_INT
+from sitl_bridge.plan import commands
+from sitl_bridge.plan.plan import EARTH_RADIUS
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 
@@ -142,13 +143,13 @@ def plan_positions(file: Path) -> list[tuple[float, float, float]]:
     latitude, longitude, altitude = plan.home
     if not math.isfinite(latitude):
         raise UserError(f"{file}: has no planned home, which is the origin of the formation")
-    if math.isnan(altitude) and any(item.frame in (GLOBAL, GLOBAL_INT) for item in plan.legs):
+    if math.isnan(altitude) and any(item.frame not in commands.RELATIVE_FRAMES for item in plan.legs):
         raise UserError(f"{file}: the planned home has no altitude, but items have altitudes above sea level")
     points = []
     for item in plan.legs:
         north = math.radians(item.point[0] - latitude) * EARTH_RADIUS
         east = math.radians(item.point[1] - longitude) * EARTH_RADIUS * math.cos(math.radians(latitude))
-        height = item.params[6] - (altitude if item.frame in (GLOBAL, GLOBAL_INT) else 0.0)
+        height = item.params[6] - (0.0 if item.frame in commands.RELATIVE_FRAMES else altitude)
         points.append((north, east, -height))
     if not points:
         raise UserError(f"{file}: has no item with a position for the leader")
