@@ -89,8 +89,7 @@ def _run(
     terminal: Terminal,
 ) -> int:
     from sitl_bridge.lab.campaign.ledger import Ledger, campaign_header, read_rows
-    from sitl_bridge.lab.campaign.page import write_campaign_report
-    from sitl_bridge.lab.campaign.result_table import write_tables
+    from sitl_bridge.lab.campaign.page import write_campaign_report, write_tables
     from sitl_bridge.lab.campaign.run import CampaignRun
 
     with Ledger(place, space, anew=anew) as ledger:
@@ -229,8 +228,7 @@ def _print_status(directory: Path, terminal: Terminal) -> None:
 @campaign.command()
 def report(directory: DirectoryArgument) -> None:
     """Write the table and the report of a campaign, also of one that is not over."""
-    from sitl_bridge.lab.campaign.page import write_campaign_report
-    from sitl_bridge.lab.campaign.result_table import write_tables
+    from sitl_bridge.lab.campaign.page import write_campaign_report, write_tables
 
     for path in [*write_tables(directory), write_campaign_report(directory)]:
         Terminal().say(str(path))

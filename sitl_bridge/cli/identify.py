@@ -189,8 +189,8 @@ def _show_wind(wind: WindEstimate, terminal: Terminal) -> None:
 
 def _identify_attitude(flight: Path, airframe: str | None, vehicle: str | None, *, keep: bool) -> None:
     from sitl_bridge.lab.identification.attitude import identify as identify_attitude
+    from sitl_bridge.lab.identification.attitude import read_flight
     from sitl_bridge.lab.identification.flight_source import flight_log
-    from sitl_bridge.lab.identification.recorded_flight import read_flight
     from sitl_bridge.session.identified_models import models_file, save
 
     log = flight_log(flight, vehicle)

@@ -22,7 +22,7 @@ from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.export import export
 from sitl_bridge.cli.identify import identify
-from sitl_bridge.lab.identification.recorded_flight import read_flight as read_for_identification
+from sitl_bridge.lab.identification.attitude import read_flight as read_for_identification
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.truth_log import TruthLog, read_columns, read_truth

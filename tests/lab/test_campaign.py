@@ -17,10 +17,10 @@ from support.paths import MISSIONS
 
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.base.errors import ConfigurationError, UserError
-from sitl_bridge.lab.campaign.distribution import distribution
+from sitl_bridge.lab.campaign.file import distribution
 from sitl_bridge.lab.campaign.flight_job import Job, RunRow, fly_job, row_of
 from sitl_bridge.lab.campaign.ledger import MOST_BYTES, ROWS, Ledger, clopper_pearson, read_rows
-from sitl_bridge.lab.campaign.result_table import CSV, write_tables
+from sitl_bridge.lab.campaign.page import CSV, write_tables
 from sitl_bridge.lab.campaign.run import CampaignRun
 from sitl_bridge.lab.campaign.space import CampaignSpace
 

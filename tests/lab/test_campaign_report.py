@@ -13,8 +13,13 @@ from support.campaigns import analytic, campaign, scenario
 from sitl_bridge.analysis.evaluation.measures import KINDS
 from sitl_bridge.cli.campaign import status
 from sitl_bridge.lab.campaign.ledger import Ledger, read_rows
-from sitl_bridge.lab.campaign.page import agreement, axis_ticks, cluster_of, write_campaign_report
-from sitl_bridge.lab.campaign.result_table import write_tables
+from sitl_bridge.lab.campaign.page import (
+    agreement,
+    axis_ticks,
+    cluster_of,
+    write_campaign_report,
+    write_tables,
+)
 from sitl_bridge.lab.campaign.run import CampaignRun
 from sitl_bridge.lab.campaign.space import CampaignSpace
 

@@ -9,8 +9,7 @@ from pyulog import ULog
 from support.paths import MISSIONS
 from support.px4_flights import fly
 
-from sitl_bridge.lab.identification.attitude import identify
-from sitl_bridge.lab.identification.recorded_flight import read_flight
+from sitl_bridge.lab.identification.attitude import identify, read_flight
 from sitl_bridge.session.identified_models import Stack, identified_model
 
 

@@ -15,8 +15,13 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.cli.main import build
 from sitl_bridge.core.vehicle.airframe_file import find_airframe
-from sitl_bridge.lab.identification.attitude import fit_axis, fit_drag, identify, simulate_response
-from sitl_bridge.lab.identification.recorded_flight import read_flight
+from sitl_bridge.lab.identification.attitude import (
+    fit_axis,
+    fit_drag,
+    identify,
+    read_flight,
+    simulate_response,
+)
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.session.identified_models import IdentifiedFile, identified_model, load, save
 from sitl_bridge.swarm.avoidance.agent import Agent, OwnState

@@ -28,9 +28,8 @@ from sitl_bridge.swarm.formation.roles import (
 )
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through, stationary
 from sitl_bridge.swarm.interface import Setpoints, States
-from sitl_bridge.swarm.neighbour_graph import Topology, hops
 from sitl_bridge.swarm.point_mass import PointMass, PointMassFleet
-from sitl_bridge.swarm.radio import Radio
+from sitl_bridge.swarm.radio import Radio, Topology, hops
 
 Array = NDArray[np.float64]
 Hook = Callable[["Flight", States], None]

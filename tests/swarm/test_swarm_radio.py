@@ -16,8 +16,7 @@ from sitl_bridge.swarm.avoidance.specification import (
 )
 from sitl_bridge.swarm.avoidance.swarm import Swarm
 from sitl_bridge.swarm.interface import States
-from sitl_bridge.swarm.neighbour_graph import Topology
-from sitl_bridge.swarm.radio import RadioSpecification
+from sitl_bridge.swarm.radio import RadioSpecification, Topology
 
 ORIGIN = (0.0, 0.0, 0.0)
 LINE = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [3.0, 0.0, 0.0], [7.0, 0.0, 0.0]])

@@ -20,8 +20,7 @@ from sitl_bridge.api.in_process import FleetPool, InProcessStacks
 from sitl_bridge.api.pool import needs_processes
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
-from sitl_bridge.lab.campaign.distribution import Value
-from sitl_bridge.lab.campaign.file import Keep, Stage
+from sitl_bridge.lab.campaign.file import Keep, Stage, Value
 from sitl_bridge.lab.campaign.space import CampaignSpace
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.instances import claim_instance

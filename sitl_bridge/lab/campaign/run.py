@@ -14,8 +14,7 @@ import numpy as np
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_json
-from sitl_bridge.lab.campaign.distribution import Value
-from sitl_bridge.lab.campaign.file import FEWEST_FOR_AN_INTERVAL, Stage
+from sitl_bridge.lab.campaign.file import FEWEST_FOR_AN_INTERVAL, Stage, Value
 from sitl_bridge.lab.campaign.flight_job import FULL, Job, RunRow, row_of
 from sitl_bridge.lab.campaign.ledger import FOUND, Ledger, clopper_pearson, read_rows
 from sitl_bridge.lab.campaign.searches import Draw, Found, Searching, search_of

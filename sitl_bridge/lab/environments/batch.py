@@ -32,9 +32,13 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.earth import curvatures
 from sitl_bridge.core.world.records import WIND_STATE
-from sitl_bridge.lab.environments.action_levels import ActionLevel
-from sitl_bridge.lab.environments.batch_arrays import BatchArrays
-from sitl_bridge.lab.environments.batch_step import fly_block, fly_together, observe_batch, reset_batch
+from sitl_bridge.lab.environments.batch_step import (
+    BatchArrays,
+    fly_block,
+    fly_together,
+    observe_batch,
+    reset_batch,
+)
 from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.records import (
     BATCH,
@@ -46,6 +50,7 @@ from sitl_bridge.lab.environments.records import (
     SLOT,
     TRUTH_SIZE,
 )
+from sitl_bridge.lab.environments.spaces import ActionLevel
 from sitl_bridge.lab.environments.tasks import Task, VehicleMotion, prepared
 
 LEAST_BLOCK = 64

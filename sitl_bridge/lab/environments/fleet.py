@@ -16,12 +16,12 @@ from sitl_bridge.base.arrays import Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.lab.environments.action_levels import action_level
 from sitl_bridge.lab.environments.batch import VehicleBatch
 from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.spaces import (
     LIMIT,
     Observation,
+    action_level,
     action_space,
     observation_figures,
     observation_space,

@@ -18,11 +18,12 @@ from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.lab.environments.action_levels import LEVELS, action_level
 from sitl_bridge.lab.environments.records import ATTITUDE, RATES, TRUTH_SIZE
 from sitl_bridge.lab.environments.spaces import (
+    LEVELS,
     LIMIT,
     Observation,
+    action_level,
     action_space,
     observation_figures,
     observation_space,

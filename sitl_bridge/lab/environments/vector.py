@@ -16,12 +16,12 @@ from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.lab.environments.action_levels import action_level
 from sitl_bridge.lab.environments.batch import VehicleBatch
 from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.spaces import (
     SENSOR_FIGURES,
     Observation,
+    action_level,
     action_space,
     observation_figures,
     observation_space,

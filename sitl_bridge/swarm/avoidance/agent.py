@@ -16,7 +16,7 @@ from sitl_bridge.base.rotations import wrap_angle
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
 from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
-from sitl_bridge.swarm.avoidance.plan_shift import follow_yaw
+from sitl_bridge.swarm.avoidance.optimal_control_problem import follow_yaw
 from sitl_bridge.swarm.avoidance.records import STATES
 from sitl_bridge.swarm.avoidance.references import Reference, Route
 from sitl_bridge.swarm.avoidance.solver import PlanStatus, Solver

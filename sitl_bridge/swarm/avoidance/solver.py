@@ -21,7 +21,7 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
-from sitl_bridge.swarm.avoidance import optimal_control_problem, plan_shift
+from sitl_bridge.swarm.avoidance import optimal_control_problem
 from sitl_bridge.swarm.avoidance.records import INPUTS, STATES
 
 ROW_MARGIN = 1.0
@@ -163,7 +163,7 @@ class Solver:
         """
         s = self.settings
         self.distances = self._distances[: len(entities)]
-        plan_shift.shift(s, self.plan_x, self.plan_u, yaw, disturbance, share)
+        optimal_control_problem.shift(s, self.plan_x, self.plan_u, yaw, disturbance, share)
         optimal_control_problem.linearise(
             s, self.plan_x, self.plan_u, yaw, disturbance, state, covariance,
             self.by_state, self.by_input, self.deviation, self._spread,
@@ -209,7 +209,7 @@ class Solver:
 
     def coast(self, yaw: Floats, disturbance: Floats, share: float) -> PlanStatus:
         """Go on with the last plan where there is no state to plan from; arguments as ``linearise``."""
-        plan_shift.shift(self.settings, self.plan_x, self.plan_u, yaw, disturbance, share)
+        optimal_control_problem.shift(self.settings, self.plan_x, self.plan_u, yaw, disturbance, share)
         status = self._go_on(PlanStatus.SHIFTED, share)
         self.counts[status] += 1
         return status

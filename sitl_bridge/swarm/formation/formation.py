@@ -32,8 +32,7 @@ from sitl_bridge.swarm.formation.roles import (
     reference,
 )
 from sitl_bridge.swarm.interface import Setpoints, States
-from sitl_bridge.swarm.neighbour_graph import Topology
-from sitl_bridge.swarm.radio import Radio
+from sitl_bridge.swarm.radio import Radio, Topology
 
 LeaderLoss: TypeAlias = Literal["next", "hold", "return"]
 

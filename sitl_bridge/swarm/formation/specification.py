@@ -27,9 +27,8 @@ from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour,
 from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
 from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, Follower, Leader
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through
-from sitl_bridge.swarm.neighbour_graph import Kind, hops
 from sitl_bridge.swarm.point_mass import PointMass
-from sitl_bridge.swarm.radio import RadioSpecification
+from sitl_bridge.swarm.radio import Kind, RadioSpecification, hops
 
 Motion = Annotated[float, Field(ge=0.01, le=1e4)]
 """Limit in m/s, m/s^2 or deg/s, in a range that suits any vehicle."""
