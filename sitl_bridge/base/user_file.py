@@ -11,7 +11,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
@@ -67,27 +67,51 @@ class UserClass(BaseModel):
     file: Path = Field(description="Python file, relative to the file that names it")
     class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in it")
     options: Options = Field(default_factory=dict, description="arguments of the class")
+    _class: type[Any] | None = PrivateAttr(None)
 
-    def make(self, base: type[T], what: str, known: type[T] | None = None) -> T:
-        """An object of the class; runs the user's file, where the class is not known already.
+    @classmethod
+    def of_class(cls, found: type[Any], **fields: Any) -> Self:
+        """The same for a class object, wherever it is defined.
+
+        Raises:
+            ValidationError: for other fields that do not fit.
+        """
+        made = cls.model_validate({"file": _source(found) or NO_FILE, "class": found.__name__, **fields})
+        made._class = found
+        return made
+
+    def find(self, base: type[T], what: str) -> type[T]:
+        """The class; runs the user's file, where the class is not known already.
 
         Args:
             base: the class's base.
             what: kind of class, for messages.
-            known: the class.
+
+        Raises:
+            UserError: if file or class is missing.
+        """
+        return self._class or load_class(self.file, self.class_name, base, what)
+
+    def make(self, base: type[T], what: str, **defaults: Any) -> T:
+        """An object of the class of ``find``.
+
+        Args:
+            base: the class's base.
+            what: kind of class, for messages.
+            defaults: arguments that the options may replace.
 
         Raises:
             UserError: if file or class is missing, or the class does not take the options.
         """
-        found = known or load_class(self.file, self.class_name, base, what)
+        found = self.find(base, what)
         try:
-            return found(**self.options)
+            return found(**defaults | self.options)
         except Exception as error:
             raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
 
     def beside(self, directory: Path) -> Self:
         """The same with its file relative to a directory."""
-        return self.model_copy(update={"file": directory / self.file})
+        return self if self.file == NO_FILE else self.model_copy(update={"file": directory / self.file})
 
 
 def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:
@@ -102,6 +126,11 @@ def load_class(file: Path, name: str, base: type[T], what: str) -> type[T]:
     Raises:
         UserError: if the file is missing or fails, has no such class, or is being executed already.
     """
+    if file == NO_FILE:
+        raise UserError(
+            f"{what} {name}: its class is not in a file, so other processes cannot load it;"
+            " move it to a Python file"
+        )
     found = getattr(_module(file, what), name, None)
     if not (inspect.isclass(found) and issubclass(found, base)):
         raise UserError(f"{file}: has no class {name} derived from {base.__name__}")
@@ -159,6 +188,15 @@ def class_at(place: str) -> tuple[Path, str] | None:
     return (Path(match["file"]), match["name"]) if match else None
 
 
+def _source(found: type[Any]) -> Path | None:
+    """The Python file of a class; None of one that was typed in."""
+    try:
+        file = inspect.getsourcefile(found)
+    except (TypeError, OSError):
+        return None
+    return Path(file) if file is not None and exists(Path(file)) else None
+
+
 def place_of(found: type[Any], what: str) -> str:
     """FILE.py:CLASS of a class, with which another process can load it.
 
@@ -166,11 +204,8 @@ def place_of(found: type[Any], what: str) -> str:
         UserError: for a class that is not at the top level of a file: defined interactively or in a function.
     """
     name = found.__name__
-    try:
-        file = inspect.getsourcefile(found)
-    except (TypeError, OSError):
-        file = None
-    if file is None or not file.endswith(".py") or not exists(Path(file)):
+    file = _source(found)
+    if file is None or file.suffix != ".py":
         raise UserError(
             f"{what} {name} is not in a Python file, so the flight stack's process cannot load it; put the"
             " class into a .py file and import it from there"
@@ -180,4 +215,4 @@ def place_of(found: type[Any], what: str) -> str:
             f"{file}: {what} {found.__qualname__} is not at the top level of the file, so the flight stack's"
             " process cannot find it; move it there"
         )
-    return f"{Path(file).resolve()}:{name}"
+    return f"{file.resolve()}:{name}"

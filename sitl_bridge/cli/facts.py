@@ -413,7 +413,7 @@ def code_of(airframe: Airframe) -> list[str]:
     """Python files that an airframe names; they run with the rights of the user."""
     own = class_at(airframe.controller.kind)
     files = [*(sensor.file for sensor in airframe.custom_sensors()), *(own[:1] if own else ())]
-    if isinstance(airframe.rotor_model, CustomRotor) and airframe.rotor_model.file is not None:
+    if isinstance(airframe.rotor_model, CustomRotor):
         files.append(airframe.rotor_model.file)
     return list(dict.fromkeys(str(file) for file in files))
 

@@ -172,6 +172,14 @@ def test_a_faulty_law_is_one_message_with_its_file(tmp_path: Path, law: str, ext
     assert "mine.py" in str(caught.value)
 
 
+def test_a_base_whose_law_names_no_file_is_one_message(tmp_path: Path) -> None:
+    file = file_with_law(tmp_path)
+    file.write_text(file.read_text().replace("file: mine.py, ", ""))
+    (tmp_path / "own.yaml").write_text(f"base: {file.stem}\nname: own\nmass: 1.4\n")
+    with pytest.raises(ConfigurationError, match=r"rotor_model\.file: missing"):
+        load_airframe(tmp_path / "own.yaml")
+
+
 def test_a_law_that_raises_an_error_in_flight_ends_the_run(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import math
 import typing
 from pathlib import Path
@@ -17,14 +16,13 @@ from typing import Any, Literal
 import numba
 import numpy as np
 from numba.core.errors import NumbaError
-from pydantic import Field, PrivateAttr
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError, shortened
-from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, read_bytes
+from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
 from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
-from sitl_bridge.base.user_file import Options, failure_text, load_class
+from sitl_bridge.base.user_file import NO_FILE, T, UserClass, failure_text
 from sitl_bridge.core.dynamics.records import CUSTOM_LAW, LAW_PARAMETERS, Vehicle
 from sitl_bridge.core.dynamics.rotor import Loads, RotorModel
 
@@ -72,7 +70,7 @@ class RotorLaw:
 _functions: dict[tuple[type[RotorLaw], str], Any] = {}
 """Compiled functions by class and layout, kept for the life of the process because records hold addresses."""
 _addresses: set[int] = set()
-_classes: dict[tuple[Path, str, str], type[RotorLaw]] = {}
+_classes: dict[tuple[Path, str, str], type[Any]] = {}
 """Classes by file, name and digest of the file, so that only an edited file is read again."""
 
 
@@ -194,15 +192,10 @@ def custom_loads(
     return sign * thrust, sign * torque, force * rate, vehicle.rotor_direction[k] * moment * rate
 
 
-class CustomRotor(RotorModel):
+class CustomRotor(UserClass, RotorModel):
     """A rotor with a user's own law."""
 
     kind: Literal["custom"]
-    file: Path | None = Field(None, description="Python file, relative to the airframe's file")
-    class_name: str = Field(alias="class", pattern=r"^[A-Za-z_]\w*$", description="class in the file")
-    options: Options = Field(default_factory=dict, description="fields of the class")
-
-    _class: type[RotorLaw] | None = PrivateAttr(None)
 
     @classmethod
     def of(cls, law: type[RotorLaw], radius: float, inertia: float, **options: Any) -> CustomRotor:
@@ -214,58 +207,31 @@ class CustomRotor(RotorModel):
             inertia: kg m^2 about the spin axis, including the motor's bell.
             options: fields of the class.
         """
-        try:
-            source = inspect.getsourcefile(law)
-        except (OSError, TypeError):
-            source = None
-        file = Path(source) if source is not None and Path(source).is_file() else None
-        made = cls.model_validate(
-            {
-                "kind": "custom",
-                "file": file,
-                "class": law.__name__,
-                "options": options,
-                "radius": radius,
-                "inertia": inertia,
-            }
-        )
-        made._class = law
-        return made
+        return cls.of_class(law, kind="custom", options=options, radius=radius, inertia=inertia)
 
-    def make(self) -> RotorLaw:
-        """Return the law with its parameters; this runs the user's file.
-
-        Raises:
-            UserError: if file or class is missing, or the class rejects the options.
-        """
-        found = self._class or self._load()
-        options = dict(self.options)
-        if any(field.name == "radius" for field in dataclasses.fields(found)):  # type: ignore[arg-type]
-            options.setdefault("radius", self.radius)
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-        try:
-            return found(**given)
-        except Exception as error:
-            raise UserError(f"{self.file}: {self.class_name} does not take its options: {error}") from error
-
-    def _load(self) -> type[RotorLaw]:
-        if self.file is None:
-            raise UserError(
-                f"rotor law {self.class_name}: its class is not in a file, so other processes cannot load it;"
-                " move it to a Python file"
-            )
-        source = read_bytes(self.file, MAX_PROGRAM_BYTES)
-        key = (self.file.resolve(), self.class_name, hashlib.sha256(source).hexdigest())
+    def find(self, base: type[T], what: str) -> type[T]:
+        """The class; runs the user's file where it is not known already, and an edited file anew."""
+        if self._class is not None or not exists(self.file):
+            return super().find(base, what)
+        digest = hashlib.sha256(read_bytes(self.file, MAX_PROGRAM_BYTES)).hexdigest()
+        key = (self.file.resolve(), self.class_name, digest)
         if key not in _classes:
-            _classes[key] = load_class(self.file, self.class_name, RotorLaw, "rotor law")
+            _classes[key] = super().find(base, what)
         return _classes[key]
 
     def pack_shared(self, vehicle: Records) -> None:
-        """Write the law's number, address and parameters of a () VEHICLE record."""
+        """Write the law's number, address and parameters of a () VEHICLE record; may run the user's file.
+
+        Raises:
+            UserError: if file or class is missing, the class rejects the options, or the law is faulty.
+        """
         try:
-            address, values = function_of(self.make())
+            law = self.find(RotorLaw, "rotor law")
+            known = {field.name for field in dataclasses.fields(law)}  # type: ignore[arg-type]
+            own = {"radius": self.radius} if "radius" in known else {}
+            address, values = function_of(self.make(RotorLaw, "rotor law", **own))
         except UserError as error:
-            where = "" if self.file is None or str(error).startswith(str(self.file)) else f"{self.file}: "
+            where = "" if self.file == NO_FILE or str(error).startswith(str(self.file)) else f"{self.file}: "
             raise UserError(f"{where}{error}") from error
         vehicle["rotor_law"] = CUSTOM_LAW
         vehicle["rotor_law_address"] = address

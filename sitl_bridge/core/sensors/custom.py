@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, ValidationError
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.base.output_file import LineLog
-from sitl_bridge.base.user_file import NO_FILE, UserClass, failure_text
+from sitl_bridge.base.user_file import UserClass, failure_text
 from sitl_bridge.core.sensors.error_model import SLOWEST
 from sitl_bridge.core.world.records import START
 
@@ -76,7 +76,6 @@ class CustomSpecification(UserClass):
     kind: Literal["custom"]
     instance: int = Field(0, ge=0, le=15, description="tells several of one class apart")
     rate: float = Field(ge=SLOWEST, le=250.0, description="Hz")
-    _class: type[CustomSensor] | None = PrivateAttr(None)
 
     @classmethod
     def of(
@@ -96,17 +95,10 @@ class CustomSpecification(UserClass):
         if not (inspect.isclass(sensor) and issubclass(sensor, CustomSensor)):
             raise UserError(f"{sensor!r} is no class derived from CustomSensor")
         try:
-            file = inspect.getsourcefile(sensor)
-        except (TypeError, OSError):  # a class that was typed in has no file
-            file = None
-        given = {"file": file or NO_FILE, "class": sensor.__name__, "rate": rate, "instance": instance}
-        try:
-            made = cls.model_validate({"kind": "custom", **given, "options": options})
+            return cls.of_class(sensor, kind="custom", rate=rate, instance=instance, options=options)
         except ValidationError as error:
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise UserError(f"sensor {sensor.__name__}: {faults}") from error
-        made._class = sensor
-        return made
 
     @property
     def name(self) -> str:
@@ -119,7 +111,7 @@ class CustomSpecification(UserClass):
         Raises:
             UserError: when file or class is missing, or the class does not take the options.
         """
-        return self.make(CustomSensor, "custom sensor", self._class)
+        return self.make(CustomSensor, "custom sensor")
 
 
 def _figures(sample: object) -> Sample:
@@ -207,18 +199,7 @@ class CustomSensorHost:
             self._due += self.period
         truth = Truth(
             time=(time - self._start) * 1e-6,
-            **{
-                field: state[field].copy()
-                for field in (
-                    "position",
-                    "velocity",
-                    "attitude",
-                    "angular_velocity",
-                    "specific_force",
-                    "wind",
-                    "rotor_speed",
-                )
-            },
+            **{field.name: state[field.name].copy() for field in fields(Truth) if field.name != "time"},
         )
         try:
             sample = _figures(self.sensor.sample(truth, self._random))

@@ -57,8 +57,8 @@ def airframe_beside(airframe: Airframe, directory: Path) -> Airframe:
     controller = airframe.controller.model_copy(update={"kind": kind})
     changed: JsonObject = {"sensors": placed, "controller": controller}
     rotor = airframe.rotor_model
-    if isinstance(rotor, CustomRotor) and rotor.file is not None:
-        changed["rotor_model"] = rotor.model_copy(update={"file": directory.resolve() / rotor.file})
+    if isinstance(rotor, CustomRotor):
+        changed["rotor_model"] = rotor.beside(directory.resolve())
     return airframe.model_copy(update=changed).loaded()
 
 

@@ -42,7 +42,6 @@ class CustomWind(UserClass):
     """A wind of the user's own; it adds to whatever else blows."""
 
     _function: Velocity | None = PrivateAttr(None)
-    _class: type[WindField] | None = PrivateAttr(None)
 
     @classmethod
     def of(cls, wind: Velocity | WindField | type[WindField]) -> CustomWind:
@@ -71,7 +70,7 @@ class CustomWind(UserClass):
         Raises:
             UserError: when file or class is missing, or the class does not take the options.
         """
-        return self._function or self.make(WindField, "wind", self._class).velocity
+        return self._function or self.make(WindField, "wind").velocity
 
 
 _Numbers = ctypes.POINTER(ctypes.c_double)
