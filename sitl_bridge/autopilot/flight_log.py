@@ -8,26 +8,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.control.records import USER
 from sitl_bridge.autopilot.modes.position_target import IDLE
-from sitl_bridge.autopilot.records import (
-    ABOVE_GROUND,
-    ATTITUDE,
-    BARO_HEIGHT,
-    FLOW_VELOCITY,
-    GLOBAL,
-    GPS_POSITION,
-    GPS_VELOCITY,
-    HEADING,
-    HEIGHT,
-    LEVEL_ATTITUDE,
-    LEVEL_RATES,
-    MAGNETIC_HEADING,
-    POSITION,
-    RANGE_HEIGHT,
-    TRAJECTORY,
-    VELOCITY,
-)
 from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
@@ -97,14 +80,14 @@ class EstimateLog:
         estimate = self._sources.estimate
         valid = int(estimate["valid"])
         latitude, longitude, altitude = estimate["origin"].tolist()
-        known = bool(valid & GLOBAL)
+        known = bool(valid & records.GLOBAL)
         q = estimate["attitude"].tolist()
         position, velocity = estimate["position"].tolist(), estimate["velocity"].tolist()
         acceleration = estimate["acceleration"].tolist()
         north, east, down = estimate["position_deviation"].tolist()
         v_north, v_east, v_down = estimate["velocity_deviation"].tolist()
-        ground = bool(valid & ABOVE_GROUND)
-        horizontal, height = bool(valid & POSITION), bool(valid & HEIGHT)
+        ground = bool(valid & records.ABOVE_GROUND)
+        horizontal, height = bool(valid & records.POSITION), bool(valid & records.HEIGHT)
         eph = math.hypot(north, east)
         self._put(
             "vehicle_local_position",
@@ -114,7 +97,7 @@ class EstimateLog:
             **named(("ax", "ay", "az"), acceleration),
             z_deriv=velocity[2],
             heading=heading(*q),
-            heading_good_for_control=bool(valid & HEADING),
+            heading_good_for_control=bool(valid & records.HEADING),
             ref_lat=math.degrees(latitude) if known else math.nan,
             ref_lon=math.degrees(longitude) if known else math.nan,
             ref_alt=altitude if known else math.nan,
@@ -123,7 +106,7 @@ class EstimateLog:
             dist_bottom_valid=ground,
             xy_valid=horizontal,
             z_valid=height,
-            v_xy_valid=bool(valid & VELOCITY),
+            v_xy_valid=bool(valid & records.VELOCITY),
             v_z_valid=height,
             xy_global=known,
             z_global=known,
@@ -225,12 +208,12 @@ class EstimateLog:
         self._put(
             "estimator_status",
             now,
-            hdg_test_ratio=ratio[MAGNETIC_HEADING],
-            vel_test_ratio=ratio[GPS_VELOCITY],
-            pos_test_ratio=ratio[GPS_POSITION],
-            hgt_test_ratio=ratio[BARO_HEIGHT],
+            hdg_test_ratio=ratio[records.MAGNETIC_HEADING],
+            vel_test_ratio=ratio[records.GPS_VELOCITY],
+            pos_test_ratio=ratio[records.GPS_POSITION],
+            hgt_test_ratio=ratio[records.BARO_HEIGHT],
             tas_test_ratio=0.0,
-            hagl_test_ratio=ratio[RANGE_HEIGHT],
+            hagl_test_ratio=ratio[records.RANGE_HEIGHT],
             beta_test_ratio=0.0,
             pos_horiz_accuracy=math.hypot(north, east),
             pos_vert_accuracy=down,
@@ -259,29 +242,29 @@ class EstimateLog:
         before = self._rejected or rejected
         fresh = [count > last for count, last in zip(rejected, before, strict=True)]
         self._rejected = rejected
-        placed = fused[GPS_POSITION] and bool(valid & POSITION)
+        placed = fused[records.GPS_POSITION] and bool(valid & records.POSITION)
         self._put(
             "estimator_status_flags",
             now,
-            cs_tilt_align=bool(valid & ATTITUDE),
-            cs_yaw_align=bool(valid & HEADING),
+            cs_tilt_align=bool(valid & records.ATTITUDE),
+            cs_yaw_align=bool(valid & records.HEADING),
             cs_gnss_pos=placed,
-            cs_gnss_vel=fused[GPS_VELOCITY] and bool(valid & VELOCITY),
+            cs_gnss_vel=fused[records.GPS_VELOCITY] and bool(valid & records.VELOCITY),
             cs_gps_hgt=placed,
-            cs_baro_hgt=fused[BARO_HEIGHT],
-            cs_rng_hgt=fused[RANGE_HEIGHT],
-            cs_opt_flow=fused[FLOW_VELOCITY],
-            cs_mag_hdg=fused[MAGNETIC_HEADING],
-            cs_mag=fused[MAGNETIC_HEADING],
+            cs_baro_hgt=fused[records.BARO_HEIGHT],
+            cs_rng_hgt=fused[records.RANGE_HEIGHT],
+            cs_opt_flow=fused[records.FLOW_VELOCITY],
+            cs_mag_hdg=fused[records.MAGNETIC_HEADING],
+            cs_mag=fused[records.MAGNETIC_HEADING],
             cs_in_air=self._sources.commander.landed_state != 1,
-            reject_hor_vel=fresh[GPS_VELOCITY],
-            reject_ver_vel=fresh[GPS_VELOCITY],
-            reject_hor_pos=fresh[GPS_POSITION],
-            reject_ver_pos=fresh[BARO_HEIGHT],
-            reject_yaw=fresh[MAGNETIC_HEADING],
-            reject_hagl=fresh[RANGE_HEIGHT],
-            reject_optflow_x=fresh[FLOW_VELOCITY],
-            reject_optflow_y=fresh[FLOW_VELOCITY],
+            reject_hor_vel=fresh[records.GPS_VELOCITY],
+            reject_ver_vel=fresh[records.GPS_VELOCITY],
+            reject_hor_pos=fresh[records.GPS_POSITION],
+            reject_ver_pos=fresh[records.BARO_HEIGHT],
+            reject_yaw=fresh[records.MAGNETIC_HEADING],
+            reject_hagl=fresh[records.RANGE_HEIGHT],
+            reject_optflow_x=fresh[records.FLOW_VELOCITY],
+            reject_optflow_y=fresh[records.FLOW_VELOCITY],
         )
 
     # ------------------------------------------------------------------ the truth
@@ -311,17 +294,17 @@ class EstimateLog:
 
 def _by_source(table: list[list[float]]) -> dict[str, float | list[float]]:
     """Innovations or their variances, by PX4's fields."""
-    position, velocity = table[GPS_POSITION], table[GPS_VELOCITY]
+    position, velocity = table[records.GPS_POSITION], table[records.GPS_VELOCITY]
     return {
         "gps_hpos": position[:2],
         "gps_vpos": position[2],
         "gps_hvel": velocity[:2],
         "gps_vvel": velocity[2],
-        "baro_vpos": table[BARO_HEIGHT][0],
-        "rng_vpos": table[RANGE_HEIGHT][0],
-        "hagl": table[RANGE_HEIGHT][0],
-        "heading": table[MAGNETIC_HEADING][0],
-        "flow": table[FLOW_VELOCITY][:2],
+        "baro_vpos": table[records.BARO_HEIGHT][0],
+        "rng_vpos": table[records.RANGE_HEIGHT][0],
+        "hagl": table[records.RANGE_HEIGHT][0],
+        "heading": table[records.MAGNETIC_HEADING][0],
+        "flow": table[records.FLOW_VELOCITY][:2],
     }
 
 
@@ -421,7 +404,7 @@ class StackLog:
         s = self._sources
         setpoint, controller = s.setpoint, s.controller
         level = int(setpoint["level"])
-        if level == TRAJECTORY:
+        if level == records.TRAJECTORY:
             vectors = {name: setpoint[name].tolist() for name in ("position", "velocity", "acceleration")}
             turn = {"yaw": float(setpoint["yaw"]), "yawspeed": float(setpoint["yaw_rate"])}
             self._put("trajectory_setpoint", now, **vectors, **turn)
@@ -438,15 +421,17 @@ class StackLog:
             return
         thrust = float(s.wrench["thrust"]) / s.full_thrust
         own = int(controller["kind"]) == USER
-        if level == LEVEL_ATTITUDE or (level == TRAJECTORY and not own):
-            given = level == LEVEL_ATTITUDE
+        if level == records.LEVEL_ATTITUDE or (level == records.TRAJECTORY and not own):
+            given = level == records.LEVEL_ATTITUDE
             q = (setpoint["attitude"] if given else controller["q_d"]).tolist()
             rate = float(setpoint["yaw_rate"] if given else controller["yaw_rate_d"])
             lift = float(setpoint["thrust"]) if given else thrust
             body = (0.0, 0.0, -lift)
             self._put("vehicle_attitude_setpoint", now, q_d=q, yaw_sp_move_rate=rate, thrust_body=body)
-        if level >= TRAJECTORY and not (own and level != LEVEL_RATES):
-            rates = (setpoint["angular_velocity"] if level == LEVEL_RATES else controller["Omega_d"]).tolist()
+        if level >= records.TRAJECTORY and not (own and level != records.LEVEL_RATES):
+            rates = (
+                setpoint["angular_velocity"] if level == records.LEVEL_RATES else controller["Omega_d"]
+            ).tolist()
             names = ("roll", "pitch", "yaw")
             body = (0.0, 0.0, -thrust)
             self._put("vehicle_rates_setpoint", now, **named(names, rates), thrust_body=body)

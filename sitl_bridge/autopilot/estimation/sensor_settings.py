@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.estimation.records import (
     ACCELEROMETER,
     BAROMETER,
@@ -22,17 +23,6 @@ from sitl_bridge.autopilot.estimation.records import (
     POSITION,
     RING,
     VELOCITY,
-)
-from sitl_bridge.autopilot.records import (
-    BARO_HEIGHT,
-    FLOW_VELOCITY,
-    GPS_POSITION,
-    GPS_VELOCITY,
-    MAGNETIC_HEADING,
-    ODOMETRY_POSITION,
-    ODOMETRY_VELOCITY,
-    RANGE_HEIGHT,
-    SOURCES,
 )
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
@@ -152,7 +142,7 @@ def _set_inertial(estimator: Records, sensor: Records) -> None:
     noise = sensor["noise"][:6]
     estimator["force_noise"] = np.maximum(noise[:3] ** 2 * period, MIN_NOISE_DENSITY)
     estimator["rate_noise"] = np.maximum(noise[3:] ** 2 * period, MIN_NOISE_DENSITY)
-    estimator["noisy"][SOURCES:] = noise[:3].min() > 0.0, noise[3:].min() > 0.0
+    estimator["noisy"][records.SOURCES :] = noise[:3].min() > 0.0, noise[3:].min() > 0.0
     estimator["force_limit"] = sensor["limit"][:3]
     _set_drift(estimator, ACCELEROMETER, sensor, slice(0, 3))
     _set_drift(estimator, GYROSCOPE, sensor, slice(3, 6))
@@ -170,9 +160,9 @@ def _set_inertial(estimator: Records, sensor: Records) -> None:
 
 def _set_magnetometer(estimator: Records, sensor: Records) -> None:
     """Set noise of a magnetometer sample and hard-iron bias."""
-    estimator["fitted"][MAGNETIC_HEADING] = 1
-    estimator["noisy"][MAGNETIC_HEADING] = sensor["noise"][0] > 0.0
-    estimator["latency"][MAGNETIC_HEADING] = sensor["latency"] * 1e-6
+    estimator["fitted"][records.MAGNETIC_HEADING] = 1
+    estimator["noisy"][records.MAGNETIC_HEADING] = sensor["noise"][0] > 0.0
+    estimator["latency"][records.MAGNETIC_HEADING] = sensor["latency"] * 1e-6
     estimator["magnetometer_variance"] = float((sensor["noise"][:3] ** 2).max())
     _set_drift(estimator, MAGNETOMETER, sensor, slice(0, 3))
     estimator["prior"][MAGNETOMETER : MAGNETOMETER + 3] += FIELD_RESOLUTION**2
@@ -184,9 +174,9 @@ def _set_barometer(estimator: Records, sensor: Records, environment: Records) ->
     The variance of the bias change since the start, 2 s^2 (1 - exp(-t/tau)), stays below that of the walk, 2
     s^2 t/tau.
     """
-    estimator["fitted"][BARO_HEIGHT] = 1
-    estimator["noisy"][BARO_HEIGHT] = sensor["noise"][0] > 0.0
-    estimator["latency"][BARO_HEIGHT] = sensor["latency"] * 1e-6
+    estimator["fitted"][records.BARO_HEIGHT] = 1
+    estimator["noisy"][records.BARO_HEIGHT] = sensor["noise"][0] > 0.0
+    estimator["latency"][records.BARO_HEIGHT] = sensor["latency"] * 1e-6
     estimator["pressure_variance"] = sensor["noise"][0] ** 2
     estimator["pressure_position"] = sensor["position"] - estimator["imu_position"]
     temperature = float(estimator["temperature"])
@@ -214,11 +204,11 @@ def _set_gps(estimator: Records, sensor: Records, airframe: Airframe, latitude: 
         s for s in airframe.sensors if isinstance(s, GpsSpecification) and s.instance == instance
     )
     period = float(sensor["period"]) * 1e-6
-    for source in (GPS_POSITION, GPS_VELOCITY):
+    for source in (records.GPS_POSITION, records.GPS_VELOCITY):
         estimator["fitted"][source] = 1
         estimator["latency"][source] = sensor["latency"] * 1e-6
     white = sensor["noise"][:3] ** 2
-    estimator["noisy"][GPS_POSITION] = sensor["noise"][:3].min() >= VELOCITY_RESOLUTION
+    estimator["noisy"][records.GPS_POSITION] = sensor["noise"][:3].min() >= VELOCITY_RESOLUTION
     arm = sensor["position"] - estimator["imu_position"]
     estimator["gps_position"] = arm
     # The antenna's velocity about the inertial unit is known to the accuracy of the gyroscope.
@@ -241,9 +231,9 @@ def _set_gps(estimator: Records, sensor: Records, airframe: Airframe, latitude: 
 
 def _set_range_finder(estimator: Records, sensor: Records) -> None:
     """Set noise and position of the range finder; a drifting bias counts as noise."""
-    estimator["fitted"][RANGE_HEIGHT] = 1
-    estimator["noisy"][RANGE_HEIGHT] = sensor["noise"][0] >= RANGE_RESOLUTION
-    estimator["latency"][RANGE_HEIGHT] = sensor["latency"] * 1e-6
+    estimator["fitted"][records.RANGE_HEIGHT] = 1
+    estimator["noisy"][records.RANGE_HEIGHT] = sensor["noise"][0] >= RANGE_RESOLUTION
+    estimator["latency"][records.RANGE_HEIGHT] = sensor["latency"] * 1e-6
     estimator["range_variance"] = (
         sensor["parameter"][3] + sensor["turn_on_sigma"][0] ** 2 + RANGE_RESOLUTION**2 / 12.0
     )
@@ -252,9 +242,9 @@ def _set_range_finder(estimator: Records, sensor: Records) -> None:
 
 def _set_flow(estimator: Records, sensor: Records) -> None:
     """Set position and combined noise of flow sensor and its gyroscope."""
-    estimator["fitted"][FLOW_VELOCITY] = 1
-    estimator["noisy"][FLOW_VELOCITY] = sensor["noise"][:2].min() > 0.0
-    estimator["latency"][FLOW_VELOCITY] = sensor["latency"] * 1e-6
+    estimator["fitted"][records.FLOW_VELOCITY] = 1
+    estimator["noisy"][records.FLOW_VELOCITY] = sensor["noise"][:2].min() > 0.0
+    estimator["latency"][records.FLOW_VELOCITY] = sensor["latency"] * 1e-6
     variance = sensor["noise"][:5] ** 2 + sensor["bias_start"][:5] ** 2 + sensor["turn_on_sigma"][:5] ** 2
     estimator["flow_variance"] = variance[:2] + variance[2:4]
     estimator["flow_position"] = sensor["position"] - estimator["imu_position"]
@@ -269,7 +259,7 @@ def _set_odometry(estimator: Records, airframe: Airframe) -> None:
     exposure, drift = 0.0, LIDAR_DRIFT
     if isinstance(sensor, VisualOdometrySpecification):
         exposure, drift = sensor.exposure, sensor.drift
-    for source in (ODOMETRY_POSITION, ODOMETRY_VELOCITY):
+    for source in (records.ODOMETRY_POSITION, records.ODOMETRY_VELOCITY):
         estimator["fitted"][source] = 1
         estimator["latency"][source] = sensor.latency + 0.5 * exposure
     estimator["odometry_control"] = control
