@@ -99,11 +99,11 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> Recor
         estimator[name] = -math.inf
     estimator["rejected_since"] = math.inf
     # Highest instance first, so that the lowest instance of a kind overrides the others.
-    records = sorted(airframe.sensor_records(), key=lambda record: -int(record["instance"]))
-    for sensor in records:
+    sensors = sorted(airframe.sensor_records(), key=lambda record: -int(record["instance"]))
+    for sensor in sensors:
         if sensor["kind"] == KINDS["imu"].code:
             _set_inertial(estimator, sensor)
-    for sensor in records:
+    for sensor in sensors:
         if sensor["kind"] == KINDS["magnetometer"].code:
             _set_magnetometer(estimator, sensor)
         elif sensor["kind"] == KINDS["barometer"].code:
@@ -120,6 +120,13 @@ def estimator_record(airframe: Airframe, world: World, start_time: int) -> Recor
     estimator["prior"][GROUND] = GROUND_UNEVENNESS**2
     estimator["stride"] = max(1, math.ceil(float(estimator["latency"].max()) / (MIN_TIME_STEP * (RING - 4))))
     return estimator
+
+
+def _fit(estimator: Records, source: int, sensor: Records, noisy: bool) -> None:
+    """Let a sensor correct the estimate."""
+    estimator["fitted"][source] = 1
+    estimator["noisy"][source] = noisy
+    estimator["latency"][source] = sensor["latency"] * 1e-6
 
 
 def _set_drift(estimator: Records, first: int, sensor: Records, axes: slice) -> None:
@@ -160,9 +167,7 @@ def _set_inertial(estimator: Records, sensor: Records) -> None:
 
 def _set_magnetometer(estimator: Records, sensor: Records) -> None:
     """Set noise of a magnetometer sample and hard-iron bias."""
-    estimator["fitted"][records.MAGNETIC_HEADING] = 1
-    estimator["noisy"][records.MAGNETIC_HEADING] = sensor["noise"][0] > 0.0
-    estimator["latency"][records.MAGNETIC_HEADING] = sensor["latency"] * 1e-6
+    _fit(estimator, records.MAGNETIC_HEADING, sensor, sensor["noise"][0] > 0.0)
     estimator["magnetometer_variance"] = float((sensor["noise"][:3] ** 2).max())
     _set_drift(estimator, MAGNETOMETER, sensor, slice(0, 3))
     estimator["prior"][MAGNETOMETER : MAGNETOMETER + 3] += FIELD_RESOLUTION**2
@@ -174,9 +179,7 @@ def _set_barometer(estimator: Records, sensor: Records, environment: Records) ->
     The variance of the bias change since the start, 2 s^2 (1 - exp(-t/tau)), stays below that of the walk, 2
     s^2 t/tau.
     """
-    estimator["fitted"][records.BARO_HEIGHT] = 1
-    estimator["noisy"][records.BARO_HEIGHT] = sensor["noise"][0] > 0.0
-    estimator["latency"][records.BARO_HEIGHT] = sensor["latency"] * 1e-6
+    _fit(estimator, records.BARO_HEIGHT, sensor, sensor["noise"][0] > 0.0)
     estimator["pressure_variance"] = sensor["noise"][0] ** 2
     estimator["pressure_position"] = sensor["position"] - estimator["imu_position"]
     temperature = float(estimator["temperature"])
@@ -231,9 +234,7 @@ def _set_gps(estimator: Records, sensor: Records, airframe: Airframe, latitude: 
 
 def _set_range_finder(estimator: Records, sensor: Records) -> None:
     """Set noise and position of the range finder; a drifting bias counts as noise."""
-    estimator["fitted"][records.RANGE_HEIGHT] = 1
-    estimator["noisy"][records.RANGE_HEIGHT] = sensor["noise"][0] >= RANGE_RESOLUTION
-    estimator["latency"][records.RANGE_HEIGHT] = sensor["latency"] * 1e-6
+    _fit(estimator, records.RANGE_HEIGHT, sensor, sensor["noise"][0] >= RANGE_RESOLUTION)
     estimator["range_variance"] = (
         sensor["parameter"][3] + sensor["turn_on_sigma"][0] ** 2 + RANGE_RESOLUTION**2 / 12.0
     )
@@ -242,9 +243,7 @@ def _set_range_finder(estimator: Records, sensor: Records) -> None:
 
 def _set_flow(estimator: Records, sensor: Records) -> None:
     """Set position and combined noise of flow sensor and its gyroscope."""
-    estimator["fitted"][records.FLOW_VELOCITY] = 1
-    estimator["noisy"][records.FLOW_VELOCITY] = sensor["noise"][:2].min() > 0.0
-    estimator["latency"][records.FLOW_VELOCITY] = sensor["latency"] * 1e-6
+    _fit(estimator, records.FLOW_VELOCITY, sensor, sensor["noise"][:2].min() > 0.0)
     variance = sensor["noise"][:5] ** 2 + sensor["bias_start"][:5] ** 2 + sensor["turn_on_sigma"][:5] ** 2
     estimator["flow_variance"] = variance[:2] + variance[2:4]
     estimator["flow_position"] = sensor["position"] - estimator["imu_position"]
