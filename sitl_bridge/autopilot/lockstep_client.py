@@ -1,8 +1,7 @@
 """The flight stack's side of the simulator link in compiled code: receive, run the stack, answer.
 
 It calls the C library's socket functions by name (Linux), as the simulator's side does (link/hil/loop.py).
-Rare
-or slow work (the commander, a closed connection) makes it return to main.py.
+Rare or slow work (the commander, a closed connection) makes it return to main.py.
 """
 
 from __future__ import annotations
@@ -18,15 +17,9 @@ from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Ints, Records, Sing
 from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Record
+from sitl_bridge.link.hil.frame_writer import enframe
 from sitl_bridge.link.hil.loop import ARMED, monotonic
-from sitl_bridge.link.hil.message_layout import (
-    CHECKSUM,
-    HEADER,
-    HIL_ACTUATOR_CONTROLS,
-    MAGIC,
-    MAX_STEP_BYTES,
-    checksum,
-)
+from sitl_bridge.link.hil.message_layout import HIL_ACTUATOR_CONTROLS, MAX_FRAME, MAX_STEP_BYTES
 from sitl_bridge.link.hil.system_calls import MSG_DONTWAIT, MSG_NOSIGNAL, POLL, POLLIN, ppoll, recv, send
 
 TICKED = 0
@@ -40,10 +33,8 @@ STEPPED = 3
 """A step was taken that is not answered yet, and ``each_step`` is set."""
 
 BUFFER = 4 * MAX_STEP_BYTES
-ANSWER = HEADER + 81 + CHECKSUM
 PARTNERS = 3
 """Sockets of partners that end a wait."""
-_CRC_EXTRA = 47
 _CUSTOM_MODE = 1
 _LOCKSTEP = 1
 """HIL_ACTUATOR_CONTROLS_FLAGS_LOCKSTEP"""
@@ -79,6 +70,7 @@ class AnswerPayload(Record, align=False):
 
 
 ANSWER_PAYLOAD = AnswerPayload.dtype
+_ANSWER = np.array([0, ANSWER_PAYLOAD.itemsize, HIL_ACTUATOR_CONTROLS])
 
 
 class ClientArrays(NamedTuple):
@@ -89,7 +81,7 @@ class ClientArrays(NamedTuple):
     buffer: Bytes  # (BUFFER,) uint8, received bytes
     answer: Records  # (1,) ANSWER_PAYLOAD
     answer_bytes: Bytes  # the same memory as uint8
-    out: Bytes  # (ANSWER,) uint8 scratch
+    out: Bytes  # (MAX_FRAME,) uint8 scratch
     poll: Records  # (1 + PARTNERS,) POLL, of the simulator and of partners' sockets
     clock: Ints  # (2,) int64 scratch
 
@@ -103,7 +95,7 @@ class ClientArrays(NamedTuple):
             buffer=np.zeros(BUFFER, np.uint8),
             answer=answer,
             answer_bytes=answer.view(np.uint8),
-            out=np.zeros(ANSWER, np.uint8),
+            out=np.zeros(MAX_FRAME, np.uint8),
             poll=_polls(),
             clock=np.zeros(2, np.int64),
         )
@@ -128,31 +120,13 @@ def _answer(peer: Peer, time: int, client: ClientArrays) -> bool:
     payload.mode = np.uint8(_CUSTOM_MODE | (ARMED if peer.armed == 1 else 0))
     for k in range(16):
         payload.controls[k] = client.controls[k]
-    length: Any = raw.shape[0]
-    while length > 1 and raw[length - 1] == 0:
-        length -= 1
-    out[0] = MAGIC
-    out[1] = length
-    out[2] = 0
-    out[3] = 0
-    out[4] = peer.sequence & 0xFF
-    out[5] = peer.system_id
-    out[6] = peer.component_id
-    out[7] = HIL_ACTUATOR_CONTROLS
-    out[8] = 0
-    out[9] = 0
-    for k in range(length):
-        out[HEADER + k] = raw[k]
-    end = HEADER + length
-    crc = checksum(out, 1, end, _CRC_EXTRA)
-    out[end] = crc & 0xFF
-    out[end + 1] = crc >> 8
+    end = enframe(out, 0, raw, _ANSWER, peer.sequence, peer.system_id, peer.component_id)
     peer.sequence += 1
     sent: Any = 0
-    while sent < end + CHECKSUM:
+    while sent < end:
         # It waits only where the simulator does not read at all, and then there is nothing else to do.
         rest = out[sent:]
-        count = send(peer.fd, rest.ctypes, end + CHECKSUM - sent, MSG_NOSIGNAL)
+        count = send(peer.fd, rest.ctypes, end - sent, MSG_NOSIGNAL)
         if count <= 0:
             return False
         sent += count

@@ -19,6 +19,7 @@ from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
+    CRC_EXTRA,
     DISTANCE_SENSOR,
     FIELD_ACCELEROMETER,
     FIELD_BAROMETER,
@@ -31,13 +32,14 @@ from sitl_bridge.link.hil.message_layout import (
     MAGIC,
     ODOMETRY,
     PAYLOADS,
-    SIGNATURE,
     FlowPayload,
     GpsPayload,
     Payloads,
     SensorPayload,
     TruthPayload,
     checksum,
+    claimed_length,
+    unsigned,
 )
 
 OTHER = 0
@@ -118,34 +120,22 @@ _ODOMETRY = np.array([READER.fields["odometry"][1], ODOMETRY_PAYLOAD.itemsize])
 def frame_size(data: Bytes, at: int, end: int) -> int:
     """Return the length in bytes of the frame at ``at``: 0 if it is incomplete, -1 if no frame begins there.
 
-    Checksums are verified for the messages that the stack reads; other messages are skipped by their length.
+    Checksums are verified for the messages of the link; others are skipped by their length.
     """
     if data[at] != MAGIC:
         return -1
     if end - at < HEADER + CHECKSUM:
         return 0
-    if data[at + 2] > 1:
+    size = claimed_length(data, at, end)
+    if size == 0:
         return -1
-    size: Any = HEADER + np.int64(data[at + 1]) + CHECKSUM + (SIGNATURE if data[at + 2] == 1 else 0)
     if end - at < size:
         return 0
-    message = data[at + 7] | (np.int64(data[at + 8]) << 8) | (np.int64(data[at + 9]) << 16)
-    extra = -1
-    if message == HIL_SENSOR:
-        extra = 108
-    elif message == HIL_GPS:
-        extra = 124
-    elif message == DISTANCE_SENSOR:
-        extra = 85
-    elif message == HIL_OPTICAL_FLOW:
-        extra = 237
-    elif message == HIL_STATE_QUATERNION:
-        extra = 4
-    elif message == ODOMETRY:
-        extra = 91
+    message = unsigned(data, at + 7, 3)
+    extra = CRC_EXTRA[message] if message < CRC_EXTRA.shape[0] else -1
     if extra >= 0:
         last: Any = at + HEADER + np.int64(data[at + 1])
-        if checksum(data, at + 1, last, extra) != data[last] | (np.int64(data[last + 1]) << 8):
+        if checksum(data, at + 1, last, extra) != unsigned(data, last, 2):
             return -1
     return int(size)
 
@@ -249,7 +239,7 @@ def read_frame(data: Bytes, at: int, raw: Bytes, reader: Reader) -> int:
         raw: the reader's record as bytes.
     """
     m = reader.measurement
-    message = data[at + 7] | (np.int64(data[at + 8]) << 8) | (np.int64(data[at + 9]) << 16)
+    message = unsigned(data, at + 7, 3)
     if message == HIL_SENSOR:
         _copy_payload(data, at, raw, _PAYLOADS[SENSOR_AT])
         if reader.payloads.sensor.id != 0:

@@ -13,6 +13,7 @@ from sitl_bridge.link.hil.link_state import Answer, Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     COMMAND_LONG,
+    CRC_EXTRA,
     HEADER,
     HEADER_1,
     HEARTBEAT,
@@ -22,8 +23,9 @@ from sitl_bridge.link.hil.message_layout import (
     MAGIC_1,
     RECEIVED,
     SET_MESSAGE_INTERVAL,
-    SIGNATURE,
     checksum,
+    claimed_length,
+    unsigned,
 )
 
 
@@ -38,14 +40,6 @@ class ParserScratch(NamedTuple):
         """New memory."""
         payload = np.zeros(1, RECEIVED)
         return cls(payload, payload.view(np.uint8))
-
-
-@compiled
-def _unsigned(data: Bytes, at: int, size: int) -> int:
-    value: Any = 0
-    for i in range(size):
-        value |= np.int64(data[at + i]) << (8 * i)
-    return int(value)
 
 
 @compiled
@@ -87,15 +81,10 @@ def _take_command(link: Link, received: Any) -> None:
 
 
 @compiled
-def crc_extra(message: int) -> int:
+def _crc_extra(message: int) -> int:
     """CRC extra of the messages a flight stack sends here, -1 for others."""
-    if message == HIL_ACTUATOR_CONTROLS:
-        return 47
-    if message == HEARTBEAT:
-        return 50
-    if message == COMMAND_LONG:
-        return 152
-    return -1
+    known = message in (HIL_ACTUATOR_CONTROLS, HEARTBEAT, COMMAND_LONG)
+    return int(CRC_EXTRA[message]) if known else -1
 
 
 @compiled
@@ -103,27 +92,14 @@ def _verified_length(buffer: Bytes, i: int, have: int) -> Any:
     """Length of the complete, known and correctly checksummed frame at ``i``; 0 if there is none."""
     if have - i < HEADER + CHECKSUM or buffer[i] != MAGIC:
         return 0
-    size = _claimed_length(buffer, i, have)
+    size = claimed_length(buffer, i, have)
     if size == 0 or size > have - i:
         return 0
-    extra = crc_extra(_unsigned(buffer, i + 7, 3))
+    extra = _crc_extra(unsigned(buffer, i + 7, 3))
     if extra < 0:
         return 0
     end: Any = i + HEADER + np.int64(buffer[i + 1])
-    return size if checksum(buffer, i + 1, end, extra) == _unsigned(buffer, end, 2) else 0
-
-
-@compiled
-def _claimed_length(buffer: Bytes, i: int, have: int) -> Any:
-    """Length of the MAVLink 2 frame at ``i`` according to its header; 0 if no frame can begin there.
-
-    Only bit 0 of the incompatibility flags is defined (signed); with any other bit set it is not a frame.
-    """
-    if have - i < 3:
-        return HEADER + CHECKSUM
-    if buffer[i + 2] > 1:
-        return 0
-    return HEADER + np.int64(buffer[i + 1]) + CHECKSUM + (SIGNATURE if buffer[i + 2] == 1 else 0)
+    return size if checksum(buffer, i + 1, end, extra) == unsigned(buffer, end, 2) else 0
 
 
 @compiled
@@ -133,10 +109,10 @@ def _mavlink_1_length(buffer: Bytes, i: int, have: int) -> Any:
         return 0
     end: Any = i + HEADER_1 + np.int64(buffer[i + 1])
     message: Any = np.int64(buffer[i + 5])
-    extra = crc_extra(message)
+    extra = _crc_extra(message)
     if extra < 0 or end + CHECKSUM > have:
         return 0
-    right = checksum(buffer, i + 1, end, extra) == _unsigned(buffer, end, 2)
+    right = checksum(buffer, i + 1, end, extra) == unsigned(buffer, end, 2)
     return end + CHECKSUM - i if right else 0
 
 
@@ -148,7 +124,7 @@ def _take(link: Link, buffer: Bytes, i: int, scratch: ParserScratch) -> None:
         payload[k] = buffer[i + HEADER + k]
     for k in range(length, payload.shape[0]):
         payload[k] = 0
-    message = _unsigned(buffer, i + 7, 3)
+    message = unsigned(buffer, i + 7, 3)
     if message == HIL_ACTUATOR_CONTROLS:
         _take_actuators(link, scratch.payload[0])
     elif message == COMMAND_LONG:
@@ -162,10 +138,10 @@ def _may_begin(buffer: Bytes, i: int, have: int) -> bool:
     """Whether the frame of a known message may begin at ``i`` whose end has not arrived yet."""
     if buffer[i] != MAGIC:
         return False
-    size = _claimed_length(buffer, i, have)
+    size = claimed_length(buffer, i, have)
     if size <= have - i:
         return False
-    return have - i < HEADER or crc_extra(_unsigned(buffer, i + 7, 3)) >= 0
+    return have - i < HEADER or _crc_extra(unsigned(buffer, i + 7, 3)) >= 0
 
 
 @compiled
@@ -177,12 +153,12 @@ def _skip_unverified(link: Link, buffer: Bytes, i: int, have: int) -> Any:
     claimed bytes proves that the start is false.  Frames of unknown messages cannot be verified; their
     length is believed unless a known message's frame begins within them.
     """
-    size = _claimed_length(buffer, i, have)
+    size = claimed_length(buffer, i, have)
     if size == 0:
         link.garbage += 1
         return 1
     whole = have - i >= size
-    if whole and crc_extra(_unsigned(buffer, i + 7, 3)) >= 0:
+    if whole and _crc_extra(unsigned(buffer, i + 7, 3)) >= 0:
         link.bad_checksums += 1
         return 1
     for k in range(i + 1, min(i + size, have)):

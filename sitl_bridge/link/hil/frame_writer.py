@@ -29,6 +29,7 @@ from sitl_bridge.link.hil.link_state import Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     COMPONENT_ID,
+    CRC_EXTRA,
     DISTANCE_SENSOR,
     FIELD_ACCELEROMETER,
     FIELD_AIRSPEED,
@@ -50,26 +51,43 @@ SEA_LEVEL_DENSITY = SEA_LEVEL_PRESSURE / (GAS_CONSTANT * SEA_LEVEL_TEMPERATURE)
 """kg/m^3, to which indicated airspeed refers."""
 
 
-def _description(name: str, message: int, extra: int) -> Ints:
-    """(4,) offset and length of a payload within the scratch record, message ID, CRC extra.
+def _description(name: str, message: int) -> Ints:
+    """(3,) offset and length of a payload within the scratch record, message ID.
 
-    An array rather than four constants: numba would compile ``write_frame`` once for each set of constants.
+    An array rather than three constants: numba would compile ``write_frame`` once for each set of constants.
     """
     fields = PAYLOADS.fields
     assert fields is not None
     dtype, offset = fields[name][:2]
-    return np.array([offset, dtype.itemsize, message, extra], np.int64)
+    return np.array([offset, dtype.itemsize, message], np.int64)
 
 
-_SENSOR = _description("sensor", HIL_SENSOR, 108)
-_GPS = _description("gps", HIL_GPS, 124)
-_TRUTH = _description("truth", HIL_STATE_QUATERNION, 4)
-_DISTANCE = _description("distance", DISTANCE_SENSOR, 85)
-_FLOW = _description("flow", HIL_OPTICAL_FLOW, 237)
+_SENSOR = _description("sensor", HIL_SENSOR)
+_GPS = _description("gps", HIL_GPS)
+_TRUTH = _description("truth", HIL_STATE_QUATERNION)
+_DISTANCE = _description("distance", DISTANCE_SENSOR)
+_FLOW = _description("flow", HIL_OPTICAL_FLOW)
 
 
 @compiled
 def write_frame(out: Bytes, at: int, payload: Bytes, description: Ints, link: Link) -> int:
+    """Write one of the simulator's frames, which ``link`` (LINK) counts; else as ``enframe``."""
+    system, component = np.int64(SYSTEM_ID), np.int64(COMPONENT_ID)
+    end = enframe(out, at, payload, description, link.sequence, system, component)
+    link.sequence += 1
+    return end
+
+
+@compiled
+def enframe(
+    out: Bytes,
+    at: int,
+    payload: Bytes,
+    description: Ints,
+    sequence: int,
+    system: int | np.int64,
+    component: int | np.int64,
+) -> int:
     """Write one frame into ``out`` at ``at``; returns where the frame ends.
 
     MAVLink 2 cuts trailing zeros off the payload, but never its first byte.
@@ -77,9 +95,11 @@ def write_frame(out: Bytes, at: int, payload: Bytes, description: Ints, link: Li
     Args:
         out: uint8.
         at: where the frame begins.
-        payload: PAYLOADS scratch as uint8.
-        description: (4,) as of ``_description``.
-        link: LINK record, which counts the frames.
+        payload: scratch as uint8.
+        description: (3,) offset and length of the payload in the scratch, message id.
+        sequence: number of the frame.
+        system: id of the sender.
+        component: likewise.
     """
     start = description[0]
     length = description[1]
@@ -90,19 +110,18 @@ def write_frame(out: Bytes, at: int, payload: Bytes, description: Ints, link: Li
     out[at + 1] = length
     out[at + 2] = 0
     out[at + 3] = 0
-    out[at + 4] = link.sequence & 0xFF
-    out[at + 5] = SYSTEM_ID
-    out[at + 6] = COMPONENT_ID
+    out[at + 4] = sequence & 0xFF
+    out[at + 5] = system
+    out[at + 6] = component
     out[at + 7] = message & 0xFF
     out[at + 8] = (message >> 8) & 0xFF
     out[at + 9] = (message >> 16) & 0xFF
     for i in range(length):
         out[at + HEADER + i] = payload[start + i]
     end = at + HEADER + length
-    crc = checksum(out, at + 1, end, description[3])
+    crc = checksum(out, at + 1, end, CRC_EXTRA[message])
     out[end] = crc & 0xFF
     out[end + 1] = crc >> 8
-    link.sequence += 1
     return end + CHECKSUM
 
 

@@ -6,7 +6,7 @@ byte for byte.  Field order, CRC extras and units are those of MAVLink's common.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -24,6 +24,12 @@ HIL_STATE_QUATERNION = 115
 DISTANCE_SENSOR = 132
 LANDING_TARGET = 149
 ODOMETRY = 331
+
+CRC_EXTRA = np.full(ODOMETRY + 1, -1, np.int64)
+"""By the id of a message; -1 for messages that neither side of the link reads."""
+CRC_EXTRA[[HEARTBEAT, COMMAND_LONG, HIL_ACTUATOR_CONTROLS]] = 50, 152, 47
+CRC_EXTRA[[HIL_SENSOR, HIL_GPS, HIL_OPTICAL_FLOW]] = 108, 124, 237
+CRC_EXTRA[[HIL_STATE_QUATERNION, DISTANCE_SENSOR, ODOMETRY]] = 4, 85, 91
 
 SET_MESSAGE_INTERVAL = 511
 SYSTEM_ID = 1
@@ -174,3 +180,25 @@ def checksum(data: Bytes, start: int, end: int, extra: int) -> int:
     for i in range(start, end):
         crc = (crc >> np.uint16(8)) ^ _CRC_TABLE[(crc ^ data[i]) & np.uint16(0xFF)]
     return int((crc >> np.uint16(8)) ^ _CRC_TABLE[(crc ^ np.uint16(extra)) & np.uint16(0xFF)])
+
+
+@compiled
+def unsigned(data: Bytes, at: int, size: int) -> int:
+    """The number of ``size`` bytes, the lowest first."""
+    value: Any = 0
+    for i in range(size):
+        value |= np.int64(data[at + i]) << (8 * i)
+    return int(value)
+
+
+@compiled
+def claimed_length(data: Bytes, at: int, end: int) -> Any:
+    """Length of the MAVLink 2 frame at ``at`` according to its header; 0 if no frame can begin there.
+
+    Only bit 0 of the incompatibility flags is defined (signed); with any other bit set it is not a frame.
+    """
+    if end - at < 3:
+        return HEADER + CHECKSUM
+    if data[at + 2] > 1:
+        return 0
+    return HEADER + np.int64(data[at + 1]) + CHECKSUM + (SIGNATURE if data[at + 2] == 1 else 0)
