@@ -17,7 +17,7 @@ from sitl_bridge.session.stacks import FlightStacks
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
-from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, RouteSpecification, goal
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, RouteSpecification
 from sitl_bridge.swarm.avoidance.swarm import Swarm
 from sitl_bridge.swarm.interface import States
 
@@ -114,7 +114,7 @@ class EndCondition:
     """
 
     def __init__(self, scenario: AvoidanceSpecification, begun: int) -> None:
-        self._goals = np.array([goal(plan) for plan in scenario.plans()])
+        self._goals = np.array([plan.goal() for plan in scenario.plans()])
         self._tolerance = scenario.tolerance
         self._planned = begun + round(1e6 * scenario.duration)
         self._there_since: int | None = None

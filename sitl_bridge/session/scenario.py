@@ -46,7 +46,6 @@ from sitl_bridge.swarm.avoidance.specification import (
     MOST_OBSTACLES,
     AvoidanceSettings,
     AvoidanceSpecification,
-    all_routes,
     flight_faults,
 )
 from sitl_bridge.swarm.formation.events import (
@@ -330,7 +329,7 @@ def _groups(made: Scenario, document: Document) -> tuple[VehicleSpecification, .
         path: FieldPath = ("formation", "count")
         needed = made.formation.count
     elif made.avoidance is not None:
-        path, needed = ("avoidance",), len(all_routes(made.avoidance))
+        path, needed = ("avoidance",), len(made.avoidance.plans())
     else:
         return made.vehicles
     groups = made.vehicles
@@ -370,7 +369,7 @@ def _avoidance(
 def _obstacles(settings: AvoidanceSettings, world: WorldSpecification, document: Document) -> tuple[Any, ...]:
     """The obstacles of the file, of the world's scene and of the map."""
     # Routes without points are refused by flight_faults.
-    routes = [route for route in all_routes(settings) if route.points or route.table]
+    routes = [route for route in settings.plans() if route.points or route.table]
     found = [*settings.obstacles]
     field: FieldPath = ("avoidance", "scene")
     try:

@@ -17,9 +17,8 @@ from support.recorded_climb import Climb
 from support.vehicle_logs import FORMATS
 from typer.testing import CliRunner
 
-from sitl_bridge.analysis.export.cdr_layout import CdrLayout, bytes_of
+from sitl_bridge.analysis.export.cdr_layout import DEFINITIONS, CdrLayout, bytes_of, schema_name, schema_text
 from sitl_bridge.analysis.export.mcap_file import write_mcap
-from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name, schema_text
 from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
 from sitl_bridge.base.errors import UserError

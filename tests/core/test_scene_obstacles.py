@@ -14,7 +14,7 @@ from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.swarm.avoidance.neighbours import Obstacle
-from sitl_bridge.swarm.avoidance.records import BOX
+from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, SPHERE
 from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
 from sitl_bridge.swarm.avoidance.specification import RouteSpecification
 
@@ -54,8 +54,8 @@ def test_objects_of_a_scene_become_spheres_cylinders_and_boxes() -> None:
     )  # fmt: skip
     found = {plan.name: plan.obstacle() for plan in obstacles_of_scene(scene, ROUTES)}
     assert sorted(found) == ["ball", "crate", "log", "pole", "turned"]
-    assert found["ball"] == Obstacle.sphere((0, 1, -2), 0.5)
-    assert found["pole"] == Obstacle.cylinder((1, 1, -3), 0.2, 6.0)
+    assert found["ball"] == Obstacle(SPHERE, (0, 1, -2), (0.5, 0, 0))
+    assert found["pole"] == Obstacle(CYLINDER, (1, 1, -3), (0.2, 3.0, 0))
     for name, edges in (("crate", (1, 2, 2)), ("turned", (2, 1, 2)), ("log", (0.4, 4.0, 0.4))):
         assert found[name].kind == BOX
         assert 2.0 * np.array(found[name].size) == pytest.approx(edges)
@@ -103,7 +103,7 @@ def test_a_scenario_takes_the_cells_of_a_map(tmp_path: Path) -> None:
     seen.first = np.array([-10, 0, -12])
     seen.save(tmp_path / "yard.npz")
     (plan,) = load_avoidance(scenario(tmp_path, "", "map: yard.npz")).obstacles
-    assert plan.obstacle() == Obstacle.box((0.5, 3.5, -3.0), (1.0, 1.0, 4.0))
+    assert plan.obstacle() == Obstacle(BOX, (0.5, 3.5, -3.0), (0.5, 0.5, 2.0))
     with pytest.raises(ConfigurationError, match=r"missing\.npz"):
         load_avoidance(scenario(tmp_path, "", "map: missing.npz"))
 

@@ -29,8 +29,8 @@ from scipy.spatial.transform import Rotation
 from support.paths import ROOT
 from support.recorded_climb import Climb
 
+from sitl_bridge.analysis.export.cdr_layout import DEFINITIONS, schema_name
 from sitl_bridge.analysis.export.drawn_messages import map_message
-from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, schema_name
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext

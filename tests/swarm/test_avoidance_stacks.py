@@ -28,7 +28,6 @@ from sitl_bridge.swarm.avoidance.specification import (
     AvoidanceSpecification,
     RouteSpecification,
 )
-from sitl_bridge.swarm.avoidance.specification import goal as goal_of
 from sitl_bridge.swarm.avoidance.swarm import Swarm, commanded_acceleration, rehearse
 from sitl_bridge.swarm.formation.patterns import closest_pair
 from sitl_bridge.swarm.interface import States
@@ -66,7 +65,7 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
 
     end = swarm.start + round(1e6 * scenario.duration)
     fleet.fly(swarm, lambda: end, watch)
-    goals = np.array([goal_of(plan) for plan in plans])
+    goals = np.array([plan.goal() for plan in plans])
     away = float(np.linalg.norm(true - goals, axis=1).max())
     stacks.close()
     return swarm.flight(), least[0], away
@@ -74,7 +73,7 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
 
 def test_a_flight_ends_when_all_have_stayed_at_their_goals_for_a_while() -> None:
     scenario = planned("crossing_pair")
-    goals = np.array([goal_of(plan) for plan in scenario.plans()])
+    goals = np.array([plan.goal() for plan in scenario.plans()])
     begun, planned_end = 5_000_000, 5_000_000 + round(1e6 * scenario.duration)
     latest = planned_end + round(1e6 * GRACE)
     end = EndCondition(scenario, begun)

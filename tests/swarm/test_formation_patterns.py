@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.swarm.formation.assignment import assign, assign_wide, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, in_world
 from sitl_bridge.swarm.formation.files import COLUMNS, load_offsets, read_csv, write_csv
@@ -23,7 +24,6 @@ from sitl_bridge.swarm.formation.patterns import (
     check_separation,
     closest_pair,
     pattern,
-    rotation,
 )
 from sitl_bridge.swarm.formation.trajectory import (
     Limits,
@@ -128,15 +128,17 @@ def test_every_faulty_line_of_an_offset_file_is_told(tmp_path: Path) -> None:
 
 
 def test_a_formation_heading_east_has_forward_in_the_east() -> None:
-    assert rotation(math.pi / 2) @ [1.0, 0.0, 0.0] == pytest.approx([0.0, 1.0, 0.0])
-    assert rotation(math.pi / 2) @ [0.0, 1.0, 0.0] == pytest.approx([-1.0, 0.0, 0.0])
+    assert matrix_from_euler(0.0, 0.0, math.pi / 2) @ [1.0, 0.0, 0.0] == pytest.approx([0.0, 1.0, 0.0])
+    assert matrix_from_euler(0.0, 0.0, math.pi / 2) @ [0.0, 1.0, 0.0] == pytest.approx([-1.0, 0.0, 0.0])
 
 
 def test_derivatives_of_a_turning_frame_are_those_of_its_positions() -> None:
     f0, f1, f2, rate, h = points(1, 4), points(2, 4), points(3, 4), 0.3, 1e-4
 
     def place(t: float) -> Array:
-        turned: Array = np.einsum("ij,nj->ni", rotation(0.7 + rate * t), f0 + t * f1 + 0.5 * t * t * f2)
+        turned: Array = np.einsum(
+            "ij,nj->ni", matrix_from_euler(0.0, 0.0, 0.7 + rate * t), f0 + t * f1 + 0.5 * t * t * f2
+        )
         return turned
 
     position, velocity, acceleration = in_world((f0, f1, f2), np.full(4, 0.7), np.full(4, rate))

@@ -30,7 +30,6 @@ from sitl_bridge.base.arrays import Floats, Mask, interpolated
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.record.ulog_reader import columns, seconds
 
 AT_LIMIT = 0.999
 """Motor command at which a motor is saturated, of 1; at 1 - AT_LIMIT it is at its lower limit."""
@@ -132,10 +131,8 @@ def angular_velocity(vehicle: RecordedVehicle) -> tuple[Floats, Floats]:
     """Time s and angular velocity rad/s body: truth, else as it was logged."""
     if vehicle.rows is not None and len(vehicle.rows):
         return vehicle.time, vehicle.true("angular_velocity", "x", "y", "z")
-    measured = None if vehicle.log is None else vehicle.log.topic("vehicle_angular_velocity")
-    if measured is None or "xyz[0]" not in measured:
-        return np.zeros(0), np.zeros((0, 3))
-    return seconds(measured), columns(measured, "xyz[0]", "xyz[1]", "xyz[2]")
+    measured = vehicle.logged("vehicle_angular_velocity", "xyz[0]", "xyz[1]", "xyz[2]")
+    return measured or (np.zeros(0), np.zeros((0, 3)))
 
 
 def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
@@ -144,11 +141,11 @@ def position_setpoints(vehicle: RecordedVehicle) -> list[ConstantSetpoint]:
     flight = vehicle.flight()
     if log is None or record is None or flight is None:
         return []
-    setpoint, status = log.topic("trajectory_setpoint"), log.topic("vehicle_status")
-    if setpoint is None or status is None or "position[0]" not in setpoint:
+    setpoint = vehicle.logged("trajectory_setpoint", "position[0]", "position[1]", "position[2]")
+    status = log.topic("vehicle_status")
+    if setpoint is None or status is None:
         return []
-    time = seconds(setpoint)
-    wanted = columns(setpoint, "position[0]", "position[1]", "position[2]") + vehicle.to_world
+    time, wanted = setpoint[0], setpoint[1] + vehicle.to_world
     flown = (modes_at(status, time) == OFFBOARD) & (time >= flight[0]) & (time <= flight[1])
     return constant_setpoints(time, np.where(flown[:, None], wanted, np.nan))
 
@@ -200,20 +197,18 @@ def true_velocity(vehicle: RecordedVehicle) -> tuple[Floats, Floats]:
     """Time s and velocity m/s NED: truth, else estimate."""
     if vehicle.rows is not None and len(vehicle.rows):
         return vehicle.time, vehicle.true("velocity", "north", "east", "down")
-    topic = None if vehicle.log is None else vehicle.log.topic("vehicle_local_position")
-    if topic is None:
-        return np.zeros(0), np.zeros((0, 3))
-    return seconds(topic), columns(topic, "vx", "vy", "vz")
+    estimate = vehicle.logged("vehicle_local_position", "vx", "vy", "vz")
+    return estimate or (np.zeros(0), np.zeros((0, 3)))
 
 
 def velocity_setpoints(vehicle: RecordedVehicle) -> tuple[Floats, Floats] | None:
     """Times s and velocity setpoints m/s NED, nan where there is none or where a position leads."""
-    topic = None if vehicle.log is None else vehicle.log.topic("trajectory_setpoint")
-    if topic is None or "velocity[0]" not in topic:
+    names = [f"{what}[{axis}]" for what in ("velocity", "position") for axis in range(3)]
+    found = vehicle.logged("trajectory_setpoint", *names)
+    if found is None:
         return None
-    wanted = columns(topic, "velocity[0]", "velocity[1]", "velocity[2]")
-    held = np.isfinite(columns(topic, "position[0]", "position[1]", "position[2]"))
-    return seconds(topic), np.where(held, np.nan, wanted)
+    time, setpoints = found
+    return time, np.where(np.isfinite(setpoints[:, 3:]), np.nan, setpoints[:, :3])
 
 
 # -------------------------------------------------------------------------- values
@@ -365,26 +360,24 @@ MOST_POSES = 100_000
 
 def estimate_pose_errors(vehicle: RecordedVehicle) -> Comparison | None:
     """Errors in flight, the estimate aligned with the truth (SE(3)); None without an estimate or a truth."""
-    flight, log = vehicle.flight(), vehicle.log
-    position = None if log is None else log.topic("vehicle_local_position")
-    attitude = None if log is None else log.topic("vehicle_attitude")
+    flight = vehicle.flight()
+    position = vehicle.logged("vehicle_local_position", "x", "y", "z")
+    attitude = vehicle.logged("vehicle_attitude", *(f"q[{k}]" for k in range(4)))
     if flight is None or position is None or attitude is None or len(vehicle.time) < 2:
         return None
-    if "q[0]" not in attitude or len(attitude["q[0]"]) < 2:
+    (time, place), (turning, turned) = position, attitude
+    if len(turning) < 2:
         return None
-    time = seconds(position)
-    begin = max(flight[0], float(vehicle.time[0]), float(seconds(attitude)[0]))
-    end = min(flight[1], float(vehicle.time[-1]), float(seconds(attitude)[-1]))
+    begin = max(flight[0], float(vehicle.time[0]), float(turning[0]))
+    end = min(flight[1], float(vehicle.time[-1]), float(turning[-1]))
     inside = np.flatnonzero((time >= begin) & (time <= end))
     inside = inside[:: max(1, len(inside) // MOST_POSES)]
-    time = time[inside]
+    time, place = time[inside], place[inside]
     if len(time) < 3:
         return None
-    place = np.stack([np.asarray(position[axis], np.float64)[inside] for axis in "xyz"], axis=-1)
-    turned = np.stack([np.asarray(attitude[f"q[{k}]"], np.float64) for k in range(4)], axis=-1)
     if not np.any(turned, axis=1).all():
         return None  # of a damaged log
-    estimate = PoseTrajectory(time, place + vehicle.to_world, _nearest(time, seconds(attitude), turned))
+    estimate = PoseTrajectory(time, place + vehicle.to_world, _nearest(time, turning, turned))
     known = PoseTrajectory(
         time,
         interpolated(time, vehicle.time, vehicle.true("position", "north", "east", "down")),

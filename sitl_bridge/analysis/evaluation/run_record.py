@@ -27,7 +27,7 @@ from sitl_bridge.plan.plan_file import load_plan, parse_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_log
 from sitl_bridge.record.run_recorder import EVENTS
 from sitl_bridge.record.truth_log import map_truth, read_columns
-from sitl_bridge.record.ulog_reader import Fields, FlightLog
+from sitl_bridge.record.ulog_reader import Fields, FlightLog, columns, seconds
 
 LOGGED: Fields = {
     **TOPICS,
@@ -73,6 +73,13 @@ class RecordedVehicle:
             return np.zeros((0, len(axes)) if axes else 0)
         found = read_columns(self.rows, *([f"{name}_{axis}" for axis in axes] or [name]))
         return found if axes else found[:, 0]
+
+    def logged(self, name: str, *fields: str) -> tuple[Floats, Floats] | None:
+        """Times (k,) s and fields (k, c) of a topic of its flight log; None if it or a field is not there."""
+        topic = None if self.log is None else self.log.topic(name)
+        if topic is None or any(field not in topic for field in fields):
+            return None
+        return seconds(topic), columns(topic, *fields)
 
     def flight(self) -> tuple[float, float] | None:
         """Take-off and landing in s: from the log, else from the truth; None without a flight."""

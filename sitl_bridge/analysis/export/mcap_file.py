@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from sitl_bridge.analysis.export.cdr_layout import schema_name, schema_text
 from sitl_bridge.analysis.export.drawn_messages import marker_messages
 from sitl_bridge.analysis.export.flight_stack_topics import FlightStackTopics, flight_stack_topics
-from sitl_bridge.analysis.export.ros_definitions import schema_name, schema_text
 from sitl_bridge.analysis.export.ros_topics import ODOMETRY_RATE, RosMessages, ros_messages, ros_name
 from sitl_bridge.analysis.export.seen_samples import seen_files
 from sitl_bridge.base.errors import UserError

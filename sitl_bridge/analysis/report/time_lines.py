@@ -17,7 +17,7 @@ from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum
 from sitl_bridge.analysis.evaluation.vehicle_distances import closest_distance
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import euler_arrays
-from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
+from sitl_bridge.record.ulog_reader import columns, seconds
 
 MARGIN = 3.0
 """Time shown before take-off and after landing, s."""
@@ -155,20 +155,12 @@ def _grid(vehicle: RecordedVehicle, window: tuple[float, float]) -> tuple[Floats
     return record.time[_inside(record.time, window)], None
 
 
-def _topic(log: FlightLog | None, name: str, *fields: str) -> tuple[Floats, Floats] | None:
-    """Times and columns of a topic; None if it or a field was not logged."""
-    topic = None if log is None else log.topic(name)
-    if topic is None or any(one not in topic for one in fields):
-        return None
-    return seconds(topic), columns(topic, *fields)
-
-
 def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
     record = vehicle.record
     estimate = None if record is None or not len(record.time) else record.estimate + vehicle.to_world
-    setpoint = _topic(vehicle.log, "vehicle_local_position_setpoint", "x", "y", "z") or _topic(
-        vehicle.log, "trajectory_setpoint", "position[0]", "position[1]", "position[2]"
+    setpoint = vehicle.logged("vehicle_local_position_setpoint", "x", "y", "z") or vehicle.logged(
+        "trajectory_setpoint", "position[0]", "position[1]", "position[2]"
     )
     truth = None if part is None else vehicle.true("position", "north", "east", "down")[part]
     for key, title, axis, sign in (
@@ -205,9 +197,9 @@ def _deviation_plot(record: FlightRecord) -> Plot:
 
 def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
-    estimate = _topic(vehicle.log, "vehicle_local_position", "vx", "vy", "vz")
-    setpoint = _topic(vehicle.log, "vehicle_local_position_setpoint", "vx", "vy", "vz") or _topic(
-        vehicle.log, "trajectory_setpoint", "velocity[0]", "velocity[1]", "velocity[2]"
+    estimate = vehicle.logged("vehicle_local_position", "vx", "vy", "vz")
+    setpoint = vehicle.logged("vehicle_local_position_setpoint", "vx", "vy", "vz") or vehicle.logged(
+        "trajectory_setpoint", "velocity[0]", "velocity[1]", "velocity[2]"
     )
     truth = None if part is None else vehicle.true("velocity", "north", "east", "down")[part]
     for axis, name, sign in ((0, "north", 1.0), (1, "east", 1.0), (2, "up", -1.0)):
@@ -224,8 +216,8 @@ def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
 def _attitude_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
     quaternion = [f"q[{i}]" for i in range(4)]
-    estimate = _topic(vehicle.log, "vehicle_attitude", *quaternion)
-    wanted = _topic(vehicle.log, "vehicle_attitude_setpoint", *(f"q_d[{i}]" for i in range(4)))
+    estimate = vehicle.logged("vehicle_attitude", *quaternion)
+    wanted = vehicle.logged("vehicle_attitude_setpoint", *(f"q_d[{i}]" for i in range(4)))
     angles = None
     if part is not None:
         angles = _angles(vehicle.true("attitude", "w", "x", "y", "z")[part])
@@ -267,7 +259,6 @@ def _angles(attitude: Floats) -> Floats:
 
 def _actuator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:
     x, part = _grid(vehicle, window)
-    log = vehicle.log
     if part is not None:
         commands = vehicle.true("control", *(str(i) for i in range(vehicle.rotors)))[part]
         lines = tuple(Line(f"motor {i + 1}", commands[:, i]) for i in range(vehicle.rotors))
@@ -276,12 +267,12 @@ def _actuator_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
             line = Line("true", vehicle.true(f"battery_{key}")[part])
             yield Plot(key, f"Battery {key}", unit, x, (line,))
         return
-    motors = _topic(log, "actuator_motors", *(f"control[{i}]" for i in range(vehicle.rotors)))
+    motors = vehicle.logged("actuator_motors", *(f"control[{i}]" for i in range(vehicle.rotors)))
     if motors is not None:
         chosen = _inside(motors[0], window)
         lines = tuple(Line(f"motor {i + 1}", motors[1][chosen, i]) for i in range(vehicle.rotors))
         yield Plot("motors", "Motor commands", "of 1", motors[0][chosen], lines, ((1.0, "upper limit"),))
-    battery = _topic(log, "battery_status", "voltage_v", "current_a")
+    battery = vehicle.logged("battery_status", "voltage_v", "current_a")
     if battery is not None:
         chosen = _inside(battery[0], window)
         for k, (key, unit) in enumerate((("voltage", "V"), ("current", "A"))):

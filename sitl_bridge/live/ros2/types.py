@@ -12,7 +12,7 @@ from typing import Any
 
 from cyclonedds.idl import make_idl_struct, types
 
-from sitl_bridge.analysis.export.ros_definitions import DEFINITIONS, fields_of, schema_name
+from sitl_bridge.analysis.export.cdr_layout import DEFINITIONS, fields_of, schema_name
 from sitl_bridge.base.json_data import JsonObject
 
 _BASIC = {

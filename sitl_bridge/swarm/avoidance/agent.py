@@ -15,9 +15,9 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.rotations import wrap_angle
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
 from sitl_bridge.swarm.avoidance.disturbance_observer import Observer
-from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector
+from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Neighbourhood, Obstacle, Vector, to_vector
 from sitl_bridge.swarm.avoidance.optimal_control_problem import follow_yaw
-from sitl_bridge.swarm.avoidance.records import STATES
+from sitl_bridge.swarm.avoidance.records import SPHERE, STATES
 from sitl_bridge.swarm.avoidance.references import Reference, Route
 from sitl_bridge.swarm.avoidance.solver import PlanStatus, Solver
 
@@ -47,11 +47,6 @@ class ControlCommand:
     yaw_rate: float  # rad/s that leads there
     thrust: float  # m/s^2 along body up; over the vehicle's hover thrust it is thrust over weight times g
     status: PlanStatus  # how the plan came about
-
-
-def to_vector(values: Floats) -> Vector:
-    """A tuple of three numbers."""
-    return float(values[0]), float(values[1]), float(values[2])
 
 
 class Agent:
@@ -109,7 +104,7 @@ class Agent:
         cls._rehearsed = True
         still = (0.0, 0.0, 0.0)
         reference = Route([still, (1.0, 0.0, 0.0)])
-        obstacle = Obstacle.sphere((2.0, 0.0, 0.0), 0.5)
+        obstacle = Obstacle(SPHERE, (2.0, 0.0, 0.0), (0.5, 0.0, 0.0))
         other = Broadcast("other", 0, (0.0, 1.5, 0.0), (0.0, -1.0, 0.0))
         agent = cls("rehearsal", reference, avoids=["other"], obstacles=[obstacle])
         for k in range(3):

@@ -21,7 +21,7 @@ from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.swarm.avoidance.agent import Agent, ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel, ControllerSettings
-from sitl_bridge.swarm.avoidance.neighbours import Broadcast, obstacle_entities
+from sitl_bridge.swarm.avoidance.neighbours import Broadcast, obstacle_entities, to_vector
 from sitl_bridge.swarm.avoidance.prediction_model import predict
 from sitl_bridge.swarm.avoidance.records import DISTURBANCES, INPUTS, STATES
 from sitl_bridge.swarm.avoidance.separation import separation
@@ -301,11 +301,10 @@ class _Errors:
         self._error *= self._keep
         self._error += drive * self._deviation * self._random.standard_normal(6)
         believed = truth[:6] + self._error
-        roll, pitch, yaw = truth[6:9] + self._attitude * self._random.standard_normal(3)
         return OwnState(
-            position=(float(believed[0]), float(believed[1]), float(believed[2])),
-            velocity=(float(believed[3]), float(believed[4]), float(believed[5])),
-            attitude=(float(roll), float(pitch), float(yaw)),
+            position=to_vector(believed[:3]),
+            velocity=to_vector(believed[3:]),
+            attitude=to_vector(truth[6:9] + self._attitude * self._random.standard_normal(3)),
             position_deviation=(float(self._told[0]),) * 3,
             velocity_deviation=(float(self._told[3]),) * 3,
             attitude_deviation=max(self._attitude, 0.002),

@@ -14,11 +14,7 @@ import numpy as np
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.swarm.avoidance.specification import (
-    AvoidanceSpecification,
-    RouteSpecification,
-    goal,
-)
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 from sitl_bridge.swarm.interface import LANDING_SEPARATION
 
 FRAME_DEVIATION = 0.03
@@ -82,11 +78,7 @@ def _faults(scenario: AvoidanceSpecification, deviation: float) -> Iterator[str]
             )
         for what, apart in (
             ("start", math.dist(first.start(), second.start())),
-            ("end", _apart(first, second)),
+            ("end", math.dist(first.goal(), second.goal())),
         ):
             if apart < needed:
                 yield f"{first.name} and {second.name} {what} {apart:.2f} m apart; {why}"
-
-
-def _apart(first: RouteSpecification, second: RouteSpecification) -> float:
-    return math.dist(goal(first), goal(second))

@@ -17,11 +17,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sitl_bridge.base.arrays import Floats, Records
+from sitl_bridge.base.arrays import AnyArray, Floats, Records
 from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Distances
-from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, ENTITY, PLAN_POINTS, SPHERE, VEHICLE
+from sitl_bridge.swarm.avoidance.records import ENTITY, PLAN_POINTS, VEHICLE
 
 Vector = tuple[float, float, float]
+
+
+def to_vector(values: AnyArray) -> Vector:
+    """A tuple of three numbers."""
+    x, y, z = values.tolist()
+    return x, y, z
 
 
 @dataclass(frozen=True)
@@ -46,21 +52,6 @@ class Obstacle:
     kind: int  # SPHERE, CYLINDER (upright) or BOX (along the axes)
     centre: Vector  # m NED
     size: Vector  # m: radius; radius and half height; half edges
-
-    @classmethod
-    def sphere(cls, centre: Vector, radius: float) -> Obstacle:
-        """A ball."""
-        return cls(SPHERE, centre, (radius, 0.0, 0.0))
-
-    @classmethod
-    def cylinder(cls, centre: Vector, radius: float, height: float) -> Obstacle:
-        """An upright cylinder; ``centre`` at half its height."""
-        return cls(CYLINDER, centre, (radius, 0.5 * height, 0.0))
-
-    @classmethod
-    def box(cls, centre: Vector, edges: Vector) -> Obstacle:
-        """A box along the axes of NED."""
-        return cls(BOX, centre, (0.5 * edges[0], 0.5 * edges[1], 0.5 * edges[2]))
 
 
 def obstacle_entities(obstacles: Sequence[Obstacle], distances: Distances) -> Records:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from sitl_bridge.base.arrays import Floats, Ints, Mask
@@ -19,6 +18,7 @@ from sitl_bridge.core.world.records import BOX, CYLINDER, HEIGHT_MAP, MESH, SPHE
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
+from sitl_bridge.swarm.avoidance.neighbours import to_vector
 from sitl_bridge.swarm.avoidance.specification import (
     MOST_OBSTACLES,
     BoxPlan,
@@ -79,8 +79,8 @@ def obstacles_of_map(seen: OccupancyMap, routes: Iterable[RouteSpecification]) -
         BoxPlan(
             kind="box",
             name=f"map {i}",
-            centre=_triple(near.corner + 0.5 * (first + last) * near.cell),
-            edges=_triple((last - first) * near.cell),
+            centre=to_vector(near.corner + 0.5 * (first + last) * near.cell),
+            edges=to_vector((last - first) * near.cell),
         )
         for i, (first, last) in enumerate(boxes)
     ]
@@ -90,14 +90,14 @@ def obstacles_of_map(seen: OccupancyMap, routes: Iterable[RouteSpecification]) -
 def _plan(name: str, shape: Any) -> Plan:
     if shape["kind"] == SPHERE:
         return SpherePlan(
-            kind="sphere", name=name, centre=_triple(shape["position"]), radius=float(shape["half_size"][0])
+            kind="sphere", name=name, centre=to_vector(shape["position"]), radius=float(shape["half_size"][0])
         )
     if shape["kind"] == CYLINDER and abs(shape["rotation"][2, 2]) > _UPRIGHT:
         radius, _, half = shape["half_size"].tolist()
-        centre = _triple(shape["position"])
+        centre = to_vector(shape["position"])
         return CylinderPlan(kind="cylinder", name=name, centre=centre, radius=radius, height=2.0 * half)
     middle, edges = 0.5 * (shape["low"] + shape["high"]), np.maximum(shape["high"] - shape["low"], 1e-3)
-    return BoxPlan(kind="box", name=name, centre=_triple(middle), edges=_triple(edges))
+    return BoxPlan(kind="box", name=name, centre=to_vector(middle), edges=to_vector(edges))
 
 
 def _surroundings(routes: Iterable[RouteSpecification]) -> tuple[Floats, Floats]:
@@ -132,8 +132,3 @@ def _few_enough(found: list[AnyPlan], what: str) -> tuple[AnyPlan, ...]:
             f" {MOST_OBSTACLES}: join them, use larger cells, or list the ones that matter as obstacles"
         )
     return tuple(found)
-
-
-def _triple(values: NDArray[np.floating[Any]]) -> tuple[float, float, float]:
-    x, y, z = values.tolist()
-    return x, y, z

@@ -27,6 +27,7 @@ from sitl_bridge.swarm.avoidance.neighbours import (
     obstacle_entities,
     priority_graph,
 )
+from sitl_bridge.swarm.avoidance.records import BOX, CYLINDER, SPHERE
 from sitl_bridge.swarm.avoidance.references import Reference, Route, Table
 from sitl_bridge.swarm.avoidance.separation import separation
 from sitl_bridge.swarm.radio import RadioSpecification
@@ -68,6 +69,10 @@ class RouteSpecification(Section):
     def start(self) -> tuple[float, float, float]:
         """m NED of where it starts."""
         return self.points[0] if self.points else self.table[0][1:]
+
+    def goal(self) -> tuple[float, float, float]:
+        """m NED of where its reference ends."""
+        return self.points[-1] if self.points else self.table[-1][1:]
 
     def reference(self) -> Reference:
         """The reference itself."""
@@ -119,7 +124,7 @@ class SpherePlan(Section):
 
     def obstacle(self) -> Obstacle:
         """For the controller."""
-        return Obstacle.sphere(self.centre, self.radius)
+        return Obstacle(SPHERE, self.centre, (self.radius, 0.0, 0.0))
 
 
 class CylinderPlan(Section):
@@ -133,7 +138,7 @@ class CylinderPlan(Section):
 
     def obstacle(self) -> Obstacle:
         """For the controller."""
-        return Obstacle.cylinder(self.centre, self.radius, self.height)
+        return Obstacle(CYLINDER, self.centre, (self.radius, 0.5 * self.height, 0.0))
 
 
 class BoxPlan(Section):
@@ -146,7 +151,8 @@ class BoxPlan(Section):
 
     def obstacle(self) -> Obstacle:
         """For the controller."""
-        return Obstacle.box(self.centre, self.edges)
+        north, east, down = self.edges
+        return Obstacle(BOX, self.centre, (0.5 * north, 0.5 * east, 0.5 * down))
 
 
 class Noise(Section):
@@ -198,6 +204,10 @@ class AvoidanceSettings(Section):
     controller: ControllerSettings = Field(ControllerSettings(), description="of every vehicle")
     tolerance: Positive = Field(0.3, description="m from the goal within which a vehicle has arrived")
 
+    def plans(self) -> tuple[RouteSpecification, ...]:
+        """Routes of all vehicles, the circle's too."""
+        return self.routes + (self.circle.routes() if self.circle else ())
+
 
 class AvoidanceSpecification(AvoidanceSettings):
     """An avoidance scenario, whole."""
@@ -205,10 +215,6 @@ class AvoidanceSpecification(AvoidanceSettings):
     name: Name = Field(description="for reports")
     radio: RadioSpecification = Field(RadioSpecification(), description="between the vehicles")
     world: WorldSpecification = Field(WorldSpecification(), description="in which they fly")
-
-    def plans(self) -> tuple[RouteSpecification, ...]:
-        """Routes of all vehicles, the circle's too."""
-        return all_routes(self)
 
     def wind(self) -> tuple[float, float, float]:
         """Steady wind in m/s NED."""
@@ -229,11 +235,6 @@ class AvoidanceSpecification(AvoidanceSettings):
         """Whom each vehicle avoids."""
         names = [plan.name for plan in self.plans()]
         return priority_graph(names, self.priority)
-
-
-def all_routes(settings: AvoidanceSettings) -> tuple[RouteSpecification, ...]:
-    """Of all vehicles, the circle's too."""
-    return settings.routes + (settings.circle.routes() if settings.circle else ())
 
 
 def check_scenario(scenario: AvoidanceSpecification) -> None:
@@ -286,8 +287,7 @@ def flight_faults(scenario: AvoidanceSpecification) -> Iterator[tuple[tuple[Any,
         apart = math.dist(first.start(), second.start())
         if apart < minimum:
             yield where, f"{first.name} and {second.name} start {apart:.2f} m apart; {minimum} m must be kept"
-        ends = (goal(first), goal(second))
-        apart = math.dist(*ends)
+        apart = math.dist(first.goal(), second.goal())
         if apart < minimum:
             yield where, f"{first.name} and {second.name} end {apart:.2f} m apart; {minimum} m must be kept"
 
@@ -295,11 +295,6 @@ def flight_faults(scenario: AvoidanceSpecification) -> Iterator[tuple[tuple[Any,
 def _is_table(plan: RouteSpecification) -> bool:
     times = [row[0] for row in plan.table]
     return len(times) >= 2 and all(a < b for a, b in itertools.pairwise(times))
-
-
-def goal(plan: RouteSpecification) -> tuple[float, float, float]:
-    """m NED of where a vehicle's reference ends."""
-    return plan.points[-1] if plan.points else plan.table[-1][1:]
 
 
 def _reference_faults(
@@ -332,7 +327,7 @@ def _reference_faults(
     distances = scenario.controller.distances
     entities = obstacle_entities(scenario.bodies(), distances)
     normal = np.zeros(3)
-    for what, point in (("starts", plan.start()), ("ends", goal(plan))):
+    for what, point in (("starts", plan.start()), ("ends", plan.goal())):
         for i, entity in enumerate(entities):
             clear = separation(entity, entity["position"], np.array(point), normal)
             if clear < distances.obstacle_minimum:

@@ -17,7 +17,7 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.swarm.avoidance.agent import ControlCommand, OwnState
 from sitl_bridge.swarm.avoidance.closed_loop import BroadcastNetwork, Flight, make_agents
-from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector
+from sitl_bridge.swarm.avoidance.neighbours import Broadcast, Vector, to_vector
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
 from sitl_bridge.swarm.interface import Setpoints, States
@@ -85,11 +85,10 @@ class Swarm:
         return told
 
     def _own(self, states: States, i: int) -> OwnState:
-        position, velocity = states.position[i].tolist(), states.velocity[i].tolist()
         roll, pitch = _tilt(states)[i].tolist()
         return OwnState(
-            position=(position[0], position[1], position[2]),
-            velocity=(velocity[0], velocity[1], velocity[2]),
+            position=to_vector(states.position[i]),
+            velocity=to_vector(states.velocity[i]),
             attitude=(roll, pitch, float(states.yaw[i])),
             position_deviation=(TICK_DEVIATION,) * 3,
             velocity_deviation=(TICK_DEVIATION,) * 3,

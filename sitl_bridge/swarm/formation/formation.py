@@ -15,10 +15,11 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats, Ints, Mask, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
+from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
-from sitl_bridge.swarm.formation.patterns import pattern, rotation
+from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.formation.roles import (
     BEACON,
     REFERENCE,
@@ -272,7 +273,7 @@ class Formation:
             # It has missed the events meanwhile: it holds its position and receives.
             self._note(i, "is back")
             self._claim[i], self._leader[i] = -1, -1
-            frame = rotation(float(self._centre["heading"][i]))
+            frame = matrix_from_euler(0.0, 0.0, float(self._centre["heading"][i]))
             offset = frame @ self.choreography.offsets(self._epoch, self._time - int(self._start[i]))[0][i]
             self._centre[i] = reference(
                 states.time, states.position[i] - offset, np.zeros(3), np.zeros(3),
@@ -367,7 +368,7 @@ class Formation:
         )
         slots = self.choreography.offsets(self._epoch, self._time - int(self._start[vehicle]))[0]
         apart = self._states.position[vehicle] - centre["position"][0]
-        place = rotation(float(centre["heading"][0])).T @ apart
+        place = matrix_from_euler(0.0, 0.0, float(centre["heading"][0])).T @ apart
         others = self.members.copy()
         others[vehicle] = False
         way = path_back(place, slots[vehicle], slots[others], self.choreography.limits.separation)

@@ -227,13 +227,3 @@ def check_separation(points: Floats, separation: float, what: str) -> None:
             f"{what}: slots {i} and {j} are {distance:.2f} m apart, below the limit of {separation:g} m; "
             "widen the spacing"
         )
-
-
-def rotation(heading: Floats | float) -> Floats:
-    """Return the rotation (..., 3, 3) from the formation's frame to NED for a heading in rad from north."""
-    heading = np.asarray(heading, dtype=np.float64)
-    c, s = np.cos(heading), np.sin(heading)
-    zero, one = np.zeros_like(c), np.ones_like(c)
-    return np.stack(
-        [np.stack([c, -s, zero], -1), np.stack([s, c, zero], -1), np.stack([zero, zero, one], -1)], -2
-    )

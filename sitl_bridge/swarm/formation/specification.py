@@ -18,13 +18,14 @@ from pydantic import BaseModel, Field, model_validator
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import FieldError, UserError, about
 from sitl_bridge.base.quantities import STRICT, Degrees, Positive, Seconds
+from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.base.user_file import load_class
 from sitl_bridge.core.simulation.events import affected_vehicles
 from sitl_bridge.swarm.formation.choreography import Choreography
 from sitl_bridge.swarm.formation.events import AnyFormationEvent, FormationEventSpecification
 from sitl_bridge.swarm.formation.files import load_offsets, plan_positions, read_csv
 from sitl_bridge.swarm.formation.formation import Formation, FormationBehaviour, LeaderLoss
-from sitl_bridge.swarm.formation.patterns import NAMES, pattern, rotation
+from sitl_bridge.swarm.formation.patterns import NAMES, pattern
 from sitl_bridge.swarm.formation.roles import BEACON, SCHEMES, Follower, Leader
 from sitl_bridge.swarm.formation.trajectory import Limits, Trajectory, path_through
 from sitl_bridge.swarm.point_mass import PointMass
@@ -298,7 +299,8 @@ class FormationPlan:
     def places(self) -> Floats:
         """Start positions (n, 3) m NED of the vehicles, at rest."""
         heading = float(self.path.yaw[0]) if self.heading is None else self.heading
-        places: Floats = self.path.position[0] + self.choreography.start @ rotation(heading).T
+        frame = matrix_from_euler(0.0, 0.0, heading)
+        places: Floats = self.path.position[0] + self.choreography.start @ frame.T
         return places
 
     def formation(self) -> Formation:

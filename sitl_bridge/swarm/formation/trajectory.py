@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import scipy
 
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
@@ -206,7 +208,8 @@ def _facing_along(path: Trajectory, turn_rate: float) -> Trajectory:
     yaw = _along(time, moment.velocity)
     span = round(TURN_TIME / ROW_PERIOD)
     sharpest = float(np.abs(yaw[span:] - yaw[:-span]).max()) if len(yaw) > span else 0.0
-    width = 2 * math.ceil(0.5 * max(TURN_TIME, 2.0 * sharpest / turn_rate) / ROW_PERIOD) + 1
+    # The rounding of a right angle adds no row.
+    width = 2 * math.ceil(0.5 * max(TURN_TIME, 2.0 * sharpest / turn_rate) / ROW_PERIOD - 1e-9) + 1
     window = np.hanning(width + 2)[1:-1]
     padded = np.pad(yaw, width // 2, mode="edge")
     smooth = np.convolve(padded, window / window.sum(), mode="valid")
@@ -245,41 +248,11 @@ def _between_stops(points: Floats, speed: float, acceleration: float) -> Traject
 def _spline(points: Floats, time: Floats) -> Trajectory:
     """Return the path of least integrated squared jerk through points at given times, at rest at both ends.
 
-    It is the quintic spline whose third and fourth derivatives are continuous at the inner points; the
-    velocities and accelerations there solve that linear system.
+    It is the quintic spline whose third and fourth derivatives are continuous at the inner points.
     """
-    inner = len(points) - 2
-    velocity, acceleration = np.zeros_like(points), np.zeros_like(points)
-    if inner:
-        matrix, right = np.zeros((2 * inner, 2 * inner)), np.zeros((2 * inner, 3))
-        for k in range(inner):
-            for side, (first, second) in ((1.0, (k, k + 1)), (-1.0, (k + 1, k + 2))):
-                h = time[second] - time[first]
-                d = points[second] - points[first]
-                # Third and fourth derivative of a Hermite quintic at its end (side 1) or its beginning.
-                near, far = (second, first) if side > 0 else (first, second)
-                rows = (
-                    (
-                        60.0 * d / h**3,
-                        {near: (-36.0 / h**2, side * 9.0 / h), far: (-24.0 / h**2, -side * 3.0 / h)},
-                    ),
-                    (
-                        side * 360.0 * d / h**4,
-                        {
-                            near: (-side * 192.0 / h**3, 36.0 / h**2),
-                            far: (-side * 168.0 / h**3, -24.0 / h**2),
-                        },
-                    ),
-                )
-                for order, (constant, terms) in enumerate(rows):
-                    right[2 * k + order] -= side * constant
-                    for knot, (of_velocity, of_acceleration) in terms.items():
-                        if 1 <= knot <= inner:
-                            matrix[2 * k + order, 2 * (knot - 1)] += side * of_velocity
-                            matrix[2 * k + order, 2 * (knot - 1) + 1] += side * of_acceleration
-        solved = np.linalg.solve(matrix, right)
-        velocity[1:-1], acceleration[1:-1] = solved[0::2], solved[1::2]
-    return Trajectory(time, points, velocity, acceleration, np.zeros(len(points)))
+    rest: Any = [(1, np.zeros(3)), (2, np.zeros(3))]
+    spline = scipy.interpolate.make_interp_spline(time, points, 5, bc_type=(rest, rest))
+    return Trajectory(time, points, spline(time, 1), spline(time, 2), np.zeros(len(points)))
 
 
 # ---------------------------------------------------------------- safety
