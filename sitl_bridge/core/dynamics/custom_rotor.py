@@ -24,7 +24,7 @@ from sitl_bridge.base.kernels.compiled import on_demand
 from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
 from sitl_bridge.base.user_file import NO_FILE, T, UserClass, failure_text
 from sitl_bridge.core.dynamics.records import CUSTOM_LAW, LAW_PARAMETERS, Vehicle
-from sitl_bridge.core.dynamics.rotor import Loads, RotorModel
+from sitl_bridge.core.dynamics.rotor import ADDRESSES, Loads, RotorModel
 
 _TYPES: dict[Any, Any] = {float: np.dtype("f8"), int: np.dtype("i8"), bool: np.dtype("i8")}
 _TRIAL = ((100.0, 0.0, 0.0), (400.0, 2.0, 5.0), (800.0, -2.0, 5.0))
@@ -69,7 +69,6 @@ class RotorLaw:
 
 _functions: dict[tuple[type[RotorLaw], str], Any] = {}
 """Compiled functions by class and layout, kept for the life of the process because records hold addresses."""
-_addresses: set[int] = set()
 _classes: dict[tuple[Path, str, str], type[Any]] = {}
 """Classes by file, name and digest of the file, so that only an edited file is read again."""
 
@@ -157,19 +156,8 @@ def function_of(law: RotorLaw) -> tuple[int, Floats]:
             raise UserError(
                 f"{what} cannot be compiled: {name} has no type; write `{name}: float`"
             ) from error
-        _addresses.add(_functions[key].address)
+        ADDRESSES.add(_functions[key].address)
     return _functions[key].address, values
-
-
-def check_law_address(vehicle: Records) -> None:
-    """Reject a VEHICLE record with a rotor law's address of another process.
-
-    Raises:
-        ValueError: for such a record.
-    """
-    address = int(vehicle["rotor_law_address"])
-    if address and address not in _addresses:
-        raise ValueError("a record with a custom rotor law is valid only in its own process; pack it again")
 
 
 @on_demand

@@ -302,22 +302,27 @@ class PropellerTable(BaseModel):
                 record["advance_count"][i] = len(ratios)
                 for name, values in (("advance", ratios), ("ct", self.thrust[i]), ("cp", self.power[i])):
                     record[name][i, : len(ratios)] = values
+            ADDRESSES.add(table.ctypes.data)
         return int(_tables[self].ctypes.data)
 
 
 _tables: dict[PropellerTable, Records] = {}
 """Tables by content, kept because records hold their addresses."""
+ADDRESSES = {0}
+"""Of this process's tables and users' laws, which records hold."""
 
 
-def check_table_addresses(vehicle: Records) -> None:
-    """Reject a VEHICLE record with a propeller table's address of another process.
+def check_addresses(vehicle: Records) -> None:
+    """Reject a VEHICLE record with a propeller table's or a rotor law's address of another process.
 
     Raises:
         ValueError: for such a record.
     """
-    known = {0, *(table.ctypes.data for table in _tables.values())}
-    if not known.issuperset(vehicle["table"].tolist()):
-        raise ValueError("a record with a propeller table is valid only in its own process; pack it again")
+    if not ADDRESSES.issuperset([*vehicle["table"].tolist(), int(vehicle["rotor_law_address"])]):
+        raise ValueError(
+            "a record with a propeller table or a custom rotor law is valid only in its own process; pack it"
+            " again"
+        )
 
 
 class RotorModel(BaseModel):

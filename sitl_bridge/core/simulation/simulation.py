@@ -20,7 +20,6 @@ from sitl_bridge.base.kernels.compiled import prepare
 from sitl_bridge.base.kernels.random_streams import distinct_names, stream
 from sitl_bridge.base.kernels.thread_blocks import cut, run_blocks, thread_count
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.core.dynamics.custom_rotor import check_law_address
 from sitl_bridge.core.dynamics.forces import with_surfaces
 from sitl_bridge.core.dynamics.induced_flow import add_pitching_moments
 from sitl_bridge.core.dynamics.proximity import (
@@ -35,7 +34,7 @@ from sitl_bridge.core.dynamics.proximity import (
     interact,
 )
 from sitl_bridge.core.dynamics.records import INDUCED_LAW, VEHICLE, zero_states
-from sitl_bridge.core.dynamics.rotor import check_table_addresses
+from sitl_bridge.core.dynamics.rotor import check_addresses
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.scene_start import start_state
 from sitl_bridge.core.dynamics.stability import check_stability
@@ -193,8 +192,7 @@ class Simulation(Uncopied):
                 raise ValueError(f"vehicle {self.names[i]}: more than {MAX_SENSORS} sensors")
             refuse_rates_beyond(setup.sensors, step)
             if id(setup.vehicle) not in checked:
-                check_law_address(self.vehicles[i])
-                check_table_addresses(self.vehicles[i])
+                check_addresses(self.vehicles[i])
                 self._refuse_unstable(self.vehicles[i], self.names[i])
                 checked.add(id(setup.vehicle))
             self.restart_vehicle(i)
@@ -318,8 +316,7 @@ class Simulation(Uncopied):
             sensors: (s,) SENSOR, the same sensors; only their positions are used.
             shift: (3,) m, body, of the new centre of gravity from the old one.
         """
-        check_law_address(vehicle)
-        check_table_addresses(vehicle)
+        check_addresses(vehicle)
         state = self.states[i]
         rotation = matrix_from_quaternion(state["attitude"])
         state["position"] += rotation @ shift

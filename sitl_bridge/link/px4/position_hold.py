@@ -174,7 +174,7 @@ def position_gains(airframe: Airframe, settings: Parameters) -> Parameters:
     Both are raised together, by the smallest sufficient factor or the largest with the phase margin.
 
     Args:
-        told: PX4's sensor (EKF2_*) and attitude loop (MC_*_P) parameters.
+        settings: PX4's sensor (EKF2_*) and attitude loop (MC_*_P) parameters.
     """
     found = noise_of(airframe)
     if found is None:

@@ -2,7 +2,7 @@
 
 PX4's default gains are tuned for the iris, so an airframe gets the gain that gives its loop the iris's
 crossover frequency or, with slower motors, the largest gain with the phase margin.  The airframe's response
-to a torque setpoint is in allocation.py.
+to a torque setpoint is in core/vehicle/control_effectiveness.py.
 """
 
 from __future__ import annotations
