@@ -28,12 +28,9 @@ class BatterySpecification(SensorSpecification):
     voltage: ErrorSpecification = Field(description="V")
     current: ErrorSpecification = Field(description="A")
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.voltage.fill(sensor, (0,), self.period)
         self.current.fill(sensor, (1,), self.period)
-        return sensor
 
 
 @compiled

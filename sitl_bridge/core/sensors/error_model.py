@@ -139,8 +139,8 @@ class SensorSpecification(BaseModel):
             raise ValueError(f"the phase of {self.phase:g} s must be below the period of {self.period:g} s")
         return self
 
-    def record(self) -> Records:
-        """Return a () SENSOR record with the common fields."""
+    def pack(self) -> Records:
+        """() SENSOR."""
         sensor = np.zeros((), SENSOR)
         sensor["kind"] = self.code
         sensor["instance"] = self.instance
@@ -151,7 +151,12 @@ class SensorSpecification(BaseModel):
         sensor["rotation"] = body_to_sensor(self.rotation)
         sensor["bias_decay"] = 1.0
         sensor["limit"] = math.inf
+        self._fill(sensor)
         return sensor
+
+    def _fill(self, sensor: Records) -> None:
+        """Write what a () SENSOR has of this kind alone."""
+        raise NotImplementedError
 
 
 def body_to_sensor(angles: Vector) -> Floats:

@@ -102,16 +102,7 @@ class GpsSpecification(SensorSpecification):
             raise ValueError("multipath makes the position's error larger, so give velocity noise or a bias")
         return self
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self._packed()
-        if self.multipath > 0.0:
-            sensor["parameter"][MULTIPATH] = self.multipath**2 / (_deviation(sensor)[:2] ** 2).sum()
-        return sensor
-
-    def _packed(self) -> Records:
-        """() SENSOR without multipath."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.velocity.fill(sensor, (0, 1, 2), self.period)
         self.position_noise.fill(sensor, (3, 4, 5), self.period)
         if self.accuracy is not None or self.visibility is not None:  # otherwise nothing is drawn for them
@@ -128,15 +119,16 @@ class GpsSpecification(SensorSpecification):
             deviation, slope = _stationary(sensor, axis, self.period)
             sensor["parameter"][4 + axis] = deviation
             sensor["parameter"][7 + axis] = slope
-        return sensor
+        spread = (_deviation(sensor)[:2] ** 2).sum()
+        if self.multipath > 0.0 and spread > 0.0:
+            sensor["parameter"][MULTIPATH] = self.multipath**2 / spread
 
     def position_deviation(self) -> Floats:
         """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
-        return _deviation(self._packed())
+        return _deviation(self.pack())
 
 
 def _deviation(sensor: Records) -> Floats:
-    """Stationary deviation (3,) in m of the drifting part of the position error, N, E, D."""
     slope, rest = sensor["parameter"][7:10], sensor["parameter"][4:7]
     deviation: Floats = np.sqrt(rest**2 + (slope * sensor["bias_start"][:3]) ** 2)
     return deviation

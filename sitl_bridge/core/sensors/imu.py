@@ -73,9 +73,7 @@ class ImuSpecification(SensorSpecification):
     accelerometer_range: Positive = Field(16.0 * STANDARD_GRAVITY, description="m/s^2")
     gyroscope_range: Positive = Field(math.radians(2000.0), description="rad/s")
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.accelerometer.fill(sensor, (0, 1, 2), self.period)
         self.gyroscope.fill(sensor, (3, 4, 5), self.period)
         sensor["parameter"][PASSED] = 1.0 - self.isolation
@@ -84,7 +82,6 @@ class ImuSpecification(SensorSpecification):
         sensor["parameter"][HEATING : HEATING + 2] = self.self_heating, self.period / self.warm_up_time
         sensor["parameter"][BANDWIDTH] = self.bandwidth or math.inf
         sensor["limit"][0:3], sensor["limit"][3:6] = self.accelerometer_range, self.gyroscope_range
-        return sensor
 
 
 @compiled

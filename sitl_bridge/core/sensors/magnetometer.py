@@ -33,14 +33,11 @@ class MagnetometerSpecification(SensorSpecification):
     field_range: Positive | None = Field(None, description="T, largest magnitude on an axis")
     current_field: Vector = Field((0.0, 0.0, 0.0), description="T/A, field of the battery current, body axes")
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.error.fill(sensor, (0, 1, 2), self.period)
         sensor["parameter"][:3] = self.current_field
         if self.field_range is not None:
             sensor["limit"][:3] = self.field_range
-        return sensor
 
 
 @compiled

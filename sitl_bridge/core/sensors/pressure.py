@@ -50,13 +50,10 @@ class BarometerSpecification(SensorSpecification):
         " loading times the ground effect",
     )
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.error.fill(sensor, (0,), self.period)
         sensor["parameter"][:3] = self.airflow
         sensor["parameter"][3:5] = self.rotor_wash, self.ground_cushion
-        return sensor
 
 
 class AirspeedSpecification(SensorSpecification):
@@ -71,13 +68,10 @@ class AirspeedSpecification(SensorSpecification):
     error: ErrorSpecification = Field(description="Pa")
     pressure_range: Positive | None = Field(None, description="Pa, largest magnitude")
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.error.fill(sensor, (0,), self.period)
         if self.pressure_range is not None:
             sensor["limit"][0] = self.pressure_range
-        return sensor
 
 
 @compiled

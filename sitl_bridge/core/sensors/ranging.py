@@ -44,13 +44,10 @@ class RangeFinderSpecification(SensorSpecification):
             raise ValueError("minimum must be less than maximum")
         return self
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.error.fill(sensor, (0,), self.period)
         variance = float(sensor["noise"][0]) ** 2 + float(sensor["bias_start"][0]) ** 2
         sensor["parameter"][:4] = self.minimum, self.maximum, math.radians(self.cone) / 2.0, variance
-        return sensor
 
 
 class OpticalFlowSpecification(SensorSpecification):
@@ -66,13 +63,10 @@ class OpticalFlowSpecification(SensorSpecification):
     gyroscope: ErrorSpecification = Field(description="rad, of one integrated sample")
     maximum_height: Positive = Field(30.0, description="m above which the texture is lost")
 
-    def pack(self) -> Records:
-        """() SENSOR."""
-        sensor = self.record()
+    def _fill(self, sensor: Records) -> None:
         self.flow.fill(sensor, (0, 1), self.period)
         self.gyroscope.fill(sensor, (2, 3, 4), self.period)
         sensor["parameter"][0] = self.maximum_height
-        return sensor
 
 
 @compiled
