@@ -94,12 +94,9 @@ def contact_force(
     Args:
         state: STATE record, for the anchor.
         k: which point.
-        north: m, where the point is.
-        east: m.
+        north, east: m, where the point is.
         depth: m below the ground, > 0.
-        vn: m/s NED velocity of the point.
-        ve: m/s.
-        vd: m/s.
+        vn, ve, vd: m/s NED velocity of the point.
     """
     stiffness = vehicle.contact_stiffness
     damping = vehicle.contact_damping

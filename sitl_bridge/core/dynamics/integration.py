@@ -95,8 +95,7 @@ def _move_rotors(
         stage: 0 to 3.
         weight: of the stage in the mean of the slopes.
         ahead: s after the state.
-        rise: exp(-h/2/tau) of a first-order motor that gains speed.
-        fall: the same of one that loses speed.
+        rise, fall: exp(-h/2/tau) of a first-order motor that gains or loses speed.
     """
     rows = state.scratch
     if vehicle.motor_kind == MOTOR_DC:
@@ -181,8 +180,7 @@ def _integrate(
         down: m.
         gravity: m/s^2.
         h: s.
-        rise: exp(-h/2/tau) of a motor that gains speed.
-        fall: the same of one that loses speed.
+        rise, fall: exp(-h/2/tau) of a motor that gains or loses speed.
     """
     y = state.scratch.work[0]
     dy = state.scratch.work[1]
@@ -251,8 +249,7 @@ def _integrate_once(
         density: kg/m^3.
         gravity: m/s^2.
         h: s.
-        rise: exp(-h/2/tau) of a motor that gains speed.
-        fall: the same of one that loses speed.
+        rise, fall: exp(-h/2/tau) of a motor that gains or loses speed.
     """
     y, dy, rows = state.scratch.work[0], state.scratch.work[1], state.scratch
     rows.flow_implicit = 1.0

@@ -195,9 +195,7 @@ def _plane_at(
     Args:
         state: STATE record, with the feeler's last plane.
         feeler: whose point it is.
-        x: m NED, where the point is.
-        y: m.
-        z: m.
+        x, y, z: m NED, where the point is.
         limit: m, within which surfaces are looked for.
         plane: (7,) written: point, normal, index of the shape.
     """
@@ -356,12 +354,8 @@ def surface_force(
         state: STATE record, for plane and anchor.
         k: which feeler.
         share: of its springs and dampers, ``hull_share`` for rotors and body.
-        x: m NED, where its point is.
-        y: m.
-        z: m.
-        vn: m/s NED velocity of the point.
-        ve: m/s.
-        vd: m/s.
+        x, y, z: m NED, where its point is.
+        vn, ve, vd: m/s NED velocity of the point.
     """
     c, n, u = state.surface_point[k], state.surface_normal[k], state.surface_velocity[k]
     depth = (c[0] - x) * n[0] + (c[1] - y) * n[1] + (c[2] - z) * n[2]

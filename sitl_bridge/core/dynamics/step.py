@@ -129,10 +129,7 @@ def _mean_specific_force(state: State, qw: float, qx: float, qy: float, qz: floa
 
     Args:
         state: STATE record at the step's end; its ``specific_force`` is written.
-        qw: attitude at the step's start.
-        qx: its x.
-        qy: its y.
-        qz: its z.
+        qw, qx, qy, qz: attitude at the step's start.
     """
     q = state.attitude
     side = 1.0 if q[0] * qw + q[1] * qx + q[2] * qy + q[3] * qz >= 0.0 else -1.0

@@ -99,9 +99,7 @@ def geodetic_of(
     """Latitudes and longitudes in deg and heights in m of points in m north, east and down.
 
     Args:
-        north: m.
-        east: m.
-        down: m.
+        north, east, down: m.
         origin: latitude deg, longitude deg, height m.
     """
     n, e, d = np.asarray(north, float), np.asarray(east, float), np.asarray(down, float)
@@ -180,8 +178,7 @@ def magnetic_field(latitude: float, longitude: float, height: float, year: float
     """Magnetic flux density (3,) NED in tesla by WMM2025; not to be written to.
 
     Args:
-        latitude: rad, geodetic.
-        longitude: rad.
+        latitude, longitude: rad, geodetic.
         height: m above the ellipsoid.
         year: decimal year within the model's life, 2025.0 to 2030.0.
 

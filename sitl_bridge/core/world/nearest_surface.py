@@ -346,9 +346,7 @@ def distance_to_shape(shape: Shape, x: float, y: float, z: float, limit: float, 
     """Signed distance of a point from a shape and the outward normal there, NED.
 
     Args:
-        x: m north.
-        y: m east.
-        z: m down.
+        x, y, z: m north, east, down.
         limit: m; of meshes, terrain and voxels nothing further away is looked for.
         stack: (SCRATCH,) int64 scratch.
 
@@ -378,9 +376,7 @@ def shapes_within(
     """Find the shapes that stand still and whose boxes are within a distance of a point.
 
     Args:
-        x: m north.
-        y: m east.
-        z: m down.
+        x, y, z: m north, east, down.
         limit: m.
         found: (k,) int64, written: their indices.
         stack: (SCRATCH,) int64 scratch.

@@ -180,9 +180,7 @@ def turbulence(
     Args:
         memory: WIND_STATE record of who is there; its scratch and ``gradient`` are written.
         speed_20ft: m/s, W20.
-        north: m.
-        east: m.
-        down: m.
+        north, east, down: m.
         reach: m, of the gradient; 0 for none.
     """
     height = min(max(-down, LOWEST), HIGHEST)

@@ -381,9 +381,7 @@ def wind_velocity(
         memory: WIND_STATE record of who is there.
         series: (k, 4) recorded wind.
         time: us.
-        north: m.
-        east: m.
-        down: m.
+        north, east, down: m.
         reach: m, of the gradient, see ``turbulence``; 0 for none.
     """
     vn, ve, vd = mean_wind(wind, series, time, north, east, down)

@@ -90,8 +90,7 @@ def _behind_wall(
     """Distance in m of the lee wall from the obstacle's axis along the wind, width W and length L in m.
 
     Args:
-        cosine: of the angle from the obstacle's first axis to where the wind blows to.
-        sine: of the same.
+        cosine, sine: of the angle from the obstacle's first axis to where the wind blows to.
         across: m from the obstacle's axis across the wind, less than half the width.
     """
     a = obstacle.half[0]
@@ -120,11 +119,8 @@ def lee(
     cavity x < d, and 1 - (d/x)^1.5 of the wind at the place in the wake up to 3 d.
 
     Args:
-        toward_north: of the unit vector along which the wind blows.
-        toward_east: likewise.
-        north: m.
-        east: m.
-        down: m.
+        toward_north, toward_east: of the unit vector along which the wind blows.
+        north, east, down: m.
 
     Returns:
         the factor, 1 outside, and whether it is that of the cavity.
@@ -187,9 +183,7 @@ def air_velocity(
         memory: WIND_STATE record of who is there; with a reach, its ``gradient`` is written.
         series: (k, 4) recorded wind.
         time: us.
-        north: m.
-        east: m.
-        down: m.
+        north, east, down: m.
         reach: m, size over which the gradient holds; 0 for none.
     """
     vn, ve, vd = wind_velocity(wind, field, memory, series, time, north, east, down, reach)

@@ -98,8 +98,7 @@ def enframe(
         payload: scratch as uint8.
         description: (3,) offset and length of the payload in the scratch, message id.
         sequence: number of the frame.
-        system: id of the sender.
-        component: likewise.
+        system, component: ids of the sender.
     """
     start = description[0]
     length = description[1]

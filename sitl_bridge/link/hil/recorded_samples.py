@@ -84,8 +84,7 @@ def _walk(data: Bytes, starts: Ints, ends: Ints, found: Ints) -> int:
 
     Args:
         data: uint8.
-        starts: (k,) where the frames of a row begin.
-        ends: (k,) where they end.
+        starts, ends: (k,) where the frames of a row begin and end.
         found: (m, 4) written: row, message ID, where the payload begins, its length.
 
     Returns:

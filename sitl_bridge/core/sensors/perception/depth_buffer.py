@@ -101,9 +101,7 @@ def draw_triangle(p: Floats, least: float, camera: Pinhole, image: Image, shape:
     Args:
         p: (3, 3) m, corners in camera axes.
         least: 1/m, inverse depth below which nothing is seen.
-        image: ``Image``.
-        shape: what is written.
-        triangle: what is written.
+        shape, triangle: what is written.
     """
     if max(p[0, 0], p[1, 0], p[2, 0]) <= NEAREST:
         return
@@ -255,9 +253,7 @@ def draw_curve(
 
     Args:
         v: row.
-        first: column.
-        last: column.
-        image: ``Image``.
+        first, last: column.
         least: 1/m, inverse depth below which nothing is seen.
         shape: what is written.
     """

@@ -118,8 +118,7 @@ def _find_edges(inverse: Singles, v: int, most: Singles, least: Singles, edges: 
     Args:
         inverse: (h, w) float32.
         v: row.
-        most: (w,) float32, scratch.
-        least: (w,) float32, scratch.
+        most, least: (w,) float32, scratch.
         edges: (w,) bool, written.
     """
     height, row = inverse.shape[0], inverse[v]
