@@ -108,8 +108,7 @@ def test_actions_in_single_precision_and_beyond_their_limits_count_as_the_same_n
         assert np.array_equal(env.motion.actions, np.clip(given.astype(np.float64), 0.0, 1.0))
         found.append(env.motion.truth.tobytes())
     assert len(set(found)) == 1
-    assert np.array_equal(env.batch.controls[:, :4], env.motion.actions)
-    assert not env.batch.controls[:, 4:].any()
+    assert np.array_equal(env.batch._arrays.controls, env.motion.actions)
 
 
 def test_observations_are_arrays_of_their_own() -> None:

@@ -252,7 +252,8 @@ def _read_vehicles(record: RunRecord) -> None:
     if not record.vehicles and any(record.path.rglob("*.ulg")):
         record.vehicles = [RecordedVehicle("0")]
     for vehicle in record.vehicles:
-        file = _log_file(record, vehicle)
+        file, note = vehicle_log(record.path, vehicle.name, alone=len(record.vehicles) == 1)
+        record.notes += [note] if note else []
         if file is not None:
             _read_log(record, vehicle, file)
         _place(vehicle)
@@ -292,13 +293,6 @@ def _truth(record: RunRecord) -> Records | None:
         record.notes.append(f"{TRUTH}: is damaged from row {first} on, and read up to there")
         table = table[:first]
     return table
-
-
-def _log_file(record: RunRecord, vehicle: RecordedVehicle) -> Path | None:
-    """The vehicle's flight log."""
-    found, note = vehicle_log(record.path, vehicle.name, alone=len(record.vehicles) == 1)
-    record.notes += [note] if note else []
-    return found
 
 
 def _read_log(record: RunRecord, vehicle: RecordedVehicle, file: Path, *, required: bool = False) -> None:

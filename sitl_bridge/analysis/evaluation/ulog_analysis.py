@@ -170,7 +170,8 @@ def _measure_tracking(log: FlightLog, record: FlightRecord, status: Columns, pos
         error = np.linalg.norm(here[chosen] - wanted, axis=1)
         if _store(record.deviations, "offboard position", time[chosen], error):
             errors.append((time[chosen], error))
-        only_velocity = _only_velocity(setpoint, time[chosen])
+        index = np.maximum(last_before(seconds(setpoint), time[chosen]), 0)
+        only_velocity = ~np.isfinite(np.asarray(setpoint["position[0]"])[index])
         speed_error = np.linalg.norm(velocity[chosen] - wanted_velocity, axis=1)
         speed_error = np.where(only_velocity, speed_error, np.nan)
         _store(record.deviations, "offboard velocity", time[chosen], speed_error)
@@ -248,13 +249,6 @@ def _setpoints_at(setpoint: Columns, time: Floats) -> tuple[Floats, Floats]:
     wanted[old | unsettled] = np.nan
     wanted_velocity[old] = np.nan
     return wanted, wanted_velocity
-
-
-def _only_velocity(setpoint: Columns, time: Floats) -> Mask:
-    """Return whether the setpoint at each time is a velocity without a position."""
-    index = np.maximum(last_before(seconds(setpoint), time), 0)
-    only: Mask = ~np.isfinite(np.asarray(setpoint["position[0]"])[index])
-    return only
 
 
 class _Legs:

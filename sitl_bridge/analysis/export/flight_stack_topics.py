@@ -26,11 +26,6 @@ from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_veh
 from sitl_bridge.base.arrays import Floats, Ints, Records
 from sitl_bridge.record.run_reader import RecordedRun, vehicle_log
 
-ODOMETRY, ATTITUDE = "estimate/odometry", "estimate/attitude"
-ORIGIN, AIRBORNE = "estimate/origin", "estimate/airborne"
-BATTERY, CONTROLLERS = "battery", "esc"
-"""Ends of the topics."""
-
 
 @dataclass(frozen=True)
 class FlightStackTopics:
@@ -75,14 +70,14 @@ def flight_stack_topics(
 
 def _topics(log: VehicleLog, name: str) -> Iterator[RosMessages]:
     begin = f"/{ros_name(name)}"
-    yield _odometry(f"{begin}/{ODOMETRY}", name, log)
-    yield _attitude(f"{begin}/{ATTITUDE}", name, log.attitude)
-    yield _airborne(f"{begin}/{AIRBORNE}", log.airborne)
-    yield _origin(f"{begin}/{ORIGIN}", name, log)
+    yield _odometry(f"{begin}/estimate/odometry", name, log)
+    yield _attitude(f"{begin}/estimate/attitude", name, log.attitude)
+    yield _airborne(f"{begin}/estimate/airborne", log.airborne)
+    yield _origin(f"{begin}/estimate/origin", name, log)
     if log.voltage is not None:
-        yield _battery(f"{begin}/{BATTERY}", name, log.voltage, log.current)
+        yield _battery(battery_topic(name), name, log.voltage, log.current)
     if log.speeds is not None:
-        yield rotor_speeds(f"{begin}/{CONTROLLERS}", nanoseconds(log.speeds.time), log.speeds.values)
+        yield rotor_speeds(f"{begin}/esc", nanoseconds(log.speeds.time), log.speeds.values)
 
 
 def nanoseconds(time: Floats) -> Ints:
@@ -149,7 +144,7 @@ def _begin_battery(topic: str, name: str, time: Ints) -> tuple[RosMessages, Reco
 
 def battery_topic(name: str) -> str:
     """Topic of a vehicle's battery."""
-    return f"/{ros_name(name)}/{BATTERY}"
+    return f"/{ros_name(name)}/battery"
 
 
 def battery_message(name: str, time: int, voltage: float, current: float, left: float) -> RosMessages:

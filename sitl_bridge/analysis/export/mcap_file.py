@@ -98,7 +98,6 @@ def _bag_metadata(channels: RosChannels, file: str) -> dict[str, object]:
 
 
 def _write(run: RecordedRun, target: Path, rate: float, notify: Callable[[str], None]) -> RosChannels:
-    """Write a run's messages."""
     try:
         import foxglove
         from foxglove.mcap import MCAPWriteOptions

@@ -144,7 +144,9 @@ class _Windows:
             state["position"], state["velocity"] = self.position[w], self.velocity[w]
             state["attitude"], state["angular_velocity"] = self.attitude[w, 0], self.rates[w]
             if w == 0 or self.begins[w] - self.begins[w - 1] > 1.5 * self.steps * STEP * 1e-6:
-                self._spin_up(simulation, w)
+                simulation.controls[0, : self.commands.shape[2]] = self.commands[w, 0]
+                for _ in range(self.steps):  # the rotors come to the first commands, the body is held
+                    simulation.advance_held()
             for k in range(self.steps):
                 simulation.controls[0, : self.commands.shape[2]] = self.commands[w, k]
                 simulation.advance()
@@ -154,12 +156,6 @@ class _Windows:
                 for name, field in fields.items():
                     made[name][w, k] = state[field]
         return made
-
-    def _spin_up(self, simulation: Simulation, w: int) -> None:
-        """Let the rotors come to the first commands, with the body held."""
-        simulation.controls[0, : self.commands.shape[2]] = self.commands[w, 0]
-        for _ in range(self.steps):
-            simulation.advance_held()
 
 
 def _steady(wind: Floats) -> WindSpecification:

@@ -12,7 +12,6 @@ from sitl_bridge.analysis.evaluation.measures import KINDS, Measure, MeasureKind
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN
 from sitl_bridge.analysis.report.reported_run import Reported
-from sitl_bridge.analysis.report.run_events import TimelineEntry
 
 VERDICTS = {
     SUCCEEDED: ("passed", "\N{HEAVY CHECK MARK}"),
@@ -244,18 +243,16 @@ def _events(one: Reported, several: bool) -> str:
     # What was injected and what failed comes before routine messages where there is not room for all.
     if len(shown) > MOST_EVENTS:
         shown = [e for e in shown if e.lane != "message" or e.level != "info"][:MOST_EVENTS]
-    rows = "".join(_event_row(event) for event in shown)
+    rows = ""
+    for e in shown:
+        lasts = f"{e.end - e.begin:.1f}" if e.end > e.begin else ""
+        cells = (f"{e.begin:.1f}", lasts, escape(e.vehicle), escape(e.lane), escape(e.text))
+        rows += f'<tr class="{e.level}">' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
     title = f"<h3>{escape(one.label)}</h3>" if several else ""
     if not rows:
         return f"{title}<p>No events were recorded.</p>"
     names = ("Time, s", "Lasts, s", "Vehicle", "Kind", "Event")
     return title + _table("".join(f"<th>{name}</th>" for name in names), rows, "wide tall")
-
-
-def _event_row(event: TimelineEntry) -> str:
-    lasts = f"{event.end - event.begin:.1f}" if event.end > event.begin else ""
-    cells = (f"{event.begin:.1f}", lasts, escape(event.vehicle), escape(event.lane), escape(event.text))
-    return f'<tr class="{event.level}">' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _details(one: Reported, several: bool) -> str:

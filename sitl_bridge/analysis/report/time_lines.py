@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.estimator_health import AMBER, RED, VIBRATION_FAIL, VIBRATION_WARN
-from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
 from sitl_bridge.analysis.evaluation.run_evaluation import fleet_positions
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum
@@ -178,21 +177,19 @@ def _position_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> It
             lines.append(Line("setpoint", sign * held(x, setpoint[0], wanted), reference=True))
         yield Plot(key, title, "m", x, tuple(lines))
         if key == "height" and record is not None and len(record.error_time):
-            yield _deviation_plot(record)
+            error = record.error.copy()
+            error[np.concatenate([[0.0], np.diff(record.error_time)]) > 1.0] = np.nan
+            line = Line("deviation", error)
+            note = "estimated distance from the leg, the held point or the offboard setpoint that was flown"
+            yield Plot(
+                "deviation", "Deviation from the reference", "m", record.error_time, (line,), note=note
+            )
     if truth is not None and estimate is not None and record is not None:
         lines = [
             Line(name, between(x, record.time, estimate[:, k]) - truth[:, k])
             for k, name in enumerate(("north", "east", "down"))
         ]
         yield Plot("estimate_error", "Error of the estimated position", "m", x, tuple(lines))
-
-
-def _deviation_plot(record: FlightRecord) -> Plot:
-    error = record.error.copy()
-    error[np.concatenate([[0.0], np.diff(record.error_time)]) > 1.0] = np.nan
-    note = "estimated distance from the leg, the held point or the offboard setpoint that was flown"
-    line = Line("deviation", error)
-    return Plot("deviation", "Deviation from the reference", "m", record.error_time, (line,), note=note)
 
 
 def _velocity_plots(vehicle: RecordedVehicle, window: tuple[float, float]) -> Iterator[Plot]:

@@ -142,7 +142,6 @@ def row_of(job: Job, values: Mapping[str, Value], *, status: str, reason: str, *
 
 
 def _flown(space: CampaignSpace, job: Job) -> RunRow:
-    """Fly and evaluate."""
     begun = time.monotonic()
     options = FlightOptions(
         autopilot="builtin" if job.stage == "built_in" else "px4",

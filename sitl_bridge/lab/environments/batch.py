@@ -163,7 +163,6 @@ class VehicleBatch(Uncopied):
         places: Floats,
         proximity: Proximity | None,
     ) -> None:
-        """Allocate all arrays."""
         count, height = len(places), task.height
         lightest, heaviest = (self._vehicle(airframe, factor) for factor in randomisation.mass)
         names = [str(i) for i in range(count if self._together else 1)]
@@ -278,13 +277,6 @@ class VehicleBatch(Uncopied):
     def motion(self) -> VehicleMotion:
         """The true state of all vehicles; its arrays change with the next step."""
         return VehicleMotion(self.truth, self.time, self.actions, self.on_ground, self.collided)
-
-    @property
-    def controls(self) -> Floats:
-        """(n, 16) motor commands of the last step."""
-        commands = np.zeros((len(self), 16))
-        commands[:, : self._arrays.controls.shape[1]] = self._arrays.controls
-        return commands
 
     @property
     def time(self) -> Floats:

@@ -302,15 +302,6 @@ def _load(b: BatchArrays, block: int, i: int) -> None:
 
 
 @compiled
-def _store(b: BatchArrays, block: int, i: int) -> None:
-    """Keep what lasts of a vehicle in a block's records."""
-    _keep_motion(b, block, i)
-    first = b.batch[0].controller_first
-    for k in range(b.memories.shape[1]):
-        b.memories[i, k] = b.controller_words[block, first + k]
-
-
-@compiled
 def _take(b: BatchArrays, i: int) -> None:
     """Take a vehicle's action within the limits, of which each counts where it is exceeded."""
     batch, actions, limits = b.batch[0], b.actions, b.limits
@@ -416,7 +407,10 @@ def _end(b: BatchArrays, block: int, i: int) -> None:
         return  # the last good state stays
     if b.states[block].in_contact > 0:
         b.events[i] |= ON_GROUND
-    _store(b, block, i)
+    _keep_motion(b, block, i)
+    first = b.batch[0].controller_first
+    for k in range(b.memories.shape[1]):
+        b.memories[i, k] = b.controller_words[block, first + k]
     _write_truth(b, block, i)
     _write_seen(b, i)
 

@@ -88,7 +88,9 @@ def _recorded(path: Path, log: FlightLog) -> Recorded:
     since = times["vehicle_attitude_setpoint"]
     since = np.concatenate([since[:1], 0.5 * (since[1:] + since[:-1])])
     held = np.clip(np.searchsorted(since, time, side="right") - 1, 0, None)
-    commands = np.column_stack([wanted[held, 0], wanted[held, 1], _thrust(time, truth)])
+    force = np.gradient(truth[:, 3:6], time, axis=0) - (0.0, 0.0, STANDARD_GRAVITY)
+    thrust = -(force * body_down(truth)).sum(axis=1)  # specific, along body up
+    commands = np.column_stack([wanted[held, 0], wanted[held, 1], thrust])
     commit = str(log.info.get("ver_sw", ""))[:10]
     return Recorded(f"{log.writer} {commit}".strip(), time, truth, commands)
 
@@ -120,12 +122,6 @@ def body_down(truth: Floats) -> Floats:
         ],
         axis=-1,
     )
-
-
-def _thrust(time: Floats, truth: Floats) -> Floats:
-    """Return the (t,) m/s^2 of the specific force along body up."""
-    force = np.gradient(truth[:, 3:6], time, axis=0) - (0.0, 0.0, STANDARD_GRAVITY)
-    return -np.asarray((force * body_down(truth)).sum(axis=1), np.float64)
 
 
 MIN_EXCITATION = np.radians(1.0)

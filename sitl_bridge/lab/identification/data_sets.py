@@ -166,9 +166,8 @@ ABOVE_GROUND = 0.3
 """m above its resting height from which a Crazyflie has left the ground effect: six of its diameters."""
 
 
-def _nanobench(table: Table, name: str) -> VehicleLog:
+def _nanobench(table: Table, _name: str) -> VehicleLog:
     """NanoBench (Ullah and Baca, arXiv 2603.09908): Crazyflie 2.1, Vicon, PWM, 100 Hz; angles in rad."""
-    del name
     table = _ascending(table, "t")
     time = table["t"] - table["t"][0]
     pwm = columns(table, *(f"motor_motor_m{i + 1}" for i in CRAZYFLIE_MOTORS))
@@ -237,12 +236,11 @@ FULL_SPEED = 3000.0
 flights has this ``speed_range`` and no lag, which the measured speeds have."""
 
 
-def _idsia(table: Table, name: str) -> VehicleLog:
+def _idsia(table: Table, _name: str) -> VehicleLog:
     """IDSIA (Busetto et al., arXiv 2512.14450): Crazyflie 2.1 Brushless, motion capture, 100 Hz.
 
     The motors' speeds are measured, in rad/s, numbered as a Crazyflie's (its models.py, motor_to_phys).
     """
-    del name
     table = _ascending(table, "t")
     speeds = columns(table, *(f"m{i + 1}_rads" for i in CRAZYFLIE_MOTORS))
     return _flight(
@@ -262,12 +260,11 @@ BETAFLIGHT_MOTORS = (1, 2, 3, 0)
 """Of PX4's order, Betaflight's motors 1 to 4 (rear right, front right, rear left, front left) from 0."""
 
 
-def _neurobem(table: Table, name: str) -> VehicleLog:
+def _neurobem(table: Table, _name: str) -> VehicleLog:
     """NeuroBEM (Bauersfeld et al., RSS 2021): a racing quadrotor, motion capture, 400 Hz.
 
     Velocity and specific force are in body axes; the motors' speeds, in rad/s, are Betaflight's measurements.
     """
-    del name
     table = _ascending(table, "t")
     attitude = columns(table, *(f"quat {axis}" for axis in "wxyz"))
     attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
@@ -286,12 +283,11 @@ def _neurobem(table: Table, name: str) -> VehicleLog:
     )
 
 
-def _tii(table: Table, name: str) -> VehicleLog:
+def _tii(table: Table, _name: str) -> VehicleLog:
     """TII's races (Bosello et al., arXiv 2311.02667): a racing quadrotor, motion capture, 500 Hz.
 
     Commands are those of Betaflight's motors; the matrix of rotation is given column by column.
     """
-    del name
     table = _ascending(table, "elapsed_time")
     time = table["elapsed_time"] - table["elapsed_time"][0]
     matrix = columns(table, *(f"drone_rot[{i}]" for i in range(9))).reshape(-1, 3, 3).transpose(0, 2, 1)

@@ -93,7 +93,8 @@ class WindowFleet:
                 every = np.ones(len(self.members))
                 simulation.supply(every * windows.voltage[w], every * windows.current[w])
             self._place(w, common)
-            signals = self._signals(w, common.delay)
+            late = {d: windows.signals(w, common.delay + d) for d in {m.delay for m in self.members}}
+            signals = np.stack([late[member.delay] for member in self.members], axis=1)  # (2 s, n, m)
             if windows.speeds is None and not windows.joined[w]:
                 for k in range(windows.steps):  # the rotors get to their speeds, the body is held
                     self._command(signals[k])
@@ -118,11 +119,6 @@ class WindowFleet:
         except UserError as error:
             time = self.windows.begins[w]
             raise UserError(f"the simulation diverges at {time:.1f} s of the log: {error}") from error
-
-    def _signals(self, w: int, delay: float) -> Floats:
-        """(2 s, n, m) motor signals of a window's run-up and steps."""
-        late = {d: self.windows.signals(w, delay + d) for d in {member.delay for member in self.members}}
-        return np.stack([late[member.delay] for member in self.members], axis=1)
 
     def _command(self, signals: Floats) -> None:
         self._simulation.controls[:, : signals.shape[-1]] = signals

@@ -102,7 +102,10 @@ class Swarm:
         receiver or of the common frame; so that error is added here: eq. 15 adds the deviations of a pair,
         whichever of the two has them.
         """
-        return [replace(one, position_deviation=_add(one, self._lasting)) for one in received]
+        return [
+            replace(one, position_deviation=to_vector(np.add(one.position_deviation, self._lasting)))
+            for one in received
+        ]
 
     @property
     def has_flown(self) -> bool:
@@ -168,8 +171,3 @@ def _tilt(states: States) -> Floats:
     if states.tilt is None:
         raise ValueError("the fleet must know roll and pitch of its vehicles")
     return states.tilt
-
-
-def _add(word: Broadcast, deviation: float) -> Vector:
-    x, y, z = word.position_deviation
-    return x + deviation, y + deviation, z + deviation

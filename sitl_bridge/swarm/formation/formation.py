@@ -248,7 +248,8 @@ class Formation:
         self._connect(on_air)
         self._update_claims(self.radio.receive(states.time, on_air))
         self._apply_leader_loss(on_air)
-        setpoints = self._start_setpoints(states)
+        zero = np.zeros_like(states.position)
+        setpoints = Setpoints(self._home.copy(), zero, zero.copy(), self._home_yaw.copy())
         offsets = self._offsets()
         with failures_of("leader", self.leader):
             self._lead(states, offsets, setpoints)
@@ -260,10 +261,6 @@ class Formation:
         setpoints.put(~states.alive, Setpoints.none(int((~states.alive).sum())))
         self._send(states, on_air)
         return setpoints
-
-    def _start_setpoints(self, states: States) -> Setpoints:
-        zero = np.zeros_like(states.position)
-        return Setpoints(self._home.copy(), zero, zero.copy(), self._home_yaw.copy())
 
     def _update_present(self, states: States) -> None:
         for i in np.flatnonzero(states.alive != self._alive).tolist():
