@@ -48,10 +48,7 @@ def load_octree(path: Path, axes: str) -> VoxelGrid:
         raise UserError(f"{path}: is an empty map: it has no nodes")
     leaves = np.zeros((4096, 4), np.int64)
     while True:
-        if kind == ".bt":
-            count = _binary_leaves(data, leaves)
-        else:
-            count = _full_leaves(data, _DATA_BYTES[tree], leaves)
+        count = _leaves(data, 0 if kind == ".bt" else _DATA_BYTES[tree], leaves)
         if count <= len(leaves):
             break
         leaves = np.zeros((count, 4), np.int64)
@@ -89,25 +86,15 @@ def _header(path: Path, raw: bytes) -> tuple[str, float, int]:
 
 
 @compiled
-def _corner(x: int, y: int, z: int, half: int, child: int) -> tuple[int, int, int]:
-    """Key of the least cell of a child."""
-    return x + half * (child & 1), y + half * (child >> 1 & 1), z + half * (child >> 2 & 1)
+def _leaves(data: Bytes, data_bytes: int, leaves: Ints) -> int:
+    """Read the nodes of a file.
 
-
-@compiled
-def _push(stack: Ints, depth: int, x: int, y: int, z: int, half: int, child: int) -> int:
-    """Put a child of the node at x, y, z on the stack; returns how many are there."""
-    stack[depth, 0], stack[depth, 1], stack[depth, 2] = _corner(x, y, z, half, child)
-    stack[depth, 3] = half
-    return depth + 1
-
-
-@compiled
-def _binary_leaves(data: Bytes, leaves: Ints) -> int:
-    """Read the nodes of a .bt file: two bits a child, 01 free, 10 occupied, 11 a node of its own.
+    A node of a .bt file has two bits a child: 01 free, 10 occupied, 11 a node of its own.  One of an .ot file
+    has log odds (and a colour), then a mask of the children.
 
     Args:
         data: (bytes,) uint8.
+        data_bytes: of a node of an .ot file before its mask; 0 for a .bt file.
         leaves: (k, 4) key of the least cell and cells along an edge, of as many occupied leaves as fit.
 
     Returns:
@@ -116,59 +103,34 @@ def _binary_leaves(data: Bytes, leaves: Ints) -> int:
     stack = np.zeros((8 * LEVELS + 1, 4), np.int64)
     stack[0, 3] = 1 << LEVELS
     depth, at, count = 1, 0, 0
+    node_bytes = data_bytes + 1 if data_bytes > 0 else 2
     while depth > 0:
         depth -= 1
         x, y, z, edge = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
-        if at + 2 > len(data):
+        if at + node_bytes > len(data):
             return _TRUNCATED
+        if data_bytes > 0 and data[at + data_bytes] == 0:
+            # Log odds of zero or more: a probability of a half or more.
+            if data[at + 3] & 0x80 == 0:
+                count = _add(leaves, count, x, y, z, edge)
+            at += node_bytes
+            continue
         if edge == 1:
             return _DEEP
         half = edge >> 1
         # The first child stands next in the file, so it is put on the stack last.
         for child in range(7, -1, -1):
-            bits = (data[at + child // 4] >> (2 * (child % 4))) & 3
+            if data_bytes == 0:
+                bits = int(data[at + child // 4] >> (2 * (child % 4)) & 3)
+            else:
+                bits = 3 * int(data[at + data_bytes] >> child & 1)
+            cx, cy, cz = x + half * (child & 1), y + half * (child >> 1 & 1), z + half * (child >> 2 & 1)
             if bits == 3:
-                depth = _push(stack, depth, x, y, z, half, child)
+                stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = cx, cy, cz, half
+                depth += 1
             elif bits == 2:
-                count = _add(leaves, count, *_corner(x, y, z, half, child), half)
-        at += 2
-    return count
-
-
-@compiled
-def _full_leaves(data: Bytes, data_bytes: int, leaves: Ints) -> int:
-    """Read the nodes of an .ot file: log odds (and a colour), then a mask of the children.
-
-    Args:
-        data: (bytes,) uint8.
-        data_bytes: of a node before its mask.
-        leaves: as of ``_binary_leaves``.
-
-    Returns:
-        the number of occupied leaves, or what is wrong with the file.
-    """
-    stack = np.zeros((8 * LEVELS + 1, 4), np.int64)
-    stack[0, 3] = 1 << LEVELS
-    depth, at, count = 1, 0, 0
-    while depth > 0:
-        depth -= 1
-        x, y, z, edge = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
-        if at + data_bytes + 1 > len(data):
-            return _TRUNCATED
-        mask = data[at + data_bytes]
-        # Log odds of zero or more: a probability of a half or more.
-        positive = data[at + 3] & 0x80 == 0
-        at += data_bytes + 1
-        if mask == 0:
-            if positive:
-                count = _add(leaves, count, x, y, z, edge)
-            continue
-        if edge == 1:
-            return _DEEP
-        half = edge >> 1
-        for child in range(7, -1, -1):
-            if mask >> child & 1:
-                depth = _push(stack, depth, x, y, z, half, child)
+                count = _add(leaves, count, cx, cy, cz, half)
+        at += node_bytes
     return count
 
 
