@@ -12,7 +12,7 @@ from sitl_bridge.autopilot.commander import Commander
 from sitl_bridge.autopilot.commander_data import VehicleFacts
 from sitl_bridge.autopilot.control.allocation import allocate
 from sitl_bridge.autopilot.control.user_controller import user_controller
-from sitl_bridge.autopilot.estimation import measurement
+from sitl_bridge.autopilot.estimation.measurement import FAILING
 from sitl_bridge.autopilot.flight_log import StackLog
 from sitl_bridge.autopilot.mavlink.parameter_protocol import vehicle_type
 from sitl_bridge.autopilot.parameters import Parameters
@@ -27,15 +27,6 @@ from sitl_bridge.core.vehicle.perception_settings import odometry
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.world import World
 
-_SENSOR_FAILURES = {
-    "gyroscope": measurement.GYROSCOPE_FAILURE,
-    "accelerometer": measurement.ACCELEROMETER_FAILURE,
-    "magnetometer": measurement.MAGNETOMETER_FAILURE,
-    "barometer": measurement.BAROMETER_FAILURE,
-    "gps": measurement.GPS_FAILURE,
-    "range_finder": measurement.RANGE_FAILURE,
-    "optical_flow": measurement.FLOW_FAILURE,
-}
 _FAULTS = {"off": FAULT_OFF, "stuck": FAULT_STUCK}
 
 
@@ -156,7 +147,7 @@ class Pilot:
         """Of sensors the first instance counts, as the stack reads no other; instance 0 means all."""
         failures = self.commander.failures
         self._applied = {kind: dict(instances) for kind, instances in failures.items()}
-        for kind, row in _SENSOR_FAILURES.items():
+        for row, kind in enumerate(FAILING):
             faults = failures.get(kind, {})
             fault = faults.get(0) or faults.get(1)
             self.reader["failure"][row] = _FAULTS[fault] if fault else FAULT_NONE

@@ -46,14 +46,10 @@ OTHER = 0
 STEP = 1
 """Result of ``read_frame`` for a primary inertial frame: time advances, run the stack."""
 
-GYROSCOPE_FAILURE = 0
-ACCELEROMETER_FAILURE = 1
-MAGNETOMETER_FAILURE = 2
-BAROMETER_FAILURE = 3
-GPS_FAILURE = 4
-RANGE_FAILURE = 5
-FLOW_FAILURE = 6
-FAILURES = 7
+FAILING = ("gyroscope", "accelerometer", "magnetometer", "barometer", "gps", "range_finder", "optical_flow")
+"""Sensors that may fail, in the order of the following rows."""
+GYROSCOPE_FAILURE, ACCELEROMETER_FAILURE, MAGNETOMETER_FAILURE, BAROMETER_FAILURE = 0, 1, 2, 3
+GPS_FAILURE, RANGE_FAILURE, FLOW_FAILURE = 4, 5, 6
 
 SENSOR_AT, GPS_AT, DISTANCE_AT, FLOW_AT, TRUTH_AT = 0, 1, 2, 3, 4
 BODY_FRAMES = (8, 12)
@@ -99,7 +95,7 @@ class Reader(Record):
     payloads: Payloads
     measurement: Measurement
     last_sample: Measurement  # last sample of each sensor before it got stuck
-    failure: Annotated[Ints, FAILURES]  # FAULT_* by sensor
+    failure: Annotated[Ints, len(FAILING)]  # FAULT_* by sensor
     # --- the last HIL_STATE_QUATERNION, for the log only
     truth_time: int  # us, 0 before the first
     truth_position: Annotated[Floats, 3]  # latitude deg, longitude deg, altitude m

@@ -13,23 +13,13 @@ import zlib
 from sitl_bridge.autopilot.parameters import ParameterInfo, Parameters
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.link.mavlink.decoder import ParameterValue, parameter_bytes
+from sitl_bridge.link.mavlink.decoder import MULTIROTORS, ParameterValue, parameter_bytes
 from sitl_bridge.link.mavlink.message import MavlinkMessage
-
-TYPES = {
-    3: mavlink.MAV_TYPE_TRICOPTER,
-    4: mavlink.MAV_TYPE_QUADROTOR,
-    6: mavlink.MAV_TYPE_HEXAROTOR,
-    8: mavlink.MAV_TYPE_OCTOROTOR,
-    10: mavlink.MAV_TYPE_DECAROTOR,
-    12: mavlink.MAV_TYPE_DODECAROTOR,
-}
-"""MAV_TYPE by number of rotors."""
 
 
 def vehicle_type(rotors: int) -> ParameterInfo:
     """Return MAV_TYPE of a multirotor."""
-    kind = TYPES.get(rotors, mavlink.MAV_TYPE_GENERIC)
+    kind = MULTIROTORS.get(rotors, mavlink.MAV_TYPE_GENERIC)
     return ParameterInfo("MAV_TYPE", kind, kind, kind, "", "Vehicle type, a MAV_TYPE")
 
 

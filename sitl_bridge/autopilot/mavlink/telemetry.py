@@ -14,7 +14,6 @@ from pathlib import Path
 
 from sitl_bridge.autopilot import records
 from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.mavlink.parameter_protocol import TYPES
 from sitl_bridge.autopilot.modes import flight_modes
 from sitl_bridge.autopilot.modes.payload_control import REGIONS, PayloadControl
 from sitl_bridge.base.arrays import Floats
@@ -23,6 +22,7 @@ from sitl_bridge.base.rotations import euler_angles
 from sitl_bridge.core.world.atmosphere import pressure_altitude
 from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import MULTIROTORS
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 UNKNOWN = 0xFFFF
@@ -139,7 +139,7 @@ def heartbeat(s: Snapshot) -> MavlinkMessage:
     """HEARTBEAT with PX4's modes and PX4's MAV_AUTOPILOT, from which peers choose their protocol."""
     commander = s.commander
     return mavlink.MAVLink_heartbeat_message(
-        TYPES.get(s.source.rotor_count, mavlink.MAV_TYPE_GENERIC_MULTIROTOR),
+        MULTIROTORS.get(s.source.rotor_count, mavlink.MAV_TYPE_GENERIC_MULTIROTOR),
         mavlink.MAV_AUTOPILOT_PX4,
         commander.mode.base_mode(commander.armed),
         commander.mode.custom_mode,

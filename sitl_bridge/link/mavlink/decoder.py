@@ -13,6 +13,16 @@ from sitl_bridge.link.mavlink.message import MavlinkMessage
 
 AUTOPILOT: int = mavlink.MAV_COMP_ID_AUTOPILOT1
 
+MULTIROTORS = {
+    3: mavlink.MAV_TYPE_TRICOPTER,
+    4: mavlink.MAV_TYPE_QUADROTOR,
+    6: mavlink.MAV_TYPE_HEXAROTOR,
+    8: mavlink.MAV_TYPE_OCTOROTOR,
+    10: mavlink.MAV_TYPE_DECAROTOR,
+    12: mavlink.MAV_TYPE_DODECAROTOR,
+}
+"""MAV_TYPE by number of rotors."""
+
 CHECKSUM = 2
 """Bytes of the checksum."""
 

@@ -23,6 +23,7 @@ from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.decoder import AUTOPILOT, MULTIROTORS
 from sitl_bridge.live.bus.broker import lower_priority
 from sitl_bridge.live.bus.client_link import RowsRequest
 from sitl_bridge.live.view.run_link import RunLink
@@ -35,18 +36,6 @@ HEARTBEAT = 1.0
 """s of wall time between two heartbeats."""
 
 
-COMPONENT = 1
-"""MAV_COMP_ID_AUTOPILOT1."""
-VEHICLE_TYPES = {
-    3: mavlink.MAV_TYPE_TRICOPTER,
-    4: mavlink.MAV_TYPE_QUADROTOR,
-    6: mavlink.MAV_TYPE_HEXAROTOR,
-    8: mavlink.MAV_TYPE_OCTOROTOR,
-    12: mavlink.MAV_TYPE_DODECAROTOR,
-}
-"""By the number of rotors."""
-
-
 class ViewerMessages:
     """The messages of one vehicle.
 
@@ -56,8 +45,8 @@ class ViewerMessages:
     """
 
     def __init__(self, system: int, rotors: int, origin: tuple[float, float, float], gravity: float) -> None:
-        self._out = mavlink.MAVLink(None, srcSystem=system, srcComponent=COMPONENT)
-        self._type = VEHICLE_TYPES.get(rotors, mavlink.MAV_TYPE_GENERIC)
+        self._out = mavlink.MAVLink(None, srcSystem=system, srcComponent=AUTOPILOT)
+        self._type = MULTIROTORS.get(rotors, mavlink.MAV_TYPE_GENERIC)
         self._projection = Projection(math.radians(origin[0]), math.radians(origin[1]), origin[2])
         self._gravity = gravity
 
