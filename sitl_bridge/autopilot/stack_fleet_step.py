@@ -12,7 +12,7 @@ from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet, move_vehicle, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.link.hil.frame_writer import frame_memory, write_frames
 from sitl_bridge.link.hil.link_state import LINK
 from sitl_bridge.link.hil.message_layout import MAX_STEP_BYTES, PAYLOADS
 from sitl_bridge.record.truth_row import write_rows
@@ -31,32 +31,11 @@ class FrameArrays(NamedTuple):
     @classmethod
     def of(cls, simulation: Simulation) -> FrameArrays:
         """Memory for a simulation's vehicles."""
-        n = len(simulation)
-        payloads = np.zeros((n, 1), PAYLOADS)
         return cls(
-            links=np.zeros(n, LINK),
-            slots=np.array([sensor_slots(row) for row in simulation.sensors]),
-            payloads=payloads,
-            payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
+            *frame_memory(simulation),
             out=np.zeros(MAX_STEP_BYTES, np.uint8),
             kept=np.zeros(0, np.uint8),
         )
-
-
-@compiled
-def _write_frames(fleet: FleetArrays, frames: FrameArrays, out: Bytes, i: int, time: int) -> int:
-    return write_step(
-        out,
-        frames.payloads[i],
-        frames.payload_bytes[i],
-        fleet.states[i],
-        fleet.environment[0],
-        fleet.sensors[i],
-        fleet.sensor_states[i],
-        frames.links[i],
-        frames.slots[i],
-        time,
-    )
 
 
 @compiled
@@ -100,7 +79,7 @@ def advance(
         if log.shape[0] > 0:
             write_rows(log[k * n : (k + 1) * n], now, fleet.armed, fleet.states, fleet.controls)
         for i in range(n):
-            end = _write_frames(fleet, frames, frames.out, i, now)
+            end = write_frames(frames.out, fleet, frames, i, now)
             if log.shape[0] > 0:
                 log[k * n + i].frame_bytes = end
                 for b in range(end):
@@ -145,7 +124,7 @@ def advance_block(
                 taken, diverged = k, i
                 break
             sample_vehicle(fleet, i, now, step)
-            end = _write_frames(fleet, frames, out, i, now)
+            end = write_frames(out, fleet, frames, i, now)
             at: Any = np.int64(0)
             while at < end:
                 at, _ = read_frames(out, at, end, stacks, i, fleet.controls[i])

@@ -12,14 +12,13 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
 from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
-from sitl_bridge.link.hil.link_state import LINK, Link
+from sitl_bridge.link.hil.frame_writer import frame_memory, write_frames
+from sitl_bridge.link.hil.link_state import Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     HEADER,
     HIL_STATE_QUATERNION,
     MAX_STEP_BYTES,
-    PAYLOADS,
 )
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_row
@@ -42,13 +41,9 @@ class ReplayArrays(NamedTuple):
     @classmethod
     def of(cls, simulation: Simulation) -> ReplayArrays:
         """Memory for a simulation's vehicles."""
-        n = len(simulation)
-        payloads, row = np.zeros((n, 1), PAYLOADS), np.zeros(1, ROW)
+        row = np.zeros(1, ROW)
         return cls(
-            links=np.zeros(n, LINK),
-            slots=np.array([sensor_slots(sensors) for sensors in simulation.sensors]),
-            payloads=payloads,
-            payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
+            *frame_memory(simulation),
             out=np.zeros(MAX_STEP_BYTES, np.uint8),
             row=row,
             row_bytes=row.view(np.uint8),
@@ -82,18 +77,7 @@ def _frames_differ(
     fleet: FleetArrays, arrays: ReplayArrays, i: int, time: int, data: Bytes, begin: int, end: int
 ) -> bool:
     _as_sent(arrays.links[i], data, begin, end)
-    length = write_step(
-        arrays.out,
-        arrays.payloads[i],
-        arrays.payload_bytes[i],
-        fleet.states[i],
-        fleet.environment[0],
-        fleet.sensors[i],
-        fleet.sensor_states[i],
-        arrays.links[i],
-        arrays.slots[i],
-        time,
-    )
+    length = write_frames(arrays.out, fleet, arrays, i, time)
     if length != end - begin:
         return True
     return _bytes_differ(arrays.out, data[begin:end])

@@ -25,7 +25,7 @@ from sitl_bridge.autopilot.records import (
     WrenchRecord,
 )
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.rotations import heading
+from sitl_bridge.base.kernels.rotations import heading, to_ned
 
 QUICK, SLOW = 0.1, 3.0
 """Time constants of the two low-pass filters, s: well above the rotors' lag, and that of the integrators."""
@@ -94,10 +94,8 @@ def control(
 @compiled
 def _disturbance(controller: ControllerRecord, estimate: Estimate, dt: float) -> float:
     """Return measured less expected specific force along the thrust axis, m/s^2, after one step."""
-    q, a = estimate.attitude, estimate.acceleration
-    up_n = -2.0 * (q[1] * q[3] + q[0] * q[2])
-    up_e = -2.0 * (q[2] * q[3] - q[0] * q[1])
-    up_d = 2.0 * (q[1] * q[1] + q[2] * q[2]) - 1.0
+    a = estimate.acceleration
+    up_n, up_e, up_d = to_ned(estimate.attitude, 0.0, 0.0, -1.0)
     measured = a[0] * up_n + a[1] * up_e + (a[2] - controller.gravity) * up_d
     given = controller.thrust_given
     controller.thrust_expected += (given - controller.thrust_expected) * dt / (dt + controller.thrust_lag)

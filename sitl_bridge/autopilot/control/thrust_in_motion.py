@@ -16,6 +16,7 @@ from sitl_bridge.autopilot.records import Estimate
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Packed
+from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.performance import hover, remembered
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads, thrust_and_torque
 
@@ -57,14 +58,11 @@ def thrust_ratio(controller: ControllerRecord, estimate: Estimate) -> float:
     Returns:
         1 without a velocity.
     """
-    v, q = estimate.velocity, estimate.attitude
+    v = estimate.velocity
     square = v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
     if not math.isfinite(square):
         return 1.0
-    # The thrust axis, body -z, in NED.
-    up_n = -2.0 * (q[1] * q[3] + q[0] * q[2])
-    up_e = -2.0 * (q[2] * q[3] - q[0] * q[1])
-    up_d = 2.0 * (q[1] * q[1] + q[2] * q[2]) - 1.0
+    up_n, up_e, up_d = to_ned(estimate.attitude, 0.0, 0.0, -1.0)  # the thrust axis
     along = v[0] * up_n + v[1] * up_e + v[2] * up_d
     across = math.sqrt(max(square - along * along, 0.0))
     a = min(max(along / ALONG_STEP + ALONG_STEPS, 0.0), 2.0 * ALONG_STEPS)

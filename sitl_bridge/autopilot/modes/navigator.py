@@ -15,7 +15,8 @@ from sitl_bridge.autopilot.modes.mission_flight import MissionFlight, has_headin
 from sitl_bridge.autopilot.modes.payload_control import PayloadControl
 from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, TAKEOFF, PositionTarget
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
-from sitl_bridge.plan.plan import Point, distance
+from sitl_bridge.core.world.geography import distance
+from sitl_bridge.plan.plan import Point
 from sitl_bridge.plan.plan_upload import MissionItem
 
 NAN = math.nan

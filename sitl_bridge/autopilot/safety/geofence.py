@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 from sitl_bridge.autopilot.modes.mission_items import INVALID_PARAM1, MissionFault, check_transfer
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
+from sitl_bridge.core.world.geography import distance
 from sitl_bridge.plan import commands
-from sitl_bridge.plan.plan import FenceCircle, Polygon, distance
+from sitl_bridge.plan.plan import FenceCircle, Polygon
 from sitl_bridge.plan.plan_upload import FENCE, MissionItem
 
 Area: TypeAlias = FenceCircle | Polygon

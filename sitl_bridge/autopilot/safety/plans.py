@@ -9,8 +9,8 @@ from sitl_bridge.autopilot.modes.mission_items import INVALID, UNSUPPORTED, Miss
 from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.safety.geofence import Area, Geofence, allows, read_areas
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
+from sitl_bridge.core.world.geography import distance
 from sitl_bridge.plan import commands
-from sitl_bridge.plan.plan import distance
 from sitl_bridge.plan.plan_upload import MISSION, RALLY, MissionItem
 
 Home = tuple[float, float, float] | None

@@ -80,3 +80,9 @@ class Projection:
 def projection_at(latitude: float, longitude: float, altitude: float) -> Projection:
     """The projection about an origin (rad, rad, m), remembered for those asked for again and again."""
     return Projection(latitude, longitude, altitude)
+
+
+def distance(here: Sequence[float], there: Sequence[float]) -> float:
+    """Distance in m between two points, latitude and longitude in degrees."""
+    around = Projection(math.radians(here[0]), math.radians(here[1]), 0.0)
+    return math.hypot(*around.local(there[0], there[1]))

@@ -17,6 +17,8 @@ from sitl_bridge.core.sensors.magnetometer import MAGNETOMETER
 from sitl_bridge.core.sensors.pressure import AIRSPEED, BAROMETER
 from sitl_bridge.core.sensors.ranging import OPTICAL_FLOW, RANGE_FINDER
 from sitl_bridge.core.sensors.records import MAX_SENSORS, NONE, Sensor, SensorState
+from sitl_bridge.core.simulation.fleet_step import FleetArrays
+from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.atmosphere import (
     GAS_CONSTANT,
     SEA_LEVEL_PRESSURE,
@@ -25,7 +27,7 @@ from sitl_bridge.core.world.atmosphere import (
 )
 from sitl_bridge.core.world.earth import geodetic, local_gravity
 from sitl_bridge.core.world.records import Environment
-from sitl_bridge.link.hil.link_state import Link
+from sitl_bridge.link.hil.link_state import LINK, Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     COMPONENT_ID,
@@ -365,3 +367,32 @@ def sensor_slots(sensors: np.ndarray[tuple[int], np.dtype[np.void]]) -> Ints:
         if column is not None:
             slots[int(sensor["instance"]), column] = i
     return slots
+
+
+def frame_memory(simulation: Simulation) -> tuple[Records, Ints, Records, Bytes]:
+    """Memory in which the frames of a simulation's vehicles are written.
+
+    Returns:
+        (n,) LINK; (n, 3, 4) as of ``sensor_slots``; (n, 1) PAYLOADS, and the same memory as (n, bytes) uint8.
+    """
+    n = len(simulation)
+    payloads = np.zeros((n, 1), PAYLOADS)
+    slots = np.array([sensor_slots(row) for row in simulation.sensors])
+    return np.zeros(n, LINK), slots, payloads, payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize)
+
+
+@compiled
+def write_frames(out: Bytes, fleet: FleetArrays, memory: Any, i: int, time: int) -> int:
+    """As ``write_step``, of vehicle ``i`` of a fleet; ``memory`` has that of ``frame_memory``."""
+    return write_step(
+        out,
+        memory.payloads[i],
+        memory.payload_bytes[i],
+        fleet.states[i],
+        fleet.environment[0],
+        fleet.sensors[i],
+        fleet.sensor_states[i],
+        memory.links[i],
+        memory.slots[i],
+        time,
+    )

@@ -18,7 +18,7 @@ from sitl_bridge.core.sensors.sample import draw_ahead
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, move_fleet, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_parser import ParserScratch, parse
-from sitl_bridge.link.hil.frame_writer import sensor_slots, write_step
+from sitl_bridge.link.hil.frame_writer import frame_memory, write_frames
 from sitl_bridge.link.hil.link_state import (
     LINK,
     Answer,
@@ -117,15 +117,11 @@ class LinkArrays(NamedTuple):
     def of(cls, simulation: Simulation) -> LinkArrays:
         """Memory for a simulation's vehicles, all disconnected."""
         n = len(simulation)
-        links = np.zeros(n, LINK)
-        links["fd"], links["answer"] = -1, Answer.NOT_AWAITED
-        payloads = np.zeros((n, 1), PAYLOADS)
+        memory = frame_memory(simulation)
+        memory[0]["fd"], memory[0]["answer"] = -1, Answer.NOT_AWAITED
         steps = max(LOG_BLOCK // n, 2)
         return cls(
-            links=links,
-            slots=np.array([sensor_slots(row) for row in simulation.sensors]),
-            payloads=payloads,
-            payload_bytes=payloads.view(np.uint8).reshape(n, PAYLOADS.itemsize),
+            *memory,
             outs=np.zeros((n, SEND_BUFFER), np.uint8),
             buffers=np.zeros((n, RECEIVE_BUFFER), np.uint8),
             polls=np.zeros(n, POLL),
@@ -217,18 +213,7 @@ def _send_frames(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> None:
             if link.out_end > 0:
                 continue  # its socket is full: it never gets this frame
         link.message_bytes = link.out_end
-        link.frame_bytes = write_step(
-            arrays.outs[i, link.out_end :],
-            arrays.payloads[i],
-            arrays.payload_bytes[i],
-            fleet.states[i],
-            fleet.environment[0],
-            fleet.sensors[i],
-            fleet.sensor_states[i],
-            link,
-            arrays.slots[i],
-            loop.time,
-        )
+        link.frame_bytes = write_frames(arrays.outs[i, link.out_end :], fleet, arrays, i, loop.time)
         link.out_end += link.frame_bytes
         link.sent_frames += 1
         _send_due_bytes(link, arrays.outs[i])
