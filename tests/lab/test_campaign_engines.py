@@ -37,7 +37,7 @@ def fly_campaign(
     try:
         with Ledger(directory / "out", space) as ledger:
             progress = CampaignRun(space, ledger, pool).fly()
-        processes = pool.processes
+        processes = [worker.process.pid or 0 for worker in pool._workers]
     finally:
         pool.close()
     return {row.number: row for row in read_rows(directory / "out")}, progress, processes

@@ -344,7 +344,9 @@ def test_patterns_can_be_ordered_in_flight_for_those_that_are_left() -> None:
     def hook(self: Flight, states: States) -> None:
         if states.time == 24_000_000:
             self.formation.abort(5, "hold")
-            self.formation.change("circle")
+            self.formation.redirect(
+                "circle", lambda _plan, members, _leader: pattern("circle", int(members.sum()))
+            )
 
     run = flight(hook=hook, patterns=("cube",)).fly(60.0)
     assert run.worst_error(36.0) < 0.1

@@ -156,7 +156,6 @@ def _flagged_rejections(
 
 
 def _in_air(record: FlightRecord, time: Floats, name: str) -> Mask:
-    """Which times count for a measurement."""
     return in_air(record, time, GROUND_EFFECT_MARGIN if name in NEAR_GROUND else 0.0)
 
 

@@ -87,13 +87,13 @@ def thinned(plot: Plot, points: int) -> Plot:
     return replace(plot, x=x, lines=lines)
 
 
-def held(x: Floats, time: Floats, values: Floats, gap: float = GAP) -> Floats:
-    """Values of a setpoint at times ``x``: the last before each; nan where it is older than ``gap``."""
+def held(x: Floats, time: Floats, values: Floats) -> Floats:
+    """Values of a setpoint at times ``x``: the last before each; nan where it is older than GAP."""
     if not len(time):
         return np.full(len(x), np.nan)
     index = np.searchsorted(time, x, side="right") - 1
     found = np.asarray(values, np.float64)[np.maximum(index, 0)]
-    return np.where((index >= 0) & (x - time[np.maximum(index, 0)] <= gap), found, np.nan)
+    return np.where((index >= 0) & (x - time[np.maximum(index, 0)] <= GAP), found, np.nan)
 
 
 def between(x: Floats, time: Floats, values: Floats) -> Floats:

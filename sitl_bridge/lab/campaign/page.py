@@ -102,7 +102,6 @@ def _verdict(header: JsonObject, stage: str, rows: Sequence[RunRow]) -> str:
 
 
 def _found(directory: Path) -> Iterator[str]:
-    """What a search has found."""
     file = directory / FOUND
     if not file.is_file():
         return
@@ -277,7 +276,6 @@ def axis_ticks(low: float, high: float) -> list[float]:
 def _plot(
     title: str, note: str, marks: str, x: tuple[float, float], y: tuple[float, float], unit: str
 ) -> str:
-    """One plot as SVG, with ticks at its axes."""
     base = HEIGHT - EDGE
     across, up = (
         ((value, _x(value, *x)) for value in axis_ticks(*x)),

@@ -196,11 +196,6 @@ class WorkerPool:
         self._workers.remove(worker)
         return worker.kill()
 
-    @property
-    def processes(self) -> list[int]:
-        """Ids of the workers' processes."""
-        return [worker.process.pid or 0 for worker in self._workers]
-
     def close(self) -> None:
         """End all workers, those in flight too; safe to call twice."""
         with uninterrupted():

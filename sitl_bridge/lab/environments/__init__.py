@@ -1,7 +1,7 @@
 """Environments for reinforcement learning, after Gymnasium and PettingZoo, and their tasks."""
 
+from sitl_bridge.lab.environments.batch import Randomisation
 from sitl_bridge.lab.environments.fleet import FleetEnvironment
-from sitl_bridge.lab.environments.randomisation import Randomisation
 from sitl_bridge.lab.environments.stack import StackEnvironment
 from sitl_bridge.lab.environments.tasks import HoldPosition, ReachWaypoint, Task, TrackFigure
 from sitl_bridge.lab.environments.vector import Environment, VectorEnvironment

@@ -291,7 +291,6 @@ def reset_batch(handles: Ints, chosen: Bytes) -> None:
 
 @compiled
 def _load(b: BatchArrays, block: int, i: int) -> None:
-    """Bring a vehicle into a block's records."""
     batch = b.batch[0]
     _bring_motion(b, block, i)
     first = batch.controller_first

@@ -16,8 +16,7 @@ from sitl_bridge.base.arrays import Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.dynamics.proximity import Proximity
-from sitl_bridge.lab.environments.batch import VehicleBatch
-from sitl_bridge.lab.environments.randomisation import Randomisation
+from sitl_bridge.lab.environments.batch import Randomisation, VehicleBatch
 from sitl_bridge.lab.environments.spaces import (
     LIMIT,
     Observation,

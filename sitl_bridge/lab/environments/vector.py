@@ -16,8 +16,7 @@ from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.arrays import AnyArray, Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.lab.environments.batch import VehicleBatch
-from sitl_bridge.lab.environments.randomisation import Randomisation
+from sitl_bridge.lab.environments.batch import Randomisation, VehicleBatch
 from sitl_bridge.lab.environments.spaces import (
     SENSOR_FIGURES,
     Observation,
@@ -239,7 +238,6 @@ class VectorEnvironment(VectorEnv[Observation, ArrayLike, AnyArray]):
         return self._completed(observation, self.motion), info
 
     def _empty(self) -> Observation:
-        """A new array for observations."""
         return np.empty((self.num_envs, len(self.figures)), np.float32)
 
     def _completed(self, observation: Observation, motion: VehicleMotion) -> Observation:

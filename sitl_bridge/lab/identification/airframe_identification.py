@@ -177,7 +177,6 @@ def _knots(windows: FlightWindows) -> Floats:
 def _chosen(
     airframe: Airframe, fit: Sequence[str], fix: Mapping[str, float], windows: FlightWindows
 ) -> list[Parameter]:
-    """The parameters to be fitted."""
     chosen = [
         parameter
         for parameter in PARAMETERS

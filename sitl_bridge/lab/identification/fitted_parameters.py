@@ -121,7 +121,6 @@ def _field(model: Any, steps: Sequence[str | int]) -> Any:
 
 
 def _with_field(model: Any, steps: Sequence[str | int], value: Any) -> Any:
-    """A copy of a model with another value at a path."""
     step, *rest = steps
     if isinstance(step, int):
         inner = _with_field(model[step], rest, value) if rest else value

@@ -7,25 +7,25 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from scipy.spatial.transform import Rotation
 
 from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text
+from sitl_bridge.base.yaml_file import read, validate
 from sitl_bridge.core.odometry.lidar import LidarTurn
 from sitl_bridge.core.odometry.stereo import CameraModel, StereoImages, StereoRig
 from sitl_bridge.core.world.cloud_file import ENDINGS, read_cloud
 from sitl_bridge.lab.odometry.tum_file import read_tum
 
 Kind = Literal["clouds", "stereo"]
-MAX_TABLE, MAX_SHEET, MAX_IMAGE = 500_000_000, 100_000, 100_000_000
+MAX_TABLE, MAX_IMAGE = 500_000_000, 100_000_000
 """Bytes."""
 Numbers = list[float]
 
@@ -123,15 +123,7 @@ class _CameraSheet(BaseModel):
 
 
 def _sheet(path: Path) -> _CameraSheet:
-    text = read_bytes(path, MAX_SHEET)
-    try:
-        data: Any = yaml.safe_load(text)
-        return _CameraSheet.model_validate(data)
-    except yaml.YAMLError as error:
-        raise ConfigurationError(str(path), [f"is no YAML: {shortened(str(error))}"]) from error
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()]
-        raise ConfigurationError(str(path), faults) from error
+    return validate(_CameraSheet, read(path))
 
 
 def stereo_rig(path: Path) -> StereoRig:

@@ -19,7 +19,6 @@ from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.swarm.formation.assignment import assign, closest_approach
 from sitl_bridge.swarm.formation.choreography import Choreography, Move, in_world
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs, leave, path_back
-from sitl_bridge.swarm.formation.patterns import pattern
 from sitl_bridge.swarm.formation.roles import (
     BEACON,
     REFERENCE,
@@ -89,15 +88,13 @@ class Formation:
         leader: Leader,
         follower: Follower,
         *,
-        topology: Topology | None = None,
-        radio: Radio | None = None,
-        behaviour: FormationBehaviour | None = None,
+        topology: Topology,
+        radio: Radio,
+        behaviour: FormationBehaviour,
     ) -> None:
         count = choreography.count
         self.choreography, self.leader, self.follower = choreography, leader, follower
-        self.topology = topology or Topology()
-        self.radio = radio or Radio(count, BEACON, seed=0)
-        self.behaviour = behaviour or FormationBehaviour()
+        self.topology, self.radio, self.behaviour = topology, radio, behaviour
         self.events: list[FormationLogEntry] = []
         self.started_at = 0
         self.present = np.ones(count, dtype=np.bool_)
@@ -151,32 +148,6 @@ class Formation:
             self._start[i] = self.started_at
         self._note(-1, f"start at {self.started_at * 1e-6:.2f} s")
         return self.started_at
-
-    def change(
-        self, name: str, slots: Floats | None = None, *, spacing: float = 4.0, after: float = 0.0
-    ) -> Move:
-        """Change to another pattern in flight, with the present members.
-
-        Args:
-            slots: (m, 3) m for the m members, the leader's first; None for the named pattern.
-            spacing: m, for a named pattern.
-            after: s from now, at least ``notice``.
-
-        Raises:
-            UserError: if the pattern is unsuitable, or there is no leader.
-        """
-        leaders = self.leaders
-        if not (leaders and self.started_at):
-            raise UserError("the formation has no leader now, so it cannot change its pattern")
-        members = self.members
-        if slots is None:
-            slots = pattern(name, int(members.sum()), spacing)
-        at = self._time - self.started_at + max(round(1e6 * after), self.behaviour.notice)
-        move = self.choreography.add(name, slots, at, members=members, leader=leaders[0])
-        for i in leaders:
-            self._epoch[i] = len(self.choreography.moves) - 1
-        self._note(leaders[0], f"{name} from {(self.started_at + move.start) * 1e-6:.2f} s on")
-        return move
 
     def redirect(
         self,
