@@ -100,23 +100,16 @@ class KissIcpOdometry:
     def __init__(self, voxel: float) -> None:
         try:
             from kiss_icp.config import KISSConfig
-            from kiss_icp.config.config import (
-                AdaptiveThresholdConfig,
-                DataConfig,
-                MappingConfig,
-                RegistrationConfig,
-            )
             from kiss_icp.kiss_icp import KissICP
         except ImportError as error:
             raise missing("kiss-icp", "estimators of the kind kiss-icp", EXTRA) from error
+        threshold = {"initial_threshold": min(FIRST_THRESHOLD * voxel, 2.0), "min_motion_th": 0.1 * voxel}
         self._pipeline = KissICP(
             KISSConfig(
-                data=DataConfig(max_range=FARTHEST, deskew=True),
-                mapping=MappingConfig(voxel_size=voxel),
-                registration=RegistrationConfig(max_num_threads=1),
-                adaptive_threshold=AdaptiveThresholdConfig(
-                    initial_threshold=min(FIRST_THRESHOLD * voxel, 2.0), min_motion_th=0.1 * voxel
-                ),
+                data={"max_range": FARTHEST, "deskew": True},
+                mapping={"voxel_size": voxel},
+                registration={"max_num_threads": 1},
+                adaptive_threshold=threshold,
             )
         )
 

@@ -94,13 +94,8 @@ def ray_height_map(shape: Shape, o: Floats, d: Floats, limit: float) -> Hit:
         near, far = max(near, min(a, b)), min(far, max(a, b))
     if near > far:
         return none
-    i = min(max(int((o[0] + near * d[0]) / spacing), 0), rows - 2)
-    j = min(max(int((o[1] + near * d[1]) / spacing), 0), columns - 2)
-    step_i, step_j = (1 if d[0] > 0.0 else -1), (1 if d[1] > 0.0 else -1)
-    next_i = ((i + (step_i > 0)) * spacing - o[0]) / d[0] if d[0] != 0.0 else math.inf
-    next_j = ((j + (step_j > 0)) * spacing - o[1]) / d[1] if d[1] != 0.0 else math.inf
-    across_i = spacing / abs(d[0]) if d[0] != 0.0 else math.inf
-    across_j = spacing / abs(d[1]) if d[1] != 0.0 else math.inf
+    i, step_i, next_i, across_i = _first_cell(o[0], d[0], near, spacing, rows - 1)
+    j, step_j, next_j, across_j = _first_cell(o[1], d[1], near, spacing, columns - 1)
     if near == 0.0:
         surface, nx, ny, nz = surface_of_height_map(shape, o[0], o[1])
         if o[2] >= -surface:

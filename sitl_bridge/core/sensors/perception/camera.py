@@ -260,6 +260,10 @@ class ImagingSpecification(SeeingSpecification):
         expose(radiance, self._weight, gauss, (self.gain, self.full_well, self.read_noise), pixels)
         return pixels.reshape((self.height, self.width, 3) if self.color else (self.height, self.width))
 
+    def measure(self, view: View) -> Arrays:
+        """``image`` (height, width) or (height, width, 3), uint8."""
+        return {"image": self.image(view)}
+
     def _blurred(self, view: View, shift: tuple[float, float, float]) -> Singles:
         """The mean of ``_radiance`` over the exposure."""
         ages = (np.arange(SUBFRAMES) + 0.5) * (1e6 * self.exposure_time / SUBFRAMES)
@@ -289,7 +293,3 @@ class CameraSpecification(ImagingSpecification):
     """A camera."""
 
     kind: Literal["camera"]
-
-    def measure(self, view: View) -> Arrays:
-        """``image`` (height, width) or (height, width, 3), uint8."""
-        return {"image": self.image(view)}

@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from sitl_bridge.base.quantities import STRICT
 from sitl_bridge.core.sensors.perception.camera import Colored, FieldOfView, ImagingSpecification, Side
 from sitl_bridge.core.sensors.perception.gimbal import GimbalSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, View
 
 CAMERAS = 6
 """MAVLink has ids for six cameras."""
@@ -76,7 +75,3 @@ class PayloadCameraSpecification(ImagingSpecification):
         if self.gimbal is None:
             return self
         return self.model_copy(update={"position": (0.0, 0.0, 0.0), "rotation": (0.0, 0.0, 0.0)})
-
-    def measure(self, view: View) -> Arrays:
-        """``image`` (height, width) or (height, width, 3), uint8."""
-        return {"image": self.image(view)}
