@@ -86,15 +86,8 @@ def disc_push(
     with the coning a and s of ``spin``.  With the force of rigid blades, the thrust stands about upright on
     the disc of free ones.
 
-    Args:
-        lift: N, A of ``blade_loads``.
+    Args: those of ``disc_tilt``, and
         thrust: N.
-        slope: N s/m, B.
-        radius: m.
-        speed: rad/s, > 0.
-        through: m/s, U.
-        across: m/s, V.
-        spin: 1 counter-clockwise seen against the thrust, -1 clockwise.
         forward: rad, f of ``disc_tilt``.
         left: rad, l.
         coning: rad.
@@ -243,18 +236,10 @@ def flapped_loads(
 
     Of a rotor that does not turn over; force and moment over the in-plane velocity, against it.
 
-    Args:
+    Args: those of ``disc_push``, and
         vehicle: VEHICLE record with flapping blades.
-        lift: N, A of ``blade_loads``.
-        thrust: N.
-        slope: N s/m, B.
         disc: kg/m, 2 rho A.
-        radius: m.
-        speed: rad/s, > 0.
-        through: m/s, U.
-        across: m/s, V.
         induced: m/s.
-        spin: 1 counter-clockwise seen against the thrust, -1 clockwise.
     """
     if across < 1e-6:
         return 0.0, 0.0, 0.0

@@ -140,16 +140,11 @@ def polynomial_thrust_and_torque(
     q0 against the rotation, never below zero.
 
     Args:
-        c2: N s^2.
-        c1: N s.
-        b1: N s^2/m.
-        b2: N s^2/m^2.
+        c2, c1: N s^2 and N s.
+        b1, b2: N s^2/m and N s^2/m^2.
         loss_rate: s/m, 1/v_loss.
-        k_m: m.
-        g1: N m s.
-        q0: N m.
-        speed: rad/s.
-        inflow: m/s.
+        k_m, g1, q0: m, N m s and N m.
+        speed, inflow: rad/s and m/s.
         ratio: density of the air over the reference density of the coefficients.
     """
     magnitude = abs(speed)
@@ -177,11 +172,10 @@ def polynomial_loads(
 ) -> Loads:
     """Return the loads of a rotor by the polynomial law, as ``rotor_loads``.
 
-    T = (c2 w|w| + c1 w + b1 v |w| + sgn(v) b2 v^2)(1 - |v|/v_loss) rho/rho_0.  It covers hector eq. 7 (c2 =
-    C_T0, b1 = C_T1, b2 = -C_T2 with the sign as released in hector_quadrotor), AirRobot eq. 13 (c2, c1),
-    RotorS eq. 1 (c2) and the axial loss of PX4's Gazebo motor model (v_loss).  The torque is Q = k_M T + g1
-    |w| rho/rho_0 + q0 (hector's M_m = k_T T + k_m w, AirRobot eq. 14, RotorS eq. 4) and never drives the
-    rotor.  Reverse rotation is the mirror image, T(-w, v) = -T(w, -v), less ``reverse_loss``.
+    The thrust of ``polynomial_thrust_and_torque`` covers hector eq. 7 (c2 = C_T0, b1 = C_T1, b2 = -C_T2 with
+    the sign as released in hector_quadrotor), AirRobot eq. 13 (c2, c1), RotorS eq. 1 (c2) and the axial loss
+    of PX4's Gazebo motor model (v_loss), its torque hector's M_m = k_T T + k_m w, AirRobot eq. 14 and RotorS
+    eq. 4.  Reverse rotation is the mirror image, T(-w, v) = -T(w, -v), less ``reverse_loss``.
     """
     thrust, torque = polynomial_thrust_and_torque(
         vehicle.thrust_c2[k],
