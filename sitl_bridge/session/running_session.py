@@ -27,7 +27,7 @@ from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import POLL, deliver_all
 from sitl_bridge.session.plan_flight import Say, fly_plans
-from sitl_bridge.session.stacks import CENTRED, CHUNK, READY_LIMIT, ROUND, STEP, STICKS, Target
+from sitl_bridge.session.stacks import CENTRED, CHUNK, ROUND, STEP, STICKS, Target
 from sitl_bridge.session.vehicle_run import VehicleRun
 
 LOOK = 0.1
@@ -274,10 +274,7 @@ class FlownMission:
         stacks, status = self._stacks, FAILED
         try:
             begun()
-            everybody = range(len(stacks.names))
-            late = stacks.wait(everybody, lambda i: not stacks.problems(i), READY_LIMIT)
-            if late:
-                raise stacks.not_ready(late, READY_LIMIT)
+            stacks.wait_until_ready(range(len(stacks.names)))
             stacks.advance(-(stacks.now % -ROUND) // STEP)  # so that one seed repeats closely
             self._fly(stacks, self._tell)
             self._tell("mission succeeded")

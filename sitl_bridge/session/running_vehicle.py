@@ -14,7 +14,7 @@ from sitl_bridge.session.linked import LinkedVehicles
 from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.monitor import Monitor
 from sitl_bridge.session.plan_flight import fly_plans
-from sitl_bridge.session.stacks import READY_LIMIT, STEP
+from sitl_bridge.session.stacks import STEP
 
 CONNECT_LIMIT = 30.0
 """s of wall time in which the flight stack must be heard."""
@@ -108,8 +108,7 @@ def fly_running(url: str, system: int, plan: Plan, say: Callable[[str], None]) -
 
     tell(f"connected on {url}")
     try:
-        if vehicle.wait([0], lambda i: not vehicle.problems(i), READY_LIMIT):
-            raise vehicle.not_ready([0], READY_LIMIT)
+        vehicle.wait_until_ready([0])
         fly_plans(vehicle, {0: plan}, say=tell)
     except BaseException:
         with contextlib.suppress(UserError):

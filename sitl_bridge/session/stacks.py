@@ -249,6 +249,16 @@ class FlightStacks(ABC):
         """That vehicles cannot arm after ``limit`` s."""
         return not_ready({self.title(i): self.problems(i) for i in vehicles}, limit)
 
+    def wait_until_ready(self, vehicles: Sequence[int], limit: float = READY_LIMIT) -> None:
+        """Let time pass until vehicles can arm.
+
+        Raises:
+            UserError: for those that cannot after ``limit`` s, with the reasons.
+        """
+        waiting = self.wait(vehicles, lambda i: not self.problems(i), limit)
+        if waiting:
+            raise self.not_ready(waiting, limit)
+
     def arm(self, vehicles: Sequence[int], limit: float = READY_LIMIT) -> None:
         """Wait until vehicles can arm, at most ``limit`` s, and arm them.
 
@@ -256,9 +266,7 @@ class FlightStacks(ABC):
             UserError: for those that do not become ready or do not arm, with the reasons.
         """
         self.leave_last_mode(vehicles)
-        waiting = self.wait(vehicles, lambda i: not self.problems(i), limit)
-        if waiting:
-            raise self.not_ready(waiting, limit)
+        self.wait_until_ready(vehicles, limit)
         self.switch_motors(vehicles, on=True)
         waiting = self.wait(vehicles, self.is_armed, ARMING)
         if waiting:

@@ -15,7 +15,7 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.session.stacks import ARMING, READY_LIMIT, STEP, FlightStacks, Target
+from sitl_bridge.session.stacks import ARMING, STEP, FlightStacks, Target
 from sitl_bridge.swarm.formation.leave_and_rejoin import Action, Legs
 from sitl_bridge.swarm.interface import LANDING_SEPARATION, Setpoints, States, Steered, Watch
 
@@ -167,9 +167,7 @@ class SwarmVehicles:
             UserError: if a vehicle cannot arm, leaves offboard mode or does not arrive, with the reason.
         """
         stacks, everybody = self.stacks, range(len(self.stacks.names))
-        waiting = stacks.wait(everybody, lambda i: not stacks.problems(i), READY_LIMIT)
-        if waiting:
-            raise stacks.not_ready(waiting, READY_LIMIT)
+        stacks.wait_until_ready(everybody)
         climb = Climb(self.states(), places, np.broadcast_to(yaw, len(places)))
         self._steer(climb)
         stacks.advance(stacks.steps_to_look)
