@@ -34,10 +34,8 @@ from sitl_bridge.analysis.export.drawn_messages import map_message
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext
-from sitl_bridge.live.ros2 import waiting
-from sitl_bridge.live.ros2.graph import RosGraph
+from sitl_bridge.live.ros2.graph import RosGraph, WaitedNodes
 from sitl_bridge.live.ros2.types import type_hash
-from sitl_bridge.live.ros2.waiting import WaitedNodes
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.plan.plan_file import load_plan
@@ -556,7 +554,7 @@ def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path
 
 
 def test_a_node_that_is_there_and_answers_nothing_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "SILENT", 0.0)
+    monkeypatch.setattr("sitl_bridge.live.ros2.graph.SILENT", 0.0)
     said: list[str] = []
     looks = itertools.count()
     waited: WaitedNodes

@@ -49,8 +49,7 @@ from sitl_bridge.live.outlets import PageSettings, ViewerSettings
 from sitl_bridge.live.view import live_page
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page
-from sitl_bridge.live.view.picture_clock import RATE, PictureClock
-from sitl_bridge.live.view.pictures import LARGEST, packed, unpacked
+from sitl_bridge.live.view.pictures import LARGEST, RATE, PictureClock, packed, unpacked
 from sitl_bridge.live.view.playback import Playback
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.scene_shapes import MOST_CELLS, cell_faces, drawn_objects

@@ -7,9 +7,13 @@ beside them.  A topic of the recording that nobody reads costs nothing.  command
 from __future__ import annotations
 
 import heapq
+import itertools
+import math
+import struct
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -30,7 +34,6 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
-from sitl_bridge.live.ros2.waiting import LEAD, WaitedNodes
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.record.followed_steps import StepFollower, StepsPart
@@ -48,6 +51,18 @@ MAP_PERIOD = 1_000_000
 """us of simulated time between two occupancy maps of a vehicle."""
 CLOCK = "/clock"
 """Topic of simulated time, published at every step."""
+LEAD = 5
+"""Steps that simulated time may be ahead of what the nodes have handled: the depth of ROS's sensor data."""
+LOOK = 0.05
+"""s of wall time between looks whether a node has gone."""
+AGAIN = 2.0
+"""s of wall time after which requests are repeated: the node may have answered before it found the reader of
+its answers.  An executor that receives one twice answers it in two rounds."""
+SETTLE = 0.5
+"""s of wall time in which the subscriptions of a node that answers are found."""
+SILENT = 10.0
+"""s of wall time without an answer after which the user is told of a node that is there, once."""
+SERVICE = "rcl_interfaces/srv/GetParameterTypes"
 
 
 def clock_messages(times: Ints) -> RosMessages:
@@ -55,6 +70,86 @@ def clock_messages(times: Ints) -> RosMessages:
     made, table = begin_messages(CLOCK, "rosgraph_msgs/Clock", times, {})
     stamp(table, times, "clock")
     return made
+
+
+class WaitedNodes:
+    """Nodes that simulated time waits for, so that a slow one loses nothing at any speed.
+
+    Every node of rclcpp and rclpy offers ``get_parameter_types``.  Its executor takes one message of each
+    subscription a round, then one request of each service (rclcpp, ``AllocatorMemoryStrategy``; rclpy,
+    ``Executor._wait_for_ready_callbacks``).  After the messages of k steps k requests are sent; when all are
+    answered, a node with one thread has handled these messages.
+
+    Args:
+        stopped: whether the run ends.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        participant: Participant,
+        notify: Callable[[str], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._participant, self._notify, self._stopped = participant, notify, stopped
+        self._numbers = itertools.count(1)
+        self._services = {f"/{name.strip('/')}/get_parameter_types": name for name in names}
+        self._waiting: set[bytes] = set()
+        self._silent: set[str] = set()
+        for service in self._services:
+            participant.be_client(service, SERVICE, self._answered)
+
+    def __bool__(self) -> bool:
+        """Whether there is a node to wait for."""
+        return bool(self._services)
+
+    def find(self) -> None:
+        """Wait until all nodes are there."""
+        absent = [name for service, name in self._services.items() if not self._is_there(service)]
+        if absent:
+            self._notify(f"simulated time waits for the ROS 2 nodes {', '.join(absent)}")
+        while not self._stopped() and not all(map(self._is_there, self._services)):
+            self._participant.take_arrived(LOOK)
+        self.wait(1)  # a node that answers has made its subscriptions
+        time.sleep(SETTLE)
+
+    def wait(self, count: int) -> None:
+        """Wait until every node has handled ``count`` messages of each of its subscriptions."""
+        asked: dict[str, list[bytes]] = {
+            service: [struct.pack("<Qq", id(self), next(self._numbers)) for _ in range(count)]
+            for service in self._services
+        }
+        self._waiting = {identity for identities in asked.values() for identity in identities}
+        begun, sent = time.monotonic(), -math.inf
+        while self._waiting and not self._stopped():
+            if time.monotonic() - sent > AGAIN:
+                sent = time.monotonic()
+                for service in self._services:
+                    for identity in filter(self._waiting.__contains__, asked[service]):
+                        self._participant.request(service, identity)
+            self._participant.take_arrived(LOOK)
+            if time.monotonic() - begun > SILENT:
+                self._tell_silent(asked)
+            for service in [one for one in self._services if not self._is_there(one)]:
+                self._notify(
+                    f"the ROS 2 node {self._services.pop(service)} has gone; time goes on without it"
+                )
+                self._waiting.difference_update(asked[service])
+
+    def _tell_silent(self, asked: Mapping[str, Sequence[bytes]]) -> None:
+        for service in self._services.keys() - self._silent:
+            if not self._waiting.isdisjoint(asked[service]):
+                self._silent.add(service)
+                name = self._services[service]
+                self._notify(
+                    f"simulated time stands: the ROS 2 node {name} has not answered for {SILENT:g} s"
+                )
+
+    def _answered(self, identity: bytes) -> None:
+        self._waiting.discard(identity)
+
+    def _is_there(self, service: str) -> bool:
+        return self._participant.has_server(service)
 
 
 class RosGraph:
@@ -235,5 +330,5 @@ class RosGraph:
 
     @staticmethod
     def _series(found: RosMessages) -> Iterator[tuple[int, str, bytes]]:
-        for time, data in zip(found.time.tolist(), found.data, strict=True):
-            yield time, found.topic, data.tobytes()
+        for at, data in zip(found.time.tolist(), found.data, strict=True):
+            yield at, found.topic, data.tobytes()

@@ -24,8 +24,7 @@ from sitl_bridge.live.bus.command_queue import Counts
 from sitl_bridge.live.bus.messages import Reply
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page, page_url
-from sitl_bridge.live.view.picture_clock import INTERVAL, PictureClock
-from sitl_bridge.live.view.pictures import unpacked
+from sitl_bridge.live.view.pictures import INTERVAL, PictureClock, unpacked
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.stage import Stage
 from sitl_bridge.live.view.viewed_run import ViewedRun

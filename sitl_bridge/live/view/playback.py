@@ -16,8 +16,7 @@ from sitl_bridge.analysis.export.seen_samples import SeenFile, read_image, sampl
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, on_page, open_page
-from sitl_bridge.live.view.picture_clock import PictureClock
-from sitl_bridge.live.view.pictures import LARGEST
+from sitl_bridge.live.view.pictures import LARGEST, PictureClock
 from sitl_bridge.live.view.stage import FREE, Stage
 from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, motion_lines
 from sitl_bridge.live.view.viewed_run import ViewedRun
