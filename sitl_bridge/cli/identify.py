@@ -91,9 +91,12 @@ def _identify_airframe(
     terminal: Terminal,
 ) -> None:
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
-    from sitl_bridge.lab.identification.airframe_identification import identify_airframe
+    from sitl_bridge.lab.identification.airframe_identification import (
+        check_output,
+        identify_airframe,
+        write_identified,
+    )
     from sitl_bridge.lab.identification.flight_source import read_identification_flight
-    from sitl_bridge.lab.identification.identified_file import check_output, write_identified
 
     if output is not None:
         check_output(output)

@@ -57,7 +57,7 @@ def fly_avoidance(
 
     Args:
         stacks: of the vehicles, in the scenario's order.
-        deviation: m, of ``flight_conditions.lasting_deviation``.
+        deviation: m, of ``lasting_deviation``.
         seed: of the radio's losses.
         directory: of the result; a flight that has failed or was broken off, and one after which a vehicle
             does not land, is in it, too.

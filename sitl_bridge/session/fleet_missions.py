@@ -98,7 +98,7 @@ class FleetMissions:
             rehearse(scenario, self._deviation(scenario))
 
     def _deviation(self, scenario: AvoidanceSpecification) -> float:
-        from sitl_bridge.swarm.avoidance.flight_conditions import lasting_deviation
+        from sitl_bridge.swarm.avoidance.specification import lasting_deviation
 
         return lasting_deviation(scenario, self._settings.vehicles[0].airframe)
 

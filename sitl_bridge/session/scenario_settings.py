@@ -20,8 +20,7 @@ from sitl_bridge.session.settings import (
     choose_autopilot,
     controller_faults,
 )
-from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
-from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification
+from sitl_bridge.swarm.avoidance.specification import AvoidanceSpecification, check_launch, lasting_deviation
 
 
 def scenario_settings(file: Path, options: FlightOptions) -> FlightSettings:

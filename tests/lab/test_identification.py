@@ -18,11 +18,11 @@ from sitl_bridge.lab.identification.airframe_identification import (
     Identification,
     identify_airframe,
     with_fixed,
+    write_identified,
 )
 from sitl_bridge.lab.identification.estimates import Estimate
 from sitl_bridge.lab.identification.fitted_parameters import DELAY, GROUPS, PARAMETERS
 from sitl_bridge.lab.identification.flight_windows import measured_speeds
-from sitl_bridge.lab.identification.identified_file import write_identified
 
 FACTORS = {
     "inertia.xx": 0.8,

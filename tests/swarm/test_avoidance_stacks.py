@@ -22,11 +22,12 @@ from sitl_bridge.session.settings import FlightOptions, FlightSettings, VehicleS
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.closed_loop import Flight, succeeded
-from sitl_bridge.swarm.avoidance.flight_conditions import check_launch, lasting_deviation
 from sitl_bridge.swarm.avoidance.solver import PlanStatus
 from sitl_bridge.swarm.avoidance.specification import (
     AvoidanceSpecification,
     RouteSpecification,
+    check_launch,
+    lasting_deviation,
 )
 from sitl_bridge.swarm.avoidance.swarm import Swarm, commanded_acceleration, rehearse
 from sitl_bridge.swarm.formation.patterns import closest_pair

@@ -141,7 +141,7 @@ def test_derivatives_of_a_turning_frame_are_those_of_its_positions() -> None:
         )
         return turned
 
-    position, velocity, acceleration = in_world((f0, f1, f2), np.full(4, 0.7), np.full(4, rate))
+    position, velocity, acceleration = in_world(np.stack([f0, f1, f2]), np.full(4, 0.7), np.full(4, rate))
     assert position == pytest.approx(place(0.0))
     assert velocity == pytest.approx((place(h) - place(-h)) / (2 * h), abs=1e-5)
     assert acceleration == pytest.approx((place(h) - 2 * place(0) + place(-h)) / h**2, abs=1e-5)

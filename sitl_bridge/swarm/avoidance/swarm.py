@@ -46,7 +46,7 @@ class Swarm:
 
     Args:
         start: us of the fleet's clock at which the references start.
-        deviation: m, of ``launch.lasting_deviation``.
+        deviation: m, of ``lasting_deviation``.
         seed: of the radio's losses.
 
     Attributes:

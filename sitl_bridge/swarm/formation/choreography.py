@@ -50,26 +50,22 @@ class Move:
         """End of the move, us."""
         return self.start + self.duration
 
-    def at(self, time: int) -> tuple[Floats, Floats, Floats]:
-        """Return offsets (n, 3) at a time in us, and their first and second derivative."""
-        offsets, rate, bend = self._after if time >= self.over else self.rows(np.array([time]))
-        return offsets.copy(), rate.copy(), bend.copy()
+    def at(self, time: int) -> Floats:
+        """Return (3, n, 3): offsets at a time in us, and their first and second derivative."""
+        return self._after.copy() if time >= self.over else self.rows(np.array([time]))
 
     @cached_property
-    def _after(self) -> tuple[Floats, Floats, Floats]:
+    def _after(self) -> Floats:
         return self.rows(np.array([self.over]))
 
-    def rows(self, time: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return offsets (k n, 3) at times (k,) in us, time by time, and their two derivatives."""
+    def rows(self, time: Ints) -> Floats:
+        """Return (3, k n, 3): offsets at times (k,) in us, time by time, and their two derivatives."""
         span = max(self.duration, 1) * 1e-6
         parts = minimum_jerk(np.asarray((time - self.start) * 1e-6 / span, dtype=np.float64))
         way, rate, bend = (part[:, None, None] for part in parts)
         change = self.end - self.begin
-        return (
-            (self.begin + way * change).reshape(-1, 3),
-            (rate / span * change).reshape(-1, 3),
-            (bend / span**2 * change).reshape(-1, 3),
-        )
+        motion = np.stack([self.begin + way * change, rate / span * change, bend / span**2 * change])
+        return motion.reshape(3, -1, 3)
 
 
 @dataclass
@@ -166,8 +162,8 @@ class Choreography:
             f"after {part:.0%} of the way; the minimum is {wanted:g} m: increase the spacing"
         )
 
-    def offsets(self, known: Ints, time: int) -> tuple[Floats, Floats, Floats]:
-        """Return offsets (n, 3) of the vehicles at ``time`` us since the start, and their two derivatives.
+    def offsets(self, known: Ints, time: int) -> Floats:
+        """Return (3, n, 3): offsets of the vehicles at ``time`` us since the start, and two derivatives.
 
         Args:
             known: (n,) newest move known to each vehicle.
@@ -179,8 +175,8 @@ class Choreography:
         result = np.zeros((3, self.count, 3))
         for epoch in np.unique(epochs).tolist():
             rows = epochs == epoch
-            result[:, rows] = np.stack(self.moves[epoch].at(time))[:, rows]
-        return result[0], result[1], result[2]
+            result[:, rows] = self.moves[epoch].at(time)[:, rows]
+        return result
 
     def epoch_at(self, time: int) -> int:
         """Return the newest move that has started by ``time`` us."""
@@ -207,7 +203,7 @@ class Choreography:
             rows = newest == epoch
             offsets = self.moves[epoch].rows(now[rows])
             turned = in_world(offsets, np.repeat(frame[rows], self.count), np.repeat(rate[rows], self.count))
-            fields[:, rows] = np.stack(turned).reshape(3, -1, self.count, 3)
+            fields[:, rows] = turned.reshape(3, -1, self.count, 3)
         return Moment(
             centre.position[:, None] + fields[0],
             centre.velocity[:, None] + fields[1],
@@ -245,17 +241,18 @@ class Choreography:
         ]
 
 
-def in_world(
-    offsets: tuple[Floats, Floats, Floats], heading: Floats, turn_rate: Floats
-) -> tuple[Floats, Floats, Floats]:
+def in_world(offsets: Floats, heading: Floats, turn_rate: Floats) -> Floats:
     """Return offsets of a rotating frame in NED, and their derivatives in the inertial frame.
 
     With R the rotation by the heading and w the turn about down: d/dt(R f) = R f' + w x R f, and d2/dt2(R f)
     = R f'' + 2 w x R f' + w x (w x R f), for a steady turn.
 
     Args:
-        offsets: (n, 3) f, f', f''.
+        offsets: (3, n, 3) f, f', f''.
         heading, turn_rate: (n,) rad, rad/s.
+
+    Returns:
+        (3, n, 3) likewise.
     """
     c, s = np.cos(heading), np.sin(heading)
     turned = np.array(offsets)
@@ -268,4 +265,4 @@ def in_world(
         bend[:, 1] += w * (2.0 * rate[:, 0] - w * place[:, 1])
         rate[:, 0] -= w * place[:, 1]
         rate[:, 1] += w * place[:, 0]
-    return place, rate, bend
+    return turned

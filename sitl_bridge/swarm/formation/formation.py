@@ -351,23 +351,21 @@ class Formation:
 
     # ---------------------------------------------------------------- slots
 
-    def _offsets(self) -> tuple[Floats, Floats, Floats]:
-        """Return offsets (n, 3) and derivatives in the formation's frame, including returning vehicles."""
+    def _offsets(self) -> Floats:
+        """Return (3, n, 3) offsets and derivatives in the formation's frame, including returning vehicles."""
         time = self._time - self.started_at if self.started_at else 0
         offsets = self.choreography.offsets(self._epoch, time)
         for vehicle, legs in list(self._rejoining.items()):
             if self._time >= legs.over:
                 del self._rejoining[vehicle]
-                continue
-            for part, value in zip(offsets, legs.at(self._time), strict=True):
-                part[vehicle] = value
+            else:
+                offsets[:, vehicle] = legs.at(self._time)
         return offsets
 
-    def _lead(self, states: States, offsets: tuple[Floats, Floats, Floats], setpoints: Setpoints) -> None:
+    def _lead(self, states: States, offsets: Floats, setpoints: Setpoints) -> None:
         for i in self.leaders:
-            row = np.array([i])
-            part = (offsets[0][row], offsets[1][row], offsets[2][row])
-            own = self._own(states, i, part, self._centre[row])
+            part = offsets[:, [i]]
+            own = self._own(states, i, part, self._centre[[i]])
             guided = self.leader.guide(own)
             turned = in_world(part, guided["heading"][None], guided["turn_rate"][None])
             now = replace(own, offset=turned[0][0], offset_rate=turned[1][0])
@@ -377,7 +375,7 @@ class Formation:
                 _put(setpoints, i, [a + b[0] for a, b in zip(way, turned, strict=True)])
                 setpoints.yaw[i] = self.leader.yaw(own)
 
-    def _own(self, states: States, i: int, offset: tuple[Floats, Floats, Floats], centre: Records) -> Own:
+    def _own(self, states: States, i: int, offset: Floats, centre: Records) -> Own:
         """Return the state of vehicle ``i`` for its leader role, with its last known heading."""
         place, rate, _ = in_world(offset, centre["heading"], centre["turn_rate"])
         since = max(0, self._time - int(self._start[i])) if self._start[i] else 0
@@ -386,7 +384,7 @@ class Formation:
             place[0], rate[0],
         )  # fmt: skip
 
-    def _follow(self, states: States, offsets: tuple[Floats, Floats, Floats], setpoints: Setpoints) -> None:
+    def _follow(self, states: States, offsets: Floats, setpoints: Setpoints) -> None:
         """Write the followers' setpoints: their law while they receive the reference, else braking."""
         rows = self.members & (self._leader != np.arange(len(self.present))) & (self._start > 0)
         who = np.flatnonzero(rows & (self._centre["stamp"] > 0))
@@ -402,17 +400,17 @@ class Formation:
             )  # fmt: skip
             setpoints.put(who[silent], rest)
 
-    def _view(self, states: States, offsets: tuple[Floats, Floats, Floats], who: Ints) -> FormationView:
+    def _view(self, states: States, offsets: Floats, who: Ints) -> FormationView:
         centre = extrapolated(self._centre, self._time, self.behaviour.coast, self.behaviour.braking)
-        world = in_world(offsets, centre["heading"], centre["turn_rate"])
+        place, rate, bend = in_world(offsets, centre["heading"], centre["turn_rate"])[:, who]
         age = (self._time - self._centre["stamp"]) * 1e-6
         return FormationView(
             (self._time - self.started_at) * 1e-6, who, states.position[who], states.velocity[who],
-            states.yaw[who], centre[who], age[who], world[0][who], world[1][who], world[2][who],
+            states.yaw[who], centre[who], age[who], place, rate, bend,
             lambda: self._links(offsets, centre, who),
         )  # fmt: skip
 
-    def _links(self, offsets: tuple[Floats, Floats, Floats], centre: Records, who: Ints) -> NeighbourLinks:
+    def _links(self, offsets: Floats, centre: Records, who: Ints) -> NeighbourLinks:
         """Return the newest message of each link that is not silent, in the receiver's heading."""
         row = np.full(len(self.present), -1, dtype=np.int64)
         row[who] = np.arange(len(who))
@@ -420,8 +418,8 @@ class Formation:
         age = self._time - heard["stamp"]
         use = (heard["stamp"] > 0) & (age <= self.behaviour.timeout) & (row[edges[:, 1]] >= 0)
         sender, receiver, heard, age = edges[use, 0], edges[use, 1], heard[use], age[use] * 1e-6
-        slots = (offsets[0][sender], offsets[1][sender], offsets[2][sender])
-        place, rate, _ = in_world(slots, centre["heading"][receiver], centre["turn_rate"][receiver])
+        heading, turn_rate = centre["heading"][receiver], centre["turn_rate"][receiver]
+        place, rate, _ = in_world(offsets[:, sender], heading, turn_rate)
         return NeighbourLinks(
             row[receiver], sender, heard["position"] + age[:, None] * heard["velocity"], heard["velocity"],
             place, rate, age,
