@@ -65,7 +65,7 @@ from sitl_bridge.autopilot.records import (
     Measurement,
 )
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.kernels.rotations import to_ned
+from sitl_bridge.base.kernels.rotations import axis_in_ned, to_ned
 
 __all__ = ["ESTIMATOR", "estimator_record", "update"]
 
@@ -265,7 +265,7 @@ def _write_deviations(estimator: Estimator, estimate: Estimate) -> None:
     for i in range(3):
         estimate.velocity_deviation[i] = math.sqrt(p[VELOCITY_ERROR + i, VELOCITY_ERROR + i])
         estimate.position_deviation[i] = math.sqrt(p[POSITION_ERROR + i, POSITION_ERROR + i])
-        n, e, d = to_ned(q, 1.0 if i == 0 else 0.0, 1.0 if i == 1 else 0.0, 1.0 if i == 2 else 0.0)
+        n, e, d = axis_in_ned(q, i)
         variance = n * n * p[0, 0] + e * e * p[1, 1] + d * d * p[2, 2]
         variance += 2.0 * (n * e * p[0, 1] + n * d * p[0, 2] + e * d * p[1, 2])
         estimate.attitude_deviation[i] = math.sqrt(max(variance, 0.0))

@@ -21,7 +21,7 @@ from sitl_bridge.autopilot.estimation.records import (
 from sitl_bridge.autopilot.records import Measurement
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import to_ned
+from sitl_bridge.base.kernels.rotations import axis_in_ned, to_ned
 
 COVARIANCE_INTERVAL = 0.02
 """Longest time between covariance updates, s."""
@@ -79,9 +79,7 @@ def integrate(estimator: Estimator, measurement: Measurement, dt: float) -> None
     before[0], before[1], before[2] = wx, wy, wz
     q = estimator.attitude
     for axis in range(3):
-        one = 1.0 if axis == 0 else 0.0
-        two = 1.0 if axis == 1 else 0.0
-        n, e, d = to_ned(q, one, two, 1.0 - one - two)
+        n, e, d = axis_in_ned(q, axis)
         estimator.pending_rotation[0, axis] += n * dt
         estimator.pending_rotation[1, axis] += e * dt
         estimator.pending_rotation[2, axis] += d * dt
@@ -119,14 +117,10 @@ def handle_saturation(estimator: Estimator, measurement: Measurement) -> None:
         if abs(measurement.accelerometer[axis]) < estimator.force_limit[axis]:
             continue
         propagate_covariance(estimator)
-        one = 1.0 if axis == 0 else 0.0
-        two = 1.0 if axis == 1 else 0.0
-        n, e, d = to_ned(estimator.attitude, one, two, 1.0 - one - two)
+        along = axis_in_ned(estimator.attitude, axis)
         for i in range(3):
-            u = n if i == 0 else (e if i == 1 else d)
             for j in range(3):
-                v = n if j == 0 else (e if j == 1 else d)
-                p[VELOCITY + i, VELOCITY + j] += UNKNOWN_VELOCITY * u * v
+                p[VELOCITY + i, VELOCITY + j] += UNKNOWN_VELOCITY * along[i] * along[j]
         estimator.saturated_at = estimator.clock
 
 

@@ -39,7 +39,7 @@ from sitl_bridge.autopilot.estimation.records import (
 from sitl_bridge.autopilot.records import GPS_POSITION, GPS_VELOCITY, Estimate, Measurement
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.rotations import to_ned, transposed_product
+from sitl_bridge.base.kernels.rotations import axis_in_ned, to_ned, transposed_product
 from sitl_bridge.core.world.atmosphere import LAPSE_RATE, PRESSURE_EXPONENT
 from sitl_bridge.core.world.earth import ECCENTRICITY_SQUARED, SEMI_MAJOR_AXIS
 
@@ -119,9 +119,7 @@ def velocity_terms(estimator: Estimator, axis: int) -> None:
     set_term(estimator, TILT + behind, f[ahead])
     set_term(estimator, TILT + ahead, -f[behind])
     for j in range(3):
-        column = to_ned(
-            estimator.past_attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
-        )
+        column = axis_in_ned(estimator.past_attitude, j)
         set_term(estimator, ACCELEROMETER + j, age * column[axis])
 
 
@@ -319,9 +317,7 @@ def magnetic_terms(estimator: Estimator) -> None:
     set_term(estimator, np.int64(TILT + 1), estimator.magnetic_slope * east)
     set_term(estimator, np.int64(TILT + 2), -1.0)
     for j in range(3):
-        n, e, _ = to_ned(
-            estimator.past_attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
-        )
+        n, e, _ = axis_in_ned(estimator.past_attitude, j)
         set_term(estimator, MAGNETOMETER + j, (north * e - east * n) / estimator.magnetic_strength)
 
 
@@ -403,7 +399,7 @@ def _tilt_derivatives(estimator: Estimator, distance: float, arm: LeverArm) -> t
 @compiled
 def flow_terms(estimator: Estimator, axis: int, sign: float, distance: float, arm: LeverArm) -> None:
     """Set the terms of the flow about a body axis: sign times velocity along the axis over distance."""
-    column = to_ned(estimator.past_attitude, 1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 0.0)
+    column = axis_in_ned(estimator.past_attitude, axis)
     v = estimator.past_velocity
     along = 0.0
     for i in range(3):
@@ -481,8 +477,6 @@ def fuse_level_flight(estimator: Estimator) -> None:
         set_term(estimator, TILT + 1 - i, f[2] if i == 0 else -f[2])
         set_term(estimator, np.int64(TILT + 2), -f[1] if i == 0 else f[0])
         for j in range(3):
-            column = to_ned(
-                estimator.attitude, 1.0 if j == 0 else 0.0, 1.0 if j == 1 else 0.0, 1.0 if j == 2 else 0.0
-            )
+            column = axis_in_ned(estimator.attitude, j)
             set_term(estimator, ACCELEROMETER + j, -column[i])
         fuse(estimator, -f[i], LEVEL_NOISE * LEVEL_NOISE, np.int64(-1), 0.0)

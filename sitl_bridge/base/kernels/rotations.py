@@ -20,6 +20,12 @@ def to_ned(q: Floats, x: float, y: float, z: float) -> tuple[float, float, float
 
 
 @compiled
+def axis_in_ned(q: Floats, axis: int) -> tuple[float, float, float]:
+    """Return the NED components of a body axis, 0 to 2."""
+    return to_ned(q, 1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 1.0 if axis == 2 else 0.0)
+
+
+@compiled
 def to_body(q: Floats, n: float, e: float, d: float) -> tuple[float, float, float]:
     """Return the body components of a NED vector."""
     w, x, y, z = q[0], q[1], q[2], q[3]
