@@ -60,9 +60,9 @@ def run(
 
     space = CampaignSpace.load(file)
     space.check()
-    if "px4" in space.campaign.specification.stages:
+    if "px4" in space.specification.stages:
         px4 = find_px4(px4).root
-    place = out or Path("campaigns") / space.campaign.name
+    place = out or Path("campaigns") / space.name
     terminal = Terminal(quiet=quiet, verbose=verbose)
     raise typer.Exit(
         signals.run(lambda: _run(space, place, lambda: _engine(engine, jobs, space), px4, anew, terminal))
@@ -74,7 +74,7 @@ def _engine(name: str, jobs: int, space: CampaignSpace) -> Engine:
     from sitl_bridge.lab.campaign.worker_pool import WorkerPool
 
     if name == "processes":
-        return WorkerPool(jobs or os.cpu_count() or 1, space.campaign.specification.run_limit)
+        return WorkerPool(jobs or os.cpu_count() or 1, space.specification.run_limit)
     if name.startswith(SCHEME):
         return DaskEngine(name)
     raise UserError(f"--engine {name!r}: give processes, or dask://HOST:PORT of a Dask scheduler")
@@ -272,7 +272,7 @@ def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | Non
         px4 = find_px4(px4).root
     row = fly_job(
         Job(
-            file=space.campaign.file.resolve(),
+            file=space.file.resolve(),
             id=before.id,
             number=before.number,
             point=before.point,

@@ -331,11 +331,11 @@ def campaign_facts(path: Path) -> Facts:
 
     space = CampaignSpace.load(path)
     space.check()
-    made = space.campaign.specification
+    made = space.specification
     return {
-        "name": space.campaign.name,
-        "scenario": str(space.campaign.base),
-        "varied": {one.name: str(one.distribution) for one in space.campaign.varied},
+        "name": space.name,
+        "scenario": str(space.scenario),
+        "varied": {one.name: str(one.distribution) for one in space.varied},
         "design": made.design if made.search is None else made.search.kind,
         "runs": space.size,
         "stages": list(made.stages),

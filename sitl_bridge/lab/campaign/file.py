@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.quantities import STRICT, Positive, Seed
-from sitl_bridge.base.yaml_file import Document, read, validate
+from sitl_bridge.base.yaml_file import Document
 
 Value: TypeAlias = float | int | str | bool
 """A value of a field."""
@@ -303,44 +303,22 @@ class Varied:
     distribution: Distribution  # of its values
 
 
-@dataclass(frozen=True)
-class CampaignFile:
-    """A campaign file, read and checked by itself."""
-
-    file: Path  # its path
-    document: Document  # for lines in messages
-    specification: Campaign  # its content
-    varied: tuple[Varied, ...]  # what it varies, in order
-
-    @property
-    def name(self) -> str:
-        """Name of the campaign."""
-        return self.specification.name or self.file.stem
-
-    @property
-    def base(self) -> Path:
-        """The scenario."""
-        return self.file.parent / self.specification.base
-
-
-def load_campaign(file: Path) -> CampaignFile:
-    """Read a campaign file.
+def varied_values(campaign: Campaign, document: Document) -> tuple[Varied, ...]:
+    """What a campaign varies, in order.
 
     Raises:
-        ConfigurationError: with every fault, its line, path and remedy.
+        ConfigurationError: with every fault of a path or a distribution, and its line.
     """
-    document = read(file)
-    made = validate(Campaign, document)
     faults: list[str] = []
     varied: list[Varied] = []
-    for name, text in made.vary.items():
+    for name, text in campaign.vary.items():
         try:
             varied.append(Varied(name, path_of(name), distribution(text)))
         except UserError as error:
             faults.append(document.fault(("vary", name), str(error)))
     if faults:
         raise ConfigurationError(document.source, faults)
-    return CampaignFile(file, document, made, tuple(varied))
+    return tuple(varied)
 
 
 def path_of(text: str) -> FieldPath:

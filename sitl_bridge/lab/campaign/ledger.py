@@ -38,10 +38,10 @@ def _size(directory: Path) -> int:
 
 def identity(space: CampaignSpace) -> JsonObject:
     """What a campaign's directory says of it; another campaign has another."""
-    asked = space.campaign.specification.model_dump(mode="json")
+    asked = space.specification.model_dump(mode="json")
     return {
-        "name": space.campaign.name,
-        "file": str(space.campaign.file.resolve()),
+        "name": space.name,
+        "file": str(space.file.resolve()),
         "version": __version__,
         "digest": space.digest,
         "limits": space.limits,
@@ -100,7 +100,7 @@ class Ledger(Closing):
     @property
     def keep(self) -> Keep:
         """Which of the runs that end from now on leave a directory."""
-        made = self._space.campaign.specification
+        made = self._space.specification
         full = self.kept >= made.keep_at_most or self._kept_bytes >= MOST_BYTES
         return "none" if made.keep == "failures" and full else made.keep
 

@@ -82,7 +82,7 @@ class CampaignRun:
 
     def fly(self) -> CampaignProgress:
         """Fly all stages to the end; what has been flown before is not repeated."""
-        made = self.space.campaign.specification
+        made = self.space.specification
         first, *others = made.stages
         self._begin(first, self.space.size)
         search = search_of(self.space)
@@ -123,7 +123,7 @@ class CampaignRun:
     ) -> Job:
         run = self.space.run_id(values, seed, stage, self.px4)
         return Job(
-            file=self.space.campaign.file.resolve(),
+            file=self.space.file.resolve(),
             id=run,
             number=number,
             point=point,
@@ -138,7 +138,7 @@ class CampaignRun:
 
     def _jobs(self, draws: Iterable[Draw], stage: Stage) -> Iterator[Job]:
         """Jobs of draws, numbered."""
-        made = self.space.campaign.specification
+        made = self.space.specification
         for draw in draws:
             values = self.space.values_at(draw.point)
             seed = made.seed if draw.same_seed else made.seed + self._number
@@ -147,7 +147,7 @@ class CampaignRun:
 
     def _chosen(self, stage: Stage) -> Iterator[Job]:
         """Runs of the first stage that are flown again: failures, near misses, and others at random."""
-        made = self.space.campaign.specification
+        made = self.space.specification
         wanted, random = made.confirm, np.random.default_rng(made.seed)
         failed: list[int] = []
         near: list[tuple[float, int]] = []
@@ -229,7 +229,7 @@ class CampaignRun:
 
     def _enough(self) -> bool:
         """Whether a stop rule ends the campaign."""
-        stop = self.space.campaign.specification.stop
+        stop = self.space.specification.stop
         good, bad = self.progress.of("succeeded"), self.progress.of("failed")
         if stop.failures is not None and bad >= stop.failures:
             self.progress.ended = f"{bad} flights have failed"

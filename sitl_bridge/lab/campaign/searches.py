@@ -47,7 +47,7 @@ FARTHEST = 5.0
 
 def search_of(space: CampaignSpace) -> Searching | None:
     """The search of a campaign; None for a design."""
-    search = space.campaign.specification.search
+    search = space.specification.search
     if isinstance(search, RareEvents):
         return rare_events(space, search)
     if isinstance(search, WorstCase):
@@ -68,12 +68,6 @@ def _draws(z: Floats, weights: Floats | None = None, *, same_seed: bool = False)
     ]
 
 
-def _runs(space: CampaignSpace) -> int:
-    runs = space.campaign.specification.runs
-    assert runs is not None
-    return runs
-
-
 # -------------------------------------------------------------------------- rare events
 
 
@@ -83,8 +77,8 @@ def rare_events(space: CampaignSpace, search: RareEvents) -> Searching:
     The estimate is the mean weight of the failures among the draws after the last change of the sampling
     distribution, and so has no bias.
     """
-    random = np.random.default_rng(space.campaign.specification.seed)
-    dimensions, runs = len(space.names), _runs(space)
+    random = np.random.default_rng(space.specification.seed)
+    dimensions, runs = len(space.names), space.size
     limit = space.limits[search.measure]
     assert limit is not None
     mean, deviation = np.zeros(dimensions), np.ones(dimensions)
@@ -172,12 +166,12 @@ def worst_case(space: CampaignSpace, search: WorstCase) -> Searching:
     By the package cma (N. Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv 1604.00772).
     """
     least = KINDS[search.measure].at_least
-    strategy = evolution(np.zeros(len(space.names)), search.spread, space.campaign.specification.seed)
+    strategy = evolution(np.zeros(len(space.names)), search.spread, space.specification.seed)
     best: tuple[float, RunRow | None] = (math.inf, None)
     flown = 0
-    while flown < _runs(space):
+    while flown < space.size:
         z = np.clip(strategy.ask(), -FARTHEST, FARTHEST)
-        count = min(len(z), _runs(space) - flown)
+        count = min(len(z), space.size - flown)
         rows = yield _draws(z[:count], same_seed=True)
         flown += count
         costs = np.array([_cost(row, search.measure, least=least) for row in rows])
@@ -222,8 +216,8 @@ def _cost(row: RunRow, measure: str, *, least: bool) -> float:
 
 def smallest_failure(space: CampaignSpace, search: SmallestFailure) -> Searching:
     """Draw until a flight fails, put back every value that it fails without, and bisect the others."""
-    dimensions, runs = len(space.names), _runs(space)
-    random = np.random.default_rng(space.campaign.specification.seed)
+    dimensions, runs = len(space.names), space.size
+    random = np.random.default_rng(space.specification.seed)
     middle = np.full(dimensions, 0.5)
     failing: Floats | None = None
     flown = 0
@@ -282,7 +276,7 @@ def sensitivity(space: CampaignSpace, search: Sensitivity) -> Searching:
 
     dimensions = len(space.names)
     count = search.whole_samples
-    both = qmc.Sobol(2 * dimensions, seed=space.campaign.specification.seed).random(count)
+    both = qmc.Sobol(2 * dimensions, seed=space.specification.seed).random(count)
     a, b = both[:, :dimensions], both[:, dimensions:]
     mixed = np.repeat(a[None], dimensions, axis=0)
     for i in range(dimensions):

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,17 +23,19 @@ from sitl_bridge.analysis.evaluation.measures import KINDS, OWN, checked_limits,
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath, suggestion
+from sitl_bridge.base.yaml_file import Document, read, validate
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.lab.campaign.file import (
-    CampaignFile,
+    Campaign,
     RareEvents,
     Sensitivity,
     Stage,
     Value,
+    Varied,
     WorstCase,
-    load_campaign,
+    varied_values,
 )
 from sitl_bridge.session.scenario import LoadedScenario, assemble, load_scenario, scenario_world
 from sitl_bridge.session.scenario_settings import limits_of, settings_of
@@ -51,7 +53,10 @@ LARGEST_READ = 50_000_000
 class CampaignSpace:
     """A campaign and its scenario."""
 
-    campaign: CampaignFile  # its file
+    file: Path  # of the campaign
+    document: Document  # of it, for lines in messages
+    specification: Campaign  # its content
+    varied: tuple[Varied, ...]  # what it varies, in order
     base: LoadedScenario  # the scenario as it stands
     limits: dict[str, float | None]  # of measures, with which a flight succeeds
     digest: str  # of everything that all runs have in common: the program, the scenario and its files
@@ -64,30 +69,42 @@ class CampaignSpace:
         Raises:
             ConfigurationError: with every fault of the two files.
         """
-        campaign = load_campaign(file)
-        made = campaign.specification
+        document = read(file)
+        made = validate(Campaign, document)
+        varied, scenario = varied_values(made, document), file.parent / made.base
         try:
-            base = load_scenario(campaign.base)
+            base = load_scenario(scenario)
         except ConfigurationError:
             raise
         except UserError as error:
-            raise campaign.document.error(("base",), str(error)) from error
+            raise document.error(("base",), str(error)) from error
         if base.formation is not None or base.avoidance is not None:
             message = "is a formation or avoidance; a campaign flies scenarios with a mission"
-            raise campaign.document.error(("base",), message)
-        lines = {name: campaign.document.line(("limits", name)) for name in made.limits}
+            raise document.error(("base",), message)
+        lines = {name: document.line(("limits", name)) for name in made.limits}
         limits = limits_of(base) | checked_limits(made.limits, str(file), lines, file.parent)
-        return cls(_with_whole_names(campaign, file.parent), base, limits, _digest(base, campaign.base))
+        made = _with_whole_names(made, file.parent)
+        return cls(file, document, made, varied, base, limits, _digest(base, scenario))
+
+    @property
+    def name(self) -> str:
+        """Of the campaign."""
+        return self.specification.name or self.file.stem
+
+    @property
+    def scenario(self) -> Path:
+        """The scenario's file."""
+        return self.file.parent / self.specification.base
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of the varied values, as written."""
-        return tuple(one.name for one in self.campaign.varied)
+        return tuple(one.name for one in self.varied)
 
     @property
     def size(self) -> int:
         """Flights of the first stage, at most."""
-        made = self.campaign.specification
+        made = self.specification
         if isinstance(made.search, Sensitivity):
             return made.search.whole_samples * (len(self.names) + 2)
         if made.design == "grid":
@@ -97,18 +114,18 @@ class CampaignSpace:
 
     def _axes(self) -> Iterator[Floats]:
         """Coordinates in a grid: all values of a discrete distribution, ``levels`` quantiles of others."""
-        for one in self.campaign.varied:
+        for one in self.varied:
             if one.distribution.discrete:
                 count = len(one.distribution.values)
                 yield (np.arange(count) + 0.5) / count
             else:
-                yield np.linspace(0.0, 1.0, self.campaign.specification.levels)
+                yield np.linspace(0.0, 1.0, self.specification.levels)
 
     def points(self) -> Floats:
         """The (runs, values) points of the design, each coordinate in 0..1; the same for the same seed."""
         from scipy.stats import qmc  # loads slowly
 
-        made, count = self.campaign.specification, len(self.names)
+        made, count = self.specification, len(self.names)
         if made.design == "grid":
             return np.array(list(itertools.product(*self._axes())))
         if made.design == "lhs":
@@ -121,9 +138,7 @@ class CampaignSpace:
 
     def values_at(self, point: Sequence[float]) -> tuple[Value, ...]:
         """The values at a point of the unit cube."""
-        return tuple(
-            one.distribution.at(float(u)) for one, u in zip(self.campaign.varied, point, strict=True)
-        )
+        return tuple(one.distribution.at(float(u)) for one, u in zip(self.varied, point, strict=True))
 
     def settings(self, values: Sequence[Value], seed: int, options: FlightOptions) -> FlightSettings:
         """The settings of the flight with these values.
@@ -131,9 +146,9 @@ class CampaignSpace:
         Raises:
             UserError: for values that make no scenario.
         """
-        by_path = {one.path: value for one, value in zip(self.campaign.varied, values, strict=True)}
-        scenario = varied_scenario(self.base, self.campaign.base, by_path, seed, self.airframe_of)
-        return settings_of(scenario, self.campaign.base, options)
+        by_path = {one.path: value for one, value in zip(self.varied, values, strict=True)}
+        scenario = varied_scenario(self.base, self.scenario, by_path, seed, self.airframe_of)
+        return settings_of(scenario, self.scenario, options)
 
     def run_id(self, values: Sequence[Value], seed: int, stage: Stage, px4: Path | None) -> str:
         """The name of a run: equal for equal resolved configurations only."""
@@ -149,7 +164,7 @@ class CampaignSpace:
         Raises:
             ConfigurationError: with the faults.
         """
-        file = str(self.campaign.file)
+        file = str(self.file)
         faults = [*self._path_faults(), *self._search_faults()] or self._corner_faults()
         if faults:
             raise ConfigurationError(file, faults)
@@ -165,9 +180,7 @@ class CampaignSpace:
                 for reason in dict.fromkeys(words_of(error)):
                     found.setdefault(reason, []).append(corner)
         faults = [
-            self.campaign.document.fault(
-                ("vary",), f"no valid scenario {self._place(bad, len(corners))}: {reason}"
-            )
+            self.document.fault(("vary",), f"no valid scenario {self._place(bad, len(corners))}: {reason}")
             for reason, bad in found.items()
         ]
         others = len(faults) - MOST_FAULTS
@@ -184,43 +197,41 @@ class CampaignSpace:
 
     def _path_faults(self) -> Iterator[str]:
         """Faults of single values, each alone at its ends."""
-        for one in self.campaign.varied:
+        for one in self.varied:
             for end in one.distribution.ends():
                 try:
-                    varied_scenario(self.base, self.campaign.base, {one.path: end}, 0, self.airframe_of)
+                    varied_scenario(self.base, self.scenario, {one.path: end}, 0, self.airframe_of)
                 except FieldError as error:
-                    yield self.campaign.document.fault(("vary", one.name), f"{_dotted(error.path)}: {error}")
+                    yield self.document.fault(("vary", one.name), f"{_dotted(error.path)}: {error}")
                     break
                 except UserError as error:
                     words = "; ".join(words_of(error))
-                    yield self.campaign.document.fault(
-                        ("vary", one.name), f"cannot be {_shown(end)}: {words}"
-                    )
+                    yield self.document.fault(("vary", one.name), f"cannot be {_shown(end)}: {words}")
                     break
 
     def _search_faults(self) -> Iterator[str]:
-        search = self.campaign.specification.search
+        search = self.specification.search
         if search is None:
             return
         wanted = getattr(search, "measures", None) or ([search.measure] if hasattr(search, "measure") else [])
         for name in wanted:
             if OWN in name and name not in self.limits:
                 message = f"{name} is taken where it has a limit; add it to limits, with null for none"
-                yield self.campaign.document.fault(("search",), message)
+                yield self.document.fault(("search",), message)
             elif name not in KINDS:
                 hint = near_measure(name)
-                yield self.campaign.document.fault(("search",), f"there is no measure {name!r}; {hint}")
+                yield self.document.fault(("search",), f"there is no measure {name!r}; {hint}")
             elif search.kind == "rare_events" and self.limits.get(name) is None:
                 message = f"{name} needs a limit, which says what a failure is; add it to limits"
-                yield self.campaign.document.fault(("search", "measure"), message)
+                yield self.document.fault(("search", "measure"), message)
 
     def corners(self) -> Iterator[tuple[Value, ...]]:
         """Combinations of extreme values: all of them, or of many those of each value and some at random."""
-        ends = [one.distribution.ends() for one in self.campaign.varied]
+        ends = [one.distribution.ends() for one in self.varied]
         if np.prod([float(len(values)) for values in ends]) <= MOST_CORNERS:
             yield from itertools.product(*ends)
             return
-        middle = [one.distribution.at(0.5) for one in self.campaign.varied]
+        middle = [one.distribution.at(0.5) for one in self.varied]
         for i, values in enumerate(ends):
             for value in values[:MOST_CORNERS]:
                 yield tuple(value if k == i else other for k, other in enumerate(middle))
@@ -229,9 +240,9 @@ class CampaignSpace:
             yield tuple(values[int(random.integers(len(values)))] for values in ends)
 
 
-def _with_whole_names(campaign: CampaignFile, directory: Path) -> CampaignFile:
+def _with_whole_names(campaign: Campaign, directory: Path) -> Campaign:
     """The campaign with the names by which limits have the user's own measures of its search."""
-    search = campaign.specification.search
+    search = campaign.search
     names: dict[str, Any] = {}
     if isinstance(search, RareEvents | WorstCase):
         names["measure"] = whole_name(search.measure, directory)
@@ -239,8 +250,7 @@ def _with_whole_names(campaign: CampaignFile, directory: Path) -> CampaignFile:
         names["measures"] = tuple(whole_name(name, directory) for name in search.measures)
     else:
         return campaign
-    specification = campaign.specification.model_copy(update={"search": search.model_copy(update=names)})
-    return replace(campaign, specification=specification)
+    return campaign.model_copy(update={"search": search.model_copy(update=names)})
 
 
 def _shown(value: Value) -> str:
