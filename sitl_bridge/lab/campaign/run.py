@@ -87,7 +87,8 @@ class CampaignRun:
         self._begin(first, self.space.size)
         search = search_of(self.space)
         if search is None:
-            self._fly(self._jobs(map(_draw, self.space.points()), first), self._enough)
+            draws = (Draw(tuple(point.tolist())) for point in self.space.points())
+            self._fly(self._jobs(draws, first), self._enough)
         else:
             write_json(self.ledger.directory / FOUND, self._fly_search(search, first))
         for stage in others:
@@ -238,10 +239,6 @@ class CampaignRun:
             if 0.5 * (high - low) <= stop.half_width:
                 self.progress.ended = f"the success rate is known to within {0.5 * (high - low):.3f}"
         return bool(self.progress.ended)
-
-
-def _draw(point: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Draw:
-    return Draw(tuple(float(u) for u in point))
 
 
 def _sample(random: np.random.Generator, numbers: Sequence[int], most: int) -> list[int]:
