@@ -24,8 +24,10 @@ STEP = 4000
 """us between inertial samples, PX4's 250 Hz."""
 CHUNK = 12
 """Steps between looks at what the vehicles do: 48 ms, about PX4's 20 Hz of set-points."""
-ROUND = 5_000_000
-"""us: vehicles are handed over at a multiple of this, so that one seed repeats closely."""
+ROUND = 8_000_000
+"""us: vehicles begin at a multiple of this, so that one seed repeats closely.  PX4 says that it is ready
+after 4.0 to 6.1 s (v1.16.0 to main of July 2026, 16 starts), as it reports its checks at most every 2 s (PX4
+src/modules/commander/HealthAndArmingChecks/Common.cpp)."""
 READY_LIMIT = 120.0
 """s of simulated time to become ready to arm in; an estimator with GPS takes 5 to 30 s."""
 ARMING = 5.0

@@ -31,6 +31,7 @@ from sitl_bridge.link.px4.versions import PARAMETER_INTERVAL
 from sitl_bridge.session.missions.environment import paused
 from sitl_bridge.session.missions.log_stamp import stamp
 from sitl_bridge.session.missions.time_gate import in_real_time, time_gate
+from sitl_bridge.session.stacks import ROUND
 
 SILENCE_LIMIT = 20.0
 """s of wall time without a message, after which a vehicle counts as lost.  Derived: far above the 5 s after
@@ -62,9 +63,6 @@ program, which takes longer than the simulation."""
 STATE_LIMIT = 30.0
 """s of the vehicle's time until its state messages, at 1 Hz, must show a change that it has acknowledged.  A
 busy computer may delay a script by 0.5 s of wall time, which is 10 s at 20 times real time."""
-
-ARMING_INTERVAL = 5.0
-"""s of simulated time: more than two starts of PX4 differ, and 0.25 s of wall time at full speed."""
 
 TAKE_OFF_TOLERANCE = 1.0
 """m between the requested height and the one held after take-off.  PX4 v1.14 and v1.15 end the climb within
@@ -505,8 +503,8 @@ class Vehicle:
         self.say("armed")
 
     async def _wait_for_round_time(self) -> None:
-        """Let simulated flights begin at a multiple of ARMING_INTERVAL, for flights that repeat closely."""
-        end = math.ceil(self.time / ARMING_INTERVAL) * ARMING_INTERVAL
+        """Let simulated flights begin at a multiple of ROUND, for flights that repeat closely."""
+        end = math.ceil(self.time * 1e6 / ROUND) * ROUND * 1e-6
         limit = end - self.time + 1.0
         await self.wait("the next arming time", lambda: self.time >= end, limit)
 
