@@ -15,7 +15,7 @@ from sitl_bridge.autopilot.topic_log import LogSources, TopicLog, named
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.base.rotations import heading
 from sitl_bridge.core.world.atmosphere import pressure_altitude
-from sitl_bridge.core.world.earth import ecef, ned_to_ecef_rotation
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.record.topic_memory import TopicMemory
 
 GAUSS = 1e4
@@ -23,20 +23,6 @@ GAUSS = 1e4
 
 INERTIAL, _MAGNETOMETER, _BAROMETER, _RECEIVER, _RANGE_FINDER = 1310988, 197388, 6620172, 11468804, 1
 """Device ids, those of PX4's simulated sensors."""
-
-
-class TangentPlane:
-    """The plane that touches the Earth at a point: deg, deg, m."""
-
-    def __init__(self, latitude: float, longitude: float, altitude: float) -> None:
-        self.latitude, self.longitude, self.altitude = latitude, longitude, altitude
-        self._rotation = ned_to_ecef_rotation(math.radians(latitude), math.radians(longitude))
-        self._origin = ecef(math.radians(latitude), math.radians(longitude), altitude)
-
-    def position(self, latitude: float, longitude: float, altitude: float) -> list[float]:
-        """(3,) m NED of a place."""
-        place = ecef(math.radians(latitude), math.radians(longitude), altitude)
-        return [float(x) for x in self._rotation.T @ (place - self._origin)]
 
 
 class EstimateLog:
@@ -63,7 +49,7 @@ class EstimateLog:
         self._rejected: list[int] = []
         self._gps_time = 0
         self._truth_time = 0
-        self._truth_frame: TangentPlane | None = None
+        self._truth_frame: Projection | None = None
 
     def write(self, now: int) -> None:
         """One sample of everything at ``now`` (us)."""
@@ -277,16 +263,15 @@ class EstimateLog:
         self._truth_time = time
         place = reader["truth_position"].tolist()
         if self._truth_frame is None:
-            self._truth_frame = TangentPlane(*place)
-        frame = self._truth_frame
+            latitude, longitude, altitude = place
+            self._truth_frame = Projection(math.radians(latitude), math.radians(longitude), altitude)
+            self._truth_origin = named(("ref_lat", "ref_lon", "ref_alt"), place)
         self._put(
             "vehicle_local_position_groundtruth",
             now,
-            ref_lat=frame.latitude,
-            ref_lon=frame.longitude,
-            ref_alt=frame.altitude,
             ref_timestamp=1,
-            **named(("x", "y", "z"), frame.position(*place)),
+            **self._truth_origin,
+            **named(("x", "y", "z"), list(self._truth_frame.position(place))),
             **named(("vx", "vy", "vz"), reader["truth_velocity"].tolist()),
         )
         self._put("vehicle_global_position_groundtruth", now, **named(("lat", "lon", "alt"), place))

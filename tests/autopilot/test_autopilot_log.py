@@ -20,6 +20,7 @@ from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.autopilot.topic_log import formats, topics
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.core.world.world import World, WorldSpecification
 
 NAN = math.nan
@@ -178,6 +179,27 @@ def test_values_are_those_of_the_flight(log: ULog) -> None:
     field = [table(log, "vehicle_magnetometer")[f"magnetometer_ga[{axis}]"] for axis in range(3)]
     assert np.sqrt(sum(np.square(part) for part in field)).mean() == pytest.approx(0.48, abs=0.03)
     assert table(log, "battery_status")["discharged_mah"][-1] > 1.0
+
+
+def test_the_true_place_far_away_is_that_of_the_worlds_frame(tmp_path: Path) -> None:
+    file = tmp_path / "flight.ulg"
+    fleet = StackFleet(World(WorldSpecification()), [StackVehicle(load_airframe("iris"), name="a", log=file)])
+    reader, frame = fleet.pilots[0].reader, Projection(math.radians(LATITUDE), math.radians(LONGITUDE), 0.0)
+    try:
+        commander = fleet.pilots[0].commander
+        while commander.arming_problems:
+            fleet.advance()
+        assert commander.command(400, [1.0, *[NAN] * 6], fleet.time) == 0
+        for position in ((0.0, 0.0, 0.0), (2000.0, 0.0, -5.0)):
+            # As HIL_STATE_QUATERNION says it over a link.
+            reader["truth_position"], reader["truth_time"] = frame.place(position), fleet.time
+            fleet.advance(20)
+    finally:
+        fleet.close()
+    truth = table(ULog(str(file)), "vehicle_local_position_groundtruth")
+    # A plane that touches the Earth at the start is 0.31 m above it after 2 km.
+    for name, value in (("x", 2000.0), ("y", 0.0), ("z", -5.0)):
+        assert truth[name][-1] == pytest.approx(value, abs=0.02)
 
 
 def test_every_topic_has_its_timestamp_first() -> None:
