@@ -16,6 +16,7 @@ import pytest
 from sitl_bridge.api.linked import LinkedStacks
 from sitl_bridge.api.pool import FlightPool
 from sitl_bridge.session import ready_session
+from sitl_bridge.session.stacks import ROUND
 from sitl_bridge.testing.flights import ChosenFlight, flight_of
 
 
@@ -61,7 +62,7 @@ def test_a_flight_takes_what_waits_for_it_and_flies_at_once(
     with monkeypatch.context() as much_later:
         much_later.setattr(ready_session, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1e6))
         waiting.refuse_trouble()  # it may stand there for any time
-    assert (waiting.now - waiting.simulation.start) % 5_000_000 == 0
+    assert (waiting.now - waiting.simulation.start) % ROUND == 0
     sitl.arm()
     sitl.take_off(3.0)
     sitl.go_to((5, 0, -3), within=1.0)
