@@ -1,6 +1,6 @@
 """``sitl-bridge schema``: JSON Schemas of users' files and of the bus, and the kind of a file by its content.
 
-``python -m sitl_bridge.cli.schema`` writes them into schemas/; the shipped files refer to them for
+``python -m sitl_bridge.cli.schema`` writes those of files into schemas/; the shipped files refer to them for
 editors: ``# yaml-language-server: $schema=../schemas/scenario.json``.
 """
 
@@ -125,7 +125,7 @@ def schema_text(kind: SchemaKind) -> str:
 def write(directory: Path = DIRECTORY) -> None:
     """Write all schemas."""
     directory.mkdir(exist_ok=True)
-    for kind in get_args(SchemaKind):
+    for kind in get_args(FileKind):
         (directory / f"{kind}.json").write_text(schema_text(kind), encoding="utf-8")
 
 

@@ -15,9 +15,10 @@ from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.yaml_file import read
 from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.cli.main import build
-from sitl_bridge.cli.schema import DIRECTORY, FileKind, SchemaKind, file_kind, file_schema, schema_text
+from sitl_bridge.cli.schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
+from sitl_bridge.live.bus.messages import message_models
 from sitl_bridge.session.scenario import SWARM_AIRFRAME, load_scenario
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
@@ -53,12 +54,21 @@ def write(directory: Path, text: str) -> Path:
 # --------------------------------------------------------------------------- schemas
 
 
-@pytest.mark.parametrize("kind", get_args(SchemaKind))
-def test_the_exported_schema_is_the_codes_and_is_printed(kind: SchemaKind) -> None:
+@pytest.mark.parametrize("kind", get_args(FileKind))
+def test_the_exported_schema_is_the_codes_and_is_printed(kind: FileKind) -> None:
     text = (DIRECTORY / f"{kind}.json").read_text(encoding="utf-8")
     assert text == schema_text(kind), "run python -m sitl_bridge.cli.schema"
     result = CliRunner().invoke(build(["schema"]), ["schema", kind])
     assert (result.exit_code, result.output) == (0, text)
+
+
+def test_the_schema_of_the_bus_has_the_messages_of_each_topic() -> None:
+    result = CliRunner().invoke(build(["schema"]), ["schema", "bus"])
+    printed = json.loads(result.output)
+    for topic, (model, _) in message_models().items():
+        section = printed["$defs"][printed["properties"][topic]["$ref"].removeprefix("#/$defs/")]
+        assert set(section["properties"]) == set(model.model_fields), topic
+    assert list(printed["properties"]) == list(message_models())
 
 
 @pytest.mark.parametrize("kind", ["scenario", "world"])
