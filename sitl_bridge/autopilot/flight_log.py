@@ -50,6 +50,7 @@ class EstimateLog:
         self._gps_time = 0
         self._truth_time = 0
         self._truth_frame: Projection | None = None
+        self._truth_origin: dict[str, float] = {}
 
     def write(self, now: int) -> None:
         """One sample of everything at ``now`` (us)."""
@@ -271,7 +272,7 @@ class EstimateLog:
             now,
             ref_timestamp=1,
             **self._truth_origin,
-            **named(("x", "y", "z"), list(self._truth_frame.position(place))),
+            **named(("x", "y", "z"), self._truth_frame.position(place)),
             **named(("vx", "vy", "vz"), reader["truth_velocity"].tolist()),
         )
         self._put("vehicle_global_position_groundtruth", now, **named(("lat", "lon", "alt"), place))

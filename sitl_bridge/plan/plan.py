@@ -38,7 +38,8 @@ class Item:
     @property
     def has_position(self) -> bool:
         """Whether params 5 to 7 are a position that the vehicle flies to."""
-        return self.frame in commands.POSITION_FRAMES and self.command not in (80, 195, 201)
+        aims = commands.ROI_COMMANDS | {commands.DO_SET_ROI_LOCATION}
+        return self.frame in commands.POSITION_FRAMES and self.command not in aims
 
     @property
     def point(self) -> Point:

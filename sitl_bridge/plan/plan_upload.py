@@ -131,7 +131,9 @@ def time_limit(plan: Plan) -> float:
     ]
     slowest = min([SLOWEST, *(speed / 2 for speed in speeds)])
     holds = sum(
-        item.params[0] for item in plan.items if item.command in (commands.WAYPOINT, commands.LOITER_TIME, 93)
+        item.params[0]
+        for item in plan.items
+        if item.command in (commands.WAYPOINT, commands.LOITER_TIME, commands.DELAY)
     )
     heights = [item.params[6] for item in plan.legs]
     climbs = sum(
