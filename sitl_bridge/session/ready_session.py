@@ -182,7 +182,7 @@ class ReadySession(Session):
         """
         progress = self._final = self.progress()
         steps, now = progress.server.steps, time.monotonic()
-        waits = progress.server.paused and not self._advancing
+        waits = (progress.server.paused and not self._advancing) or self.server.awaits_others
         if steps != self._moved[0] or waits:
             self._moved = (steps, now)
         reason = self._trouble(progress, now - self._moved[1])

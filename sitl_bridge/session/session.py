@@ -462,7 +462,7 @@ class Session:
             on_progress(progress)
             missions.mark_pause(progress.server.paused)
             now = time.monotonic()
-            if progress.server.steps != last_steps or progress.server.paused:
+            if progress.server.steps != last_steps or progress.server.paused or self.server.awaits_others:
                 last_steps, moved = progress.server.steps, now
             self._look_for_lost()
             self._begin_without_late(progress)

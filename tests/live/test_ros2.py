@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import os
 import struct
 import threading
@@ -73,11 +75,11 @@ def foreign_type(name: str) -> Any:
 
 
 def parameter_types(part: str) -> Any:
-    """Request or response of rcl_interfaces/GetParameterTypes with rmw_cyclonedds's header, as bytes."""
-    fields: dict[str, Any] = {"client_guid": types.uint64, "sequence_number": types.int64}
-    fields |= {"Request": {"names": types.sequence[str]}, "Response": {"types": types.sequence[types.uint8]}}[
-        part
-    ]
+    """Request or response of rcl_interfaces/GetParameterTypes, as bytes."""
+    fields: dict[str, Any] = {
+        "Request": {"names": types.sequence[str]},
+        "Response": {"types": types.sequence[types.uint8]},
+    }[part]
     name = f"GetParameterTypes_{part}"
     made: Any = make_idl_struct(name, f"rcl_interfaces.srv.dds_.{name}_", fields)
     made.deserialize = classmethod(lambda _class, data, *_a, **_k: SimpleNamespace(data=bytes(data)))
@@ -92,23 +94,6 @@ def raw_message(kind: Any, data: bytes) -> Any:
     return made
 
 
-def trigger_type(part: str) -> Any:
-    """Request or response of std_srvs/Trigger, as bytes."""
-    fields: dict[str, Any] = {
-        "Request": {"structure_needs_at_least_one_member": types.uint8},
-        "Response": {
-            "client_guid": types.uint64,
-            "sequence_number": types.int64,
-            "success": bool,
-            "message": str,
-        },
-    }[part]
-    made: Any = make_idl_struct(f"Trigger_{part}", f"std_srvs.srv.dds_.Trigger_{part}_", fields)
-    made.deserialize = classmethod(lambda _class, data, *_a, **_k: SimpleNamespace(data=bytes(data)))
-    made.serialize = lambda self, *_a, **_k: self.encoded
-    return made
-
-
 class Node:
     """A subscriber that knows nothing of this package."""
 
@@ -118,7 +103,6 @@ class Node:
         self.offered: dict[str, Any] = {}
         self._readers: dict[str, tuple[str, DataReader[Any]]] = {}
         self._kept: list[Any] = []
-        self._sequence = 0
 
     def until(self, done: Callable[[], Any]) -> Any:
         end = time.monotonic() + TIMEOUT
@@ -150,31 +134,6 @@ class Node:
 
         self._kept.append(writer)
         return publish
-
-    def call(self, service: str, guid: int = 7, header: bool = True) -> tuple[bool, str] | None:
-        """Call a service as rmw_cyclonedds does; None where there is no answer."""
-        request, reply = trigger_type("Request"), trigger_type("Response")
-        qos = Qos(Policy.Reliability.Reliable(0), Policy.DataRepresentation(use_cdrv0_representation=True))
-        writer: Any = DataWriter(
-            self.participant, Topic(self.participant, f"rq{service}Request", request), qos=qos
-        )
-        reader: Any = DataReader(
-            self.participant, Topic(self.participant, f"rr{service}Reply", reply), qos=qos
-        )
-        self.until(writer.get_matched_subscriptions)
-        self.until(reader.get_matched_publications)
-        self._sequence += 1
-        identity = struct.pack("<Qq", guid, self._sequence) if header else b""
-        writer.write(raw_message(request, b"\0\1\0\0" + identity + b"\0"))
-        if not header:
-            time.sleep(1.0)
-            assert not reader.take(N=1)
-            return None
-        (answer,) = self.until(lambda: reader.take(N=1))
-        assert answer.data[:4] == b"\0\1\0\0"
-        assert struct.unpack_from("<Qq", answer.data, 4) == (guid, self._sequence)
-        said, length = struct.unpack_from("<?3xI", answer.data, 20)
-        return said, answer.data[28 : 28 + length - 1].decode()
 
     def take(self, topic: str, most: int = 100_000) -> list[Any]:
         name, reader = self._readers[topic]
@@ -267,7 +226,7 @@ def stamp_of(time_: Any) -> float:
 
 def test_hashes_of_types_are_those_of_ros() -> None:
     known = [name for name in DEFINITIONS if schema_name(name) in STORE.fielddefs]
-    others = {"actuator_msgs/Actuators", "std_srvs/srv/Trigger_Request", "std_srvs/srv/Trigger_Response"}
+    others = {"actuator_msgs/Actuators"}
     others |= {f"rcl_interfaces/srv/GetParameterTypes_{part}" for part in ("Request", "Response")}
     assert {*DEFINITIONS} - {*known} == others
     assert {name: type_hash(name) for name in known} == {
@@ -329,7 +288,9 @@ def test_clock_imu_and_odometry_of_every_step_arrive(published: tuple[Source, No
     assert poses[-1].pose.pose.position.z > poses[0].pose.pose.position.z  # it climbs, and z is up
     yaw = 2.0 * np.arctan2(poses[0].pose.pose.orientation.z, poses[0].pose.pose.orientation.w)
     assert yaw == pytest.approx(np.pi / 2.0 - 0.5, abs=0.01)  # 0.5 rad from north, from east in ENU
-    assert said == [f"ROS 2 topics in domain {DOMAIN}"]
+    (line,) = said
+    assert line.startswith(f"ROS 2 topics in domain {DOMAIN}")
+    assert line.endswith("export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST")
 
 
 def test_batteries_pictures_and_their_mountings_arrive(published: tuple[Source, Node, list[str]]) -> None:
@@ -408,18 +369,43 @@ def test_a_map_from_above_has_rows_along_north_and_leaves_out_the_ground() -> No
     assert at(4.2, -3.0) == -1
 
 
-def test_services_are_answered_to_clients_of_rmw_cyclonedds(
-    published: tuple[Source, Node, list[str]],
-) -> None:
+def test_commands_as_topics_are_executed_and_answered(published: tuple[Source, Node, list[str]]) -> None:
     source, node, said = published
-    assert node.call("/vehicle_0/take_off", guid=0x1122334455667788) == (True, "")
-    assert node.call("/vehicle_1/land") == (False, "vehicle 1 refuses to land: it stands")
-    assert node.call("/vehicle_1/disarm") == (True, "")
-    assert source.flown == [("takeoff", {}, 0), ("land", {}, 1), ("arm", {"armed": False}, 1)]
-    assert source.recorded == [("takeoff", 0), ("land", 1), ("arm", 1)]
-    node.call("/vehicle_0/arm", header=False)  # of rmw_fastrtps
-    assert len(source.flown) == 3
-    assert "cannot be answered" in said[-1]
+    kinds = STORE.types
+    node.subscribe("/answers", "std_msgs/msg/String")
+    node.until(lambda: "/answers" in node.offered)
+    answers: list[dict[str, Any]] = []
+
+    def command(topic: str, kind: str, *value: Any) -> dict[str, Any]:
+        publish = node.advertise(topic, f"std_msgs/msg/{kind}")
+        time.sleep(0.3)  # the graph finds the publisher
+        count = len(answers)
+        publish(kinds[f"std_msgs/msg/{kind}"](*value))
+
+        def answered() -> bool:
+            answers.extend(json.loads(message.data) for message in node.take("/answers"))
+            return len(answers) > count
+
+        node.until(answered)
+        return answers[-1]
+
+    accepted = {"request_id": "", "accepted": True, "reason": ""}
+    assert command("/vehicle_0/take_off", "Float64", 4.0) == {"topic": "/vehicle_0/take_off", **accepted}
+    assert command("/vehicle_1/arm", "Bool", False) == {"topic": "/vehicle_1/arm", **accepted}
+    landed = command("/vehicle_1/land", "Empty")
+    assert landed["reason"] == "vehicle 1 refuses to land: it stands"
+    assert source.flown == [("takeoff", {"height": 4.0}, 0), ("arm", {"armed": False}, 1), ("land", {}, 1)]
+    assert source.recorded == [("takeoff", 0), ("arm", 1), ("land", 1)]
+    loss = json.dumps({"kind": "motor_loss", "motor": 2, "request_id": "a"})
+    assert command("/vehicle_0/command", "String", loss)["request_id"] == "a"
+    assert source.simulation.states["rotor_health"][0, 1] == 0.0
+    assert command("/simulation/command", "String", '{"kind": "pace", "speed": 0}')["accepted"] is False
+    assert command("/simulation/command", "String", '{"kind": "halt"}')["reason"].startswith(
+        "no command 'halt'"
+    )
+    assert command("/simulation/command", "String", "now")["reason"].startswith("write a command as JSON")
+    assert not command("/vehicle_0/take_off", "Float64", math.nan)["accepted"]
+    assert "vehicle 1 refuses to land" in "".join(said)
 
 
 def test_twists_poses_and_wind_become_commands_in_the_axes_of_ros(
@@ -497,17 +483,23 @@ def test_the_node_and_its_topics_are_announced_to_the_tools_of_ros(
     assert node.offered["/vehicle_0/imu"].key.bytes in writers
 
 
-def slow_node(took: list[float], stop: threading.Event) -> None:
-    """A node of one thread as rclcpp has it: a message of each subscription, then a request, a round."""
+def slow_node(took: list[float], stop: threading.Event, header: int) -> None:
+    """A node of one thread as rclcpp has it: a message of each subscription, then a request, a round.
+
+    Args:
+        header: bytes before the fields of services: 16 of rmw_cyclonedds, which marks its services, else 0.
+    """
     node = Node()
     for topic in ("/clock", "/vehicle_0/imu"):
         node.subscribe(
             topic, {"/clock": "rosgraph_msgs/msg/Clock"}.get(topic, "sensor_msgs/msg/Imu"), depth=5
         )
+    mark = (Policy.Userdata(b"serviceid=1.2;"),) if header else ()
     qos = Qos(
         Policy.Reliability.Reliable(0),
         Policy.History.KeepLast(10),
         Policy.DataRepresentation(use_cdrv0_representation=True),
+        *mark,
     )
     asked, answer = parameter_types("Request"), parameter_types("Response")
     service = "/slow/get_parameter_types"
@@ -519,10 +511,14 @@ def slow_node(took: list[float], stop: threading.Event) -> None:
         node.take("/vehicle_0/imu", 1)
         time.sleep(0.003 if clock else 0.001)  # slower than the simulation
         for request in requests.take(N=1):
-            replies.write(raw_message(answer, request.data[:20] + bytes(4)))
+            (count,) = struct.unpack_from("<I", request.data, 4 + header)
+            names = [request.data[8 + header + 20 * k :][4:16] for k in range(count)]
+            assert names == [b"use_sim_time"] * count
+            replies.write(raw_message(answer, request.data[: 8 + header] + bytes(count)))
 
 
-def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("header", [16, 0], ids=["rmw_cyclonedds", "rmw_fastrtps"])
+def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path, header: int) -> None:
     took: list[float] = []
     said: list[str] = []
     stop = threading.Event()
@@ -532,7 +528,7 @@ def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path
         run = RunContext(source, climb.path, notify=said.append, limit_time=source.limit_time)
         graph = RosGraph(run, DOMAIN, ("slow",))
         graph.start()
-        slow = threading.Thread(target=slow_node, args=(took, stop))
+        slow = threading.Thread(target=slow_node, args=(took, stop, header))
         try:
             time.sleep(1.0)
             begun = climb.simulation.time
@@ -562,8 +558,8 @@ def test_a_node_that_is_there_and_answers_nothing_is_named_once(monkeypatch: pyt
     def look(_wait: float) -> None:
         """All answer at last, as after a callback that took long."""
         if next(looks) % 4 == 3:
-            for identity in tuple(waited._waiting):
-                waited._answered(identity)
+            for service, number in tuple(waited._waiting):
+                waited._answered(service, struct.pack("<I", number))
 
     participant: Any = SimpleNamespace(
         be_client=lambda *_service: None,

@@ -275,6 +275,11 @@ class LockstepServer:
         """A limit on simulated time, for one mission; without effect until it is set."""
         return self.limits.add()
 
+    @property
+    def awaits_others(self) -> bool:
+        """Whether time stands for programs that are no part of the run."""
+        return self.limits.await_others(int(self.loop["time"]))
+
     def _time_limit_changed(self, sooner: bool) -> None:
         if sooner:
             self._interrupt()  # the loop may be running beyond it

@@ -32,6 +32,8 @@ class TimeLimit:
         self.set_at = 0.0
         """s of the monotonic clock."""
         self.fastest = math.inf
+        self.awaits_others = False
+        """Whether it waits for programs that are no part of the run, however long they take."""
         self.overdue = False
         """Whether ``until`` was reached and not moved for ``patience``: time runs at real time."""
 
@@ -113,6 +115,11 @@ class TimeLimits:
         """Greatest speed factor that all limits allow."""
         with self._lock:
             return min((limit.speed for limit in self._limits), default=math.inf)
+
+    def await_others(self, now: int) -> bool:
+        """Whether time stands at ``now`` (us) for a limit that awaits others."""
+        with self._lock:
+            return any(x.awaits_others and x.until is not None and now >= x.until for x in self._limits)
 
     def until(self, now: int) -> int | None:
         """How far time may run at time ``now`` (us); None for no limit.  Notices limits that are overdue."""

@@ -163,7 +163,7 @@ class CommandQueue:
         try:
             return known[address.kind].model_validate_json(payload)
         except ValidationError as error:
-            raise UserError("; ".join(_faults(error))) from error
+            raise UserError("; ".join(faults_of(error))) from error
 
     def _take(self, order: Order) -> Reply | None:
         request = order.command.request_id
@@ -253,7 +253,7 @@ def _request_id(payload: bytes) -> str:
         return UNIDENTIFIED
 
 
-def _faults(error: ValidationError) -> list[str]:
+def faults_of(error: ValidationError) -> list[str]:
     """Return the first validation errors, one line each."""
     lines = []
     for fault in error.errors(include_url=False, include_context=False, include_input=False)[:5]:

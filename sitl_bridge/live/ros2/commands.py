@@ -1,11 +1,15 @@
-"""What ROS nodes ask of a run, as commands of the bus: twists, poses, wind, and services of each vehicle.
+"""What ROS nodes ask of a run, as commands of the bus: arming, take-off, landing, twists, poses, wind.
 
-Twists are in ``base_link``'s axes at the vehicle's heading and poses in ``map`` (REP 103 and 105).
+Twists are in ``base_link``'s axes at the vehicle's heading and poses in ``map`` (REP 103 and 105).  All are
+topics, which every middleware carries; services are not: each middleware has the identity of a request
+elsewhere, rmw_fastrtps in a parameter of the sample that Cyclone DDS neither reads nor writes.  What became
+of a command is said on ``/answers``; a node of the user's own can offer services on top of the two.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable
 from functools import partial
@@ -18,20 +22,23 @@ from sitl_bridge.analysis.export.ros_topics import WORLD, begin_messages, ros_na
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import heading
-from sitl_bridge.live.bus.command_queue import Order, commands_for
+from sitl_bridge.live.bus.command_queue import Order, commands_for, faults_of
 from sitl_bridge.live.bus.execution import Execution
 from sitl_bridge.live.bus.messages import LARGEST, VERSION
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.bus.topics import Address
-from sitl_bridge.live.ros2.participant import Participant, Request
+from sitl_bridge.live.ros2.participant import Participant
 
-SERVICES: dict[str, tuple[str, JsonObject]] = {
-    "arm": ("arm", {"armed": True}),
-    "disarm": ("arm", {"armed": False}),
-    "take_off": ("takeoff", {}),
-    "land": ("land", {}),
+ANSWERS = "/answers"
+"""Topic with what became of each command, as JSON."""
+PLAIN: dict[str, tuple[str, str, str | None]] = {
+    "arm": ("std_msgs/Bool", "arm", "armed"),
+    "take_off": ("std_msgs/Float64", "takeoff", "height"),
+    "land": ("std_msgs/Empty", "land", None),
 }
-"""Command of the bus and its fields by the end of a service's name; all are std_srvs/Trigger."""
+"""Type of the message, command of the bus, and the field that is its ``data``, by the topic's end."""
+COMMAND = "std_msgs/String"
+"""Type of the messages with any command of the bus, as JSON."""
 STREAM = 0.5
 """s of simulated time between twists of one stream, of which the first alone is recorded as a command."""
 ONE = np.zeros(1, np.int64)
@@ -52,14 +59,19 @@ class RosCommands:
         self._asked: dict[str, Done] = {}
         self._streams: dict[str, float] = {}
         self._said: set[str] = set()
+        participant.advertise(ANSWERS, COMMAND)
         participant.subscribe("/set_wind", "geometry_msgs/Vector3Stamped", self._set_wind)
+        self._subscribe_commands("/simulation/command", COMMAND, partial(self._command, None))
         for name in run.source.simulation.names:
             begin = f"/{ros_name(name)}"
             participant.subscribe(f"{begin}/cmd_vel", "geometry_msgs/Twist", partial(self._twist, name))
             participant.subscribe(f"{begin}/cmd_pose", "geometry_msgs/PoseStamped", partial(self._pose, name))
-            for service in SERVICES:
-                answer = partial(self._serve, name, service)
-                participant.serve(f"{begin}/{service}", "std_srvs/srv/Trigger", answer)
+            self._subscribe_commands(f"{begin}/command", COMMAND, partial(self._command, name))
+            for end, (kind, _, _) in PLAIN.items():
+                self._subscribe_commands(f"{begin}/{end}", kind, partial(self._plain, name, end))
+
+    def _subscribe_commands(self, topic: str, kind: str, take: Callable[[str, Any], None]) -> None:
+        self._participant.subscribe(topic, kind, partial(take, topic), each=True)
 
     def work(self) -> None:
         """Take what has arrived, and pass on the answers of what was asked before."""
@@ -74,17 +86,48 @@ class RosCommands:
                 {"version": VERSION, "request_id": identity, **fields}
             )
         except ValidationError as error:
-            done("; ".join(fault["msg"] for fault in error.errors()))
+            done("; ".join(faults_of(error)))
             return
         self._asked[identity] = done
         self._execution.take([Order(Address(kind, vehicle), command)])
 
-    def _say(self, topic: str, refused: str | None) -> None:
-        """Tell the user of what a topic, which has no answer, could not do; once."""
+    def _say(self, topic: str, refused: str | None, request_id: str = "") -> None:
+        """Answer a command; tell the user of what could not be done, once."""
+        answer = {
+            "topic": topic,
+            "request_id": request_id,
+            "accepted": refused is None,
+            "reason": refused or "",
+        }
+        made, _ = begin_messages(ANSWERS, COMMAND, ONE, {"data": json.dumps(answer)})
+        self._participant.publish(ANSWERS, made.data[0].tobytes())
         line = f"ROS 2, {topic}: {refused}"
         if refused is not None and line not in self._said:
             self._said.add(line)
             self._run.notify(line)
+
+    def _plain(self, name: str, end: str, topic: str, message: Any) -> None:
+        """A command with one value."""
+        _, kind, field = PLAIN[end]
+        self._streams.pop(name, None)
+        self._ask(kind, name, {} if field is None else {field: message.data}, partial(self._say, topic))
+
+    def _command(self, name: str | None, topic: str, message: Any) -> None:
+        """Any command of the bus: its kind, its fields, and what names the answer."""
+        kinds = commands_for(name)
+        try:
+            fields = json.loads(message.data)
+            kind, identity = fields.pop("kind", None), str(fields.pop("request_id", ""))
+        except (ValueError, AttributeError, TypeError):
+            self._say(topic, f'write a command as JSON, such as {{"kind": "{next(iter(kinds))}"}}')
+            return
+        say = partial(self._say, topic, request_id=identity)
+        if kind not in kinds:
+            say(f"no command {kind!r}; there are {', '.join(kinds)}")
+            return
+        if name is not None:
+            self._streams.pop(name, None)
+        self._ask(kind, name, fields, say)
 
     def _set_wind(self, message: Any) -> None:
         """The wind by where the air moves, in m/s east, north, up."""
@@ -130,23 +173,3 @@ class RosCommands:
         yaw = heading(*(number / length for number in numbers))
         fields = {"position": (place.y, place.x, -place.z), "yaw": math.pi / 2.0 - yaw}
         self._ask("goto", name, fields, say)
-
-    def _serve(self, name: str, service: str, request: Request) -> None:
-        if request.identity is None:
-            self._say(
-                f"/{ros_name(name)}/{service}",
-                "a node called it over another middleware than Cyclone DDS and cannot be answered:"
-                " nothing was done; set RMW_IMPLEMENTATION=rmw_cyclonedds_cpp for it",
-            )
-            return
-        kind, fields = SERVICES[service]
-        self._streams.pop(name, None)
-
-        def answer(refused: str | None) -> None:
-            made, table = begin_messages(
-                service, "std_srvs/srv/Trigger_Response", ONE, {"message": refused or ""}
-            )
-            table["success"] = refused is None
-            self._participant.reply(request, made.data[0].tobytes())
-
-        self._ask(kind, name, fields, answer)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import os
 import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -62,7 +63,13 @@ SETTLE = 0.5
 """s of wall time in which the subscriptions of a node that answers are found."""
 SILENT = 10.0
 """s of wall time without an answer after which the user is told of a node that is there, once."""
+EXPORT = "export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST"
+"""Without it nodes of ROS 2 look for others by multicast, which reaches other machines."""
 SERVICE = "rcl_interfaces/srv/GetParameterTypes"
+PARAMETER = struct.pack("<I16s", 13, b"use_sim_time")
+"""A parameter that every node has, as a string in CDR."""
+NUMBERS = 16
+"""Lengths of requests, of which half wait at a time."""
 
 
 def clock_messages(times: Ints) -> RosMessages:
@@ -80,6 +87,9 @@ class WaitedNodes:
     ``Executor._wait_for_ready_callbacks``).  After the messages of k steps k requests are sent; when all are
     answered, a node with one thread has handled these messages.
 
+    A request asks n times for the type of the same parameter: its answer's length names it, over every
+    middleware.  A node answers in order, so what answers a repeated request is never taken for a later one.
+
     Args:
         stopped: whether the run ends.
     """
@@ -92,12 +102,12 @@ class WaitedNodes:
         stopped: Callable[[], bool],
     ) -> None:
         self._participant, self._notify, self._stopped = participant, notify, stopped
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.cycle(range(1, 1 + NUMBERS))
         self._services = {f"/{name.strip('/')}/get_parameter_types": name for name in names}
-        self._waiting: set[bytes] = set()
+        self._waiting: set[tuple[str, int]] = set()
         self._silent: set[str] = set()
         for service in self._services:
-            participant.be_client(service, SERVICE, self._answered)
+            participant.be_client(service, SERVICE, partial(self._answered, service))
 
     def __bool__(self) -> bool:
         """Whether there is a node to wait for."""
@@ -115,38 +125,35 @@ class WaitedNodes:
 
     def wait(self, count: int) -> None:
         """Wait until every node has handled ``count`` messages of each of its subscriptions."""
-        asked: dict[str, list[bytes]] = {
-            service: [struct.pack("<Qq", id(self), next(self._numbers)) for _ in range(count)]
-            for service in self._services
-        }
-        self._waiting = {identity for identities in asked.values() for identity in identities}
+        for first in range(0, count, NUMBERS // 2):
+            numbers = [next(self._numbers) for _ in range(min(count - first, NUMBERS // 2))]
+            self._wait([(service, number) for number in numbers for service in self._services])
+
+    def _wait(self, asked: Sequence[tuple[str, int]]) -> None:
+        self._waiting = set(asked)
         begun, sent = time.monotonic(), -math.inf
         while self._waiting and not self._stopped():
             if time.monotonic() - sent > AGAIN:
                 sent = time.monotonic()
-                for service in self._services:
-                    for identity in filter(self._waiting.__contains__, asked[service]):
-                        self._participant.request(service, identity)
+                for service, number in filter(self._waiting.__contains__, asked):
+                    self._participant.request(service, struct.pack("<I", number) + PARAMETER * number)
             self._participant.take_arrived(LOOK)
             if time.monotonic() - begun > SILENT:
-                self._tell_silent(asked)
+                self._tell_silent()
             for service in [one for one in self._services if not self._is_there(one)]:
                 self._notify(
                     f"the ROS 2 node {self._services.pop(service)} has gone; time goes on without it"
                 )
-                self._waiting.difference_update(asked[service])
+                self._waiting = {one for one in self._waiting if one[0] != service}
 
-    def _tell_silent(self, asked: Mapping[str, Sequence[bytes]]) -> None:
-        for service in self._services.keys() - self._silent:
-            if not self._waiting.isdisjoint(asked[service]):
-                self._silent.add(service)
-                name = self._services[service]
-                self._notify(
-                    f"simulated time stands: the ROS 2 node {name} has not answered for {SILENT:g} s"
-                )
+    def _tell_silent(self) -> None:
+        for service in {service for service, _ in self._waiting} - self._silent:
+            self._silent.add(service)
+            name = self._services[service]
+            self._notify(f"simulated time stands: the ROS 2 node {name} has not answered for {SILENT:g} s")
 
-    def _answered(self, identity: bytes) -> None:
-        self._waiting.discard(identity)
+    def _answered(self, service: str, types: bytes) -> None:
+        self._waiting.discard((service, struct.unpack_from("<I", types)[0]))
 
     def _is_there(self, service: str) -> bool:
         return self._participant.has_server(service)
@@ -177,6 +184,8 @@ class RosGraph:
         self._commands = RosCommands(run, self._participant)
         self._waited = WaitedNodes(wait, self._participant, run.notify, self._stop.is_set)
         self._limit = run.limit_time() if self._waited and run.limit_time is not None else None
+        if self._limit is not None:
+            self._limit.awaits_others = True
         self._runners = [host for host in run.hosts if isinstance(host, SensorRunner)]
         self._seen: deque[tuple[SensorRunner, SeenSample]] = deque(maxlen=WAITING * len(self._runners))
 
@@ -193,7 +202,8 @@ class RosGraph:
 
     def start(self) -> None:
         """Publish, from now on."""
-        self._run.notify(f"ROS 2 topics in domain {self._domain}")
+        local = "" if os.environ.get("CYCLONEDDS_URI") else f" on this machine; for nodes: {EXPORT}"
+        self._run.notify(f"ROS 2 topics in domain {self._domain}{local}")
         if self._limit is not None:
             limit = self._limit
             self._source.call(lambda: limit.run_until(self._simulation.time))

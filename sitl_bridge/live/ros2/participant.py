@@ -4,22 +4,21 @@ Names, types and qualities of service are those of rmw: topic ``/x`` is ``rt/x``
 service names).  Publishers are reliable and volatile, which serves subscribers of sensor data, best effort,
 too (REP 2003); maps, markers and static transforms are kept for those that come later.
 
-Services are those of rmw_cyclonedds: the topics ``rq/xRequest`` and ``rr/xReply``, whose messages begin with
-the client's number and that of the request, 64 bits each.  rmw_fastrtps has these in the samples' inline
-quality of service, which cyclonedds's Python interface neither reads nor writes.
+Services are the topics ``rq/xRequest`` and ``rr/xReply``.  rmw_cyclonedds puts two numbers before the fields,
+of the client and the request; rmw_fastrtps has them in the samples' inline quality of service.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
+import psutil
 from cyclonedds.core import DDSException, Listener, Policy, Qos
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.internal import InvalidSample
@@ -35,10 +34,14 @@ CONFIGURATION = """<CycloneDDS><Domain id="any">
 <MaxMessageSize>65500B</MaxMessageSize><FragmentSize>63000B</FragmentSize></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>
 <Peers><Peer address="127.0.0.1"/></Peers></Discovery>
+<Compatibility><IgnoreTypeInformation>1.15</IgnoreTypeInformation></Compatibility>
 <Internal><SocketReceiveBufferSize min="default" max="4MiB"/></Internal>
 </Domain></CycloneDDS>"""
 """Loopback alone, without multicast: participants of one machine find each other by the ports of the RTPS
-specification, as ROS 2's localhost discovery does.  ``CYCLONEDDS_URI`` replaces it."""
+specification, as ROS 2's localhost discovery does.  Fast DDS 3 describes its types in a way that Cyclone DDS
+11 refuses (github.com/eclipse-cyclonedds/cyclonedds, pull request 2333); without the descriptions of vendor
+1.15, eProsima, types match by their names, as in ROS.  ``CYCLONEDDS_URI`` replaces it."""
+LOOPBACK = b"lo"
 DEPTH, DEPTH_OF_LARGE = 200, 5
 """Messages that wait for a reliable subscriber; of pictures and clouds fewer."""
 LARGE = ("sensor_msgs/Image", "sensor_msgs/PointCloud2")
@@ -51,23 +54,13 @@ BLOCKING = 1_000_000
 NODE = "sitl_bridge"
 """The node's name, under ``/``."""
 DISCOVERY = "rmw_dds_common/ParticipantEntitiesInfo"
-REPLY_WAIT, REPLY_LOOK = 0.1, 0.005
-"""s of wall time in which a client's reader is found, as rmw_cyclonedds waits for it, and between looks."""
-CDR_HEADER, REQUEST_HEADER = 4, 20
-"""Bytes before the first value of a message, and before that of a request."""
+CDR_HEADER = 4
+"""Bytes before the first value of a message."""
 SERVICE_DEPTH = 10
-"""Of rmw's default quality of services."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request of a client."""
-
-    service: str  # its name
-    # the client's and the request's numbers, with which the reply begins; None over a middleware that has
-    # them elsewhere
-    identity: bytes | None
-    sender: int  # handle of the client's writer
+"""Of rmw's default quality of services, and of commands, none of which is left out."""
+CLIENT = struct.pack("<Qq", uuid4().int >> 96 << 32, 1)
+"""Numbers of a client and a request, which rmw_cyclonedds has before the fields of services; Cyclone DDS,
+which knows the fields alone, takes the first half for an empty sequence."""
 
 
 def quality(topic: str, name: str) -> Qos:
@@ -83,21 +76,13 @@ def quality(topic: str, name: str) -> Qos:
     )
 
 
-def _identity(data: bytes) -> bytes | None:
-    """Numbers of client and request of a received part of a service, little-endian; None without them."""
-    if len(data) < REQUEST_HEADER:
-        return None
-    order = "<" if data[1] & 1 else ">"  # CDR's, OMG DDS-XTypes 7.6.3.1.2
-    return struct.pack("<Qq", *struct.unpack_from(f"{order}Qq", data, CDR_HEADER))
-
-
-def _quality_of_service(name: str, identity: str, role: str = "service") -> Qos:
-    """Of either topic of a service or client, whose identity lets rmw find the two."""
+def _of_client(name: str, identity: str) -> Qos:
+    """Quality of either topic of a client, whose identity lets rmw_cyclonedds find the two."""
     return Qos(
         Policy.Reliability.Reliable(BLOCKING),
         Policy.History.KeepLast(SERVICE_DEPTH),
         Policy.DataRepresentation(use_cdrv0_representation=True),
-        Policy.Userdata(f"{role}id={identity};typehash={type_hash(name)};".encode()),
+        Policy.Userdata(f"clientid={identity};typehash={type_hash(name)};".encode()),
     )
 
 
@@ -123,12 +108,11 @@ class Participant:
     def __init__(self, domain: int, notify: Callable[[str], None]) -> None:
         self._notify = notify
         self._unreadable: set[str] = set()
-        self._domain = None if os.environ.get("CYCLONEDDS_URI") else Domain(domain, CONFIGURATION)
+        self._domain = None if os.environ.get("CYCLONEDDS_URI") else self._begin_locally(domain)
         enclave = Qos(Policy.Userdata(b"enclave=/;"))
         self._participant: DomainParticipant | None = DomainParticipant(domain, qos=enclave)
         self._writers: dict[str, tuple[str, DataWriter[Any]]] = {}
         self._callers: dict[str, tuple[str, DataWriter[Any]]] = {}
-        self._repliers: dict[str, DataWriter[Any]] = {}
         self._readers: dict[str, tuple[DataReader[Any], Callable[[Any], None]]] = {}
         self._arrived: SimpleQueue[str] = SimpleQueue()
         self._announced = 0
@@ -146,59 +130,67 @@ class Participant:
         self.left_out = 0
         """Messages that a subscriber did not take in time."""
 
+    def _begin_locally(self, domain: int) -> Domain:
+        """A domain whose sockets take packets of this machine alone; Cyclone DDS binds them to any."""
+        sockets = psutil.Process().net_connections("udp")
+        made = Domain(domain, CONFIGURATION)
+        for opened in psutil.Process().net_connections("udp"):
+            if opened not in sockets:
+                with socket.socket(fileno=os.dup(opened.fd)) as one:
+                    try:
+                        one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, LOOPBACK)
+                    except PermissionError:  # Linux before 5.7
+                        port = opened.laddr.port
+                        self._notify(f"ROS 2: Linux before 5.7 lets other machines reach port {port}")
+        return made
+
     def advertise(self, topic: str, name: str) -> None:
         """Offer a topic with messages ``package/Type``; safe to call twice."""
         if topic not in self._writers:
             made = Topic(self._participant, f"rt{topic}", dds_type(name))
             self._writers[topic] = name, DataWriter(self._participant, made, quality(topic, name))
 
-    def subscribe(self, topic: str, name: str, take: Callable[[Any], None]) -> None:
-        """Let ``take`` have each message of a topic in ``take_arrived``; the last one counts."""
+    def subscribe(self, topic: str, name: str, take: Callable[[Any], None], *, each: bool = False) -> None:
+        """Let ``take`` have ``each`` message of a topic in ``take_arrived``, or the last one."""
         made = Topic(self._participant, f"rt{topic}", dds_type(name))
         wanted = Qos(
-            Policy.History.KeepLast(1),
+            Policy.History.KeepLast(SERVICE_DEPTH if each else 1),
+            Policy.Reliability.Reliable(BLOCKING) if each else Policy.Reliability.BestEffort,
             Policy.DataRepresentation(use_cdrv0_representation=True),
             Policy.Userdata(f"typehash={type_hash(name)};".encode()),
         )
         self._read(topic, made, wanted, take)
 
-    def serve(self, service: str, name: str, take: Callable[[Request], None]) -> None:
-        """Offer a service ``package/srv/Type``; ``take`` has each request in ``take_arrived``."""
-        identity = f"{self._guid(self._participant).hex('.')}.{len(self._repliers)}"
-        request, response = f"{name}_Request", f"{name}_Response"
-        made = Topic(self._participant, f"rr{service}Reply", dds_type(response))
-        self._repliers[service] = DataWriter(self._participant, made, _quality_of_service(response, identity))
-
-        def requested(received: Any) -> None:
-            take(Request(service, _identity(received.data), received.sample_info.publication_handle))
-
-        asked = Topic(self._participant, f"rq{service}Request", dds_type(request))
-        self._read(service, asked, _quality_of_service(request, identity), requested)
-
     def be_client(self, service: str, name: str, take: Callable[[bytes], None]) -> None:
-        """Call a service ``package/srv/Type``; ``take`` has each answer's identity in ``take_arrived``."""
+        """Call a service ``package/srv/Type``; ``take`` has the fields of answers in ``take_arrived``."""
         own, request, response = uuid4().hex, f"{name}_Request", f"{name}_Response"
         made = Topic(self._participant, f"rq{service}Request", dds_type(request))
-        quality = _quality_of_service(request, own, "client")
-        self._callers[service] = request, DataWriter(self._participant, made, quality)
+        self._callers[service] = request, DataWriter(self._participant, made, _of_client(request, own))
 
         def answered(received: Any) -> None:
-            identity = _identity(received.data)
-            if identity is not None:
-                take(identity)
+            take(received.data[CDR_HEADER + len(self._identity(service)) :])
 
         answer = Topic(self._participant, f"rr{service}Reply", dds_type(response))
-        self._read(service, answer, _quality_of_service(response, own, "client"), answered)
+        self._read(service, answer, _of_client(response, own), answered)
+
+    def _servers(self, service: str) -> list[Any]:
+        writer = self._callers[service][1]
+        found = [writer.get_matched_subscription_data(one) for one in writer.get_matched_subscriptions()]
+        return [one for one in found if one is not None]
 
     def has_server(self, service: str) -> bool:
         """Whether a node offers a service that this one calls."""
-        found = self._callers[service][1].get_matched_subscriptions()
-        return bool(found and self._readers[service][0].get_matched_publications())
+        return bool(self._servers(service) and self._readers[service][0].get_matched_publications())
 
-    def request(self, service: str, identity: bytes) -> None:
-        """Call a service with a request whose fields are empty sequences."""
+    def _identity(self, service: str) -> bytes:
+        """What a request begins with, and its answer with the same: for servers of rmw_cyclonedds alone."""
+        marks = [server.qos[Policy.Userdata] for server in self._servers(service)]
+        return CLIENT if any(mark and b"serviceid=" in mark.data for mark in marks) else b""
+
+    def request(self, service: str, fields: bytes) -> None:
+        """Call a service with a request's fields in CDR, aligned to 8 bytes."""
         name, writer = self._callers[service]
-        writer.write(encoded(name, HEADER + identity + bytes(4)))
+        writer.write(encoded(name, HEADER + self._identity(service) + fields))
 
     def _read(self, name: str, topic: Topic[Any], wanted: Qos, take: Callable[[Any], None]) -> None:
         reader = DataReader(self._participant, topic, wanted, _Arrival(name, self._arrived))
@@ -224,26 +216,9 @@ class Participant:
                 if not isinstance(sample, InvalidSample):
                     take(sample)
 
-    def reply(self, request: Request, data: bytes) -> None:
-        """Answer a request with a message in CDR, once the client can receive it."""
-        assert request.identity is not None
-        writer, end = self._repliers[request.service], time.monotonic() + REPLY_WAIT
-        while not self._is_matched(request) and time.monotonic() < end:
-            time.sleep(REPLY_LOOK)
-        name = "std_srvs/srv/Trigger_Response"
-        writer.write(encoded(name, data[:CDR_HEADER] + request.identity + data[CDR_HEADER:]))
-
-    def _is_matched(self, request: Request) -> bool:
-        """Whether the writer of replies has found a reader of the client's participant."""
-        sender = self._readers[request.service][0].get_matched_publication_data(request.sender)
-        writer = self._repliers[request.service]
-        found = [writer.get_matched_subscription_data(k) for k in writer.get_matched_subscriptions()]
-        return sender is None or any(one and one.participant_key == sender.participant_key for one in found)
-
     def announce(self) -> None:
         """Tell ROS's tools of the node and its topics, where these have changed since the last time."""
-        writers = [writer for _, writer in self._writers.values()] + [*self._repliers.values()]
-        writers += [writer for _, writer in self._callers.values()]
+        writers = [writer for _, writer in (*self._writers.values(), *self._callers.values())]
         readers = [reader for reader, _ in self._readers.values()]
         if self._announcer is None or self._announced == len(writers) + len(readers):
             return
@@ -279,7 +254,6 @@ class Participant:
     def close(self) -> None:
         """Leave the domain; cyclonedds deletes what nothing refers to."""
         self._writers.clear()
-        self._repliers.clear()
         self._callers.clear()
         self._readers.clear()
         self._announcer = None

@@ -35,12 +35,6 @@ def dds_name(name: str) -> str:
     return f"{package[0]}::{middle}::dds_::{kind}_"
 
 
-SERVICE_HEADER = {"client_guid": types.uint64, "sequence_number": types.int64}
-"""What rmw_cyclonedds puts before the fields of services (rmw_cyclonedds_cpp, cdds_request_header_t)."""
-EMPTY = "structure_needs_at_least_one_member"
-"""The field of requests without fields (rosidl)."""
-
-
 class Received:
     """A received part of a service, in CDR.
 
@@ -57,9 +51,7 @@ class Received:
 @cache
 def dds_type(name: str) -> Any:
     """The type of ``package/Type``, from its definition."""
-    service = "/srv/" in name
-    # Empty requests are taken without it, too: those of rmw_fastrtps, to say that they cannot be answered.
-    fields: JsonObject = dict(SERVICE_HEADER) if service and EMPTY not in DEFINITIONS[name] else {}
+    fields: JsonObject = {}
     for kind, count, field in fields_of(name):
         basic = kind.partition("<=")[0]
         one = dds_type(kind) if kind in DEFINITIONS else _OTHER_NAMES.get(basic) or getattr(types, basic)
@@ -74,7 +66,7 @@ def dds_type(name: str) -> Any:
         return encoded
 
     made.serialize = serialize
-    if service:
+    if "/srv/" in name:
         made.deserialize = classmethod(lambda _type, data, *_options, **_named: Received(bytes(data)))
     return made
 
