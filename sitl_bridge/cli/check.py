@@ -46,7 +46,7 @@ def check(
         typer.echo(json.dumps(plain_values(facts), indent=2, allow_nan=False))
         return
     console = Console()
-    parameters = facts.pop("px4_parameters", None)
+    parameters, reasons = facts.pop("px4_parameters", None), facts.pop("px4_reasons", {})
     warnings = facts.pop("warnings")
     console.print(Text(f"{file} is valid", "italic"), soft_wrap=True)
     table = Table(show_header=False)
@@ -55,7 +55,10 @@ def check(
     console.print(table)
     if parameters:
         console.print("PX4 parameters", style="bold")
-        console.print("  ".join(f"{name} {value:g}" for name, value in parameters.items()), highlight=False)
+        for reason in dict.fromkeys(reasons.values()):
+            console.print(reason, style="italic", highlight=False)
+            of_it = (f"{name} {value:g}" for name, value in parameters.items() if reasons[name] == reason)
+            console.print("  " + "  ".join(of_it), highlight=False)
     for warning in warnings:
         console.print(f"note: {warning}", style="yellow")
 

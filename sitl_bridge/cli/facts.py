@@ -26,7 +26,13 @@ from sitl_bridge.core.dynamics.stability import check_stability
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.airframe_file import Inheritance, find_airframe, inheritance, load_airframe
+from sitl_bridge.core.vehicle.airframe_file import (
+    RENAMED,
+    Inheritance,
+    find_airframe,
+    inheritance,
+    load_airframe,
+)
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths
 from sitl_bridge.core.vehicle.propellers import propellers_of_size
 from sitl_bridge.core.world.atmosphere import air
@@ -36,7 +42,7 @@ from sitl_bridge.core.world.sdf_world import SUFFIXES as SDF_SUFFIXES
 from sitl_bridge.core.world.wind_shadow import wind_obstacles
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import find_world, load_world
-from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for
+from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for, reason_of
 
 if TYPE_CHECKING:
     from sitl_bridge.plan.plan import Plan
@@ -98,6 +104,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         **({"python_files": code_of(airframe)} if code_of(airframe) else {}),
         "derived_figures": derived_figures(airframe),
         "px4_parameters": parameters,
+        "px4_reasons": {name: reason_of(name, airframe) for name in parameters},
         "warnings": airframe_warnings(airframe, result, density),
     }
 
@@ -145,16 +152,18 @@ def propeller_fact(airframe: Airframe) -> Facts:
 
 def hover_thrust_fact(airframe: Airframe, parameters: Parameters) -> str:
     """MPC_THR_HOVER beside the hover throttle: PX4's thrust setpoint is a command only without a curve."""
-    factor, hover = parameters["THR_MDL_FAC"], parameters["MPC_THR_HOVER"]
+    factor, hover = parameters.get("THR_MDL_FAC", 0.0), parameters["MPC_THR_HOVER"]
     text = f"MPC_THR_HOVER {hover:g}"
     if {"THR_MDL_FAC", "MPC_THR_HOVER"} & set(airframe.px4.parameters):
         return f"{text}, THR_MDL_FAC {factor:g}, as the file gives them"
+    if factor == 0.0:
+        return f"{text}, the hover throttle"
     return f"{text}: thrust T = f c² + (1-f) c of the hover throttle c, f = THR_MDL_FAC {factor:g}"
 
 
 def airframe_warnings(airframe: Airframe, result: Performance, density: float) -> list[str]:
     """Suspicious figures that are allowed; density in kg/m^3."""
-    found = []
+    found = [] if airframe.caveat is None else [airframe.caveat]
     merit = figure_of_merit(airframe.record, result.hover, density)
     if not FIGURES_OF_MERIT[0] <= merit <= FIGURES_OF_MERIT[1]:
         found.append(
@@ -384,6 +393,8 @@ def _find(file: str) -> Path:
     try:
         return find_airframe(file)
     except UserError:
+        if file in RENAMED:
+            raise
         for find in (find_world, _find_mission):
             with contextlib.suppress(UserError):
                 return find(file)

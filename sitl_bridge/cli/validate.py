@@ -23,8 +23,8 @@ DEFAULT = (
     "textbook",
     "crazyflie_published",
     "crazyflie_published:observed",
-    "crazyflie",
-    "crazyflie:observed",
+    "crazyflie_identified",
+    "crazyflie_identified:observed",
 )
 PEERS = ("rotorpy", "crazyflow")
 """Packages that are no dependencies."""

@@ -18,7 +18,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.cli.terminal import QuietOption, Terminal
 
-AIRFRAMES = ("iris", "crazyflie", "hector_indoor", "iris_blade_element", "iris_full", "x500")
+AIRFRAMES = ("iris", "crazyflie_identified", "hector_indoor", "iris_blade_element", "iris_full", "x500")
 """With all laws of rotors and all sensors of the included airframes, and with vibration."""
 
 

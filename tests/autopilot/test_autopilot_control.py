@@ -80,7 +80,7 @@ def test_every_airframe_recovers_from_an_upset_of_thirty_degrees(law: str) -> No
     assert bench.errors().max() < 0.1
 
 
-LIGHT = ["typhoon_h480_gazebo", "crazyflie"]
+LIGHT = ["typhoon_h480_gazebo", "crazyflie_identified"]
 """What 8 m/s carry away: rotors that, by Gazebo's coefficient, drag with 28 N, more than the weight; and the
 Crazyflie by its flights of up to 1.7 m/s, whose drag grows with speed in proportion."""
 STEADY = [name for name in NAMES if name not in LIGHT]

@@ -126,7 +126,7 @@ def test_checking_an_airframe_lists_what_is_still_its_bases_and_what_no_longer_f
     assert facts["base"] == "x500"
     assert {"inertia", "rotors", "rotor_model", "battery", "sensors"} <= set(facts["still_from_the_base"])
     assert "mass" not in facts["still_from_the_base"]
-    assert "mass changed, but inertia is still of x500, which weighs 2.064 kg" in facts["warnings"]
+    assert "mass changed, but inertia is still of x500, which weighs 1.708 kg" in facts["warnings"]
     factor, hover = (facts["px4_parameters"][name] for name in ("THR_MDL_FAC", "MPC_THR_HOVER"))
     throttle = facts["hover_throttle"]
     assert hover == pytest.approx(factor * throttle**2 + (1.0 - factor) * throttle, abs=0.001)

@@ -199,7 +199,9 @@ def test_rotors_that_cannot_balance_the_vehicle_are_named_as_such() -> None:
         hover(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
 
 
-@pytest.mark.parametrize(("name", "most"), [("x500", 39.0), ("hummingbird", 18.5), ("iris_gazebo", 13.7)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("x500_gazebo", 39.0), ("hummingbird", 18.5), ("iris_gazebo", 13.7)]
+)
 def test_the_lag_of_the_motors_contains_current_limit_and_sag(name: str, most: float) -> None:
     """As the whole step has it for a step of 10 to 15 %: 32 to 39, 18 and 13.6 ms, where files say 12.5."""
     record = load_airframe(name).record
@@ -217,7 +219,7 @@ def test_the_lag_of_slow_motors_without_limits_is_their_time_constant() -> None:
 
 
 def test_motors_without_lag_of_their_own_have_that_of_supply_and_inertia() -> None:
-    record = load_airframe("crazyflie").record
+    record = load_airframe("crazyflie_identified").record
     lags = []
     for constant in (1e-3, 1e-12):
         record["motor_tau_up"] = constant

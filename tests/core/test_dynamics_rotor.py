@@ -385,7 +385,7 @@ def moment_in_forward_flight(name: str, *, released: bool) -> float:
     return float((inertia @ simulation.states[0]["angular_acceleration"])[0])
 
 
-@pytest.mark.parametrize("name", ["x500", "hummingbird"])
+@pytest.mark.parametrize("name", ["x500_gazebo", "hummingbird"])
 def test_rolling_moments_of_opposite_rotors_cancel(name: str) -> None:
     assert abs(moment_in_forward_flight(name, released=False)) < 1e-3
     # gazebo_motor_model.cpp, whatever the rotation: -|w| mu v for each rotor.
@@ -397,7 +397,7 @@ def test_rolling_moments_of_opposite_rotors_cancel(name: str) -> None:
 
 def test_a_rotor_that_stands_drags_across_the_flow() -> None:
     """Hoerner's plate: 1.2 q S of the blades."""
-    airframe = load_airframe("x500")
+    airframe = load_airframe("x500_gazebo")
     vehicles, environments = airframe.vehicle().reshape(1), environment(gravity=0.0)
     vehicles["drag_force"] = 0.0
     states = start(vehicles, environments, 100.0)

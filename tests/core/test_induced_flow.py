@@ -328,7 +328,7 @@ def test_uneven_inflow_without_induced_flow_is_refused() -> None:
 
 @pytest.mark.parametrize("across", [0.0, 4.0, 9.0, 10.0])
 def test_thrust_does_not_jump_at_the_edge_of_the_vortex_ring_state(across: float) -> None:
-    record = load_airframe("x500").record
+    record = load_airframe("x500_gazebo").record
     thrusts = [rotor_loads(record, 0, 770.0, -0.002 * k, across, DENSITY)[0] for k in range(10_000)]
     assert np.abs(np.diff(thrusts)).max() < 0.03
 
@@ -359,7 +359,7 @@ def test_the_total_flow_of_a_vortex_ring_is_johnsons() -> None:
 
 def test_a_descent_loses_most_thrust_where_small_rotors_do() -> None:
     # Veismann and others: most at 1.2 to 1.3 times the hover's induced velocity; the mean never below 60 %.
-    record, speed, radius = load_airframe("x500").record, 770.0, 0.1396
+    record, speed, radius = load_airframe("x500_gazebo").record, 770.0, 0.1396
     static = rotor_loads(record, 0, speed, 0.0, 0.0, DENSITY)[0]
     hover = math.sqrt(static / (2.0 * DENSITY * math.pi * radius**2))
     descents = np.linspace(0.0, 2.5, 251)
@@ -373,7 +373,7 @@ def test_a_descent_loses_most_thrust_where_small_rotors_do() -> None:
 
 def test_thrust_fluctuates_in_a_vortex_ring_as_measured() -> None:
     # Stack and others: every 20 to 50 turns.  Veismann and others: at most 20 % of the mean.
-    airframe = load_airframe("x500").model_copy(update={"tolerances": None})
+    airframe = load_airframe("x500_gazebo").model_copy(update={"tolerances": None})
     for descent, least, most in ((0.0, 0.0, 1e-3), (8.0, 0.05, 0.2), (30.0, 0.0, 1e-3)):
         setup = VehicleSetup(airframe.vehicle(), airframe.sensor_records()[:0], position=(0.0, 0.0, -900.0))
         simulation = Simulation(World(), [setup])
@@ -400,7 +400,7 @@ def test_thrust_fluctuates_in_a_vortex_ring_as_measured() -> None:
 
 def test_a_descent_runs_away_where_damping_is_negative() -> None:
     """At the hover's command, without body drag: it slows down from 0.85 v_h and speeds up from 1.05."""
-    airframe = load_airframe("x500").model_copy(update={"tolerances": None})
+    airframe = load_airframe("x500_gazebo").model_copy(update={"tolerances": None})
     density = air(World().environment[0], -900.0)[2]
     trim = performance(airframe.record, density, 9.80665).hover
     hover = math.sqrt(float(trim.rotor_thrust[0]) / (2.0 * density * math.pi * 0.1396**2))

@@ -126,7 +126,8 @@ def test_what_follows_from_an_airframe_sees_the_law(tmp_path: Path) -> None:
     iris = load_airframe("iris_gazebo")
     thrusts = [performance(a.record, DENSITY, 9.81).full_thrust for a in (weak, iris)]
     assert thrusts[0] / thrusts[1] == pytest.approx(4.0 / 5.84, rel=0.05)
-    hovers = [float(parameters_for(a)["MPC_THR_HOVER"]) for a in (weak, iris)]
+    own = iris.model_copy(update={"px4": iris.px4.model_copy(update={"airframe": None})})
+    hovers = [float(parameters_for(a)["MPC_THR_HOVER"]) for a in (weak, own)]
     assert hovers[0] > 1.2 * hovers[1]
     facts = facts_of(str(tmp_path / "mine.yaml"))
     assert facts["python_files"] == [str(tmp_path / "mine.py")]

@@ -399,7 +399,7 @@ def test_turbulence_turns_a_vehicle_as_the_standard_has_it(
     """sigma_p = 1.9 sigma_w/sqrt(L_w b): within a factor of two, for rotors average less than a wing."""
     wind = WorldSpecification(wind=parse_wind("8@270,turbulence=10"))
     rates = np.concatenate(
-        [rolling_air(make_simulation("x500", seed=seed, world=wind), 4000)[::20] for seed in range(6)]
+        [rolling_air(make_simulation("x500_gazebo", seed=seed, world=wind), 4000)[::20] for seed in range(6)]
     )
     expected = 1.9 / math.sqrt(20.0 * 2.0 * (0.174 + 0.1396))
     assert 0.5 * expected < np.sqrt(np.mean(rates**2)) < expected
@@ -413,8 +413,8 @@ def test_a_gust_that_differs_over_the_span_rolls_a_vehicle(
     make_simulation: Callable[..., Simulation],
 ) -> None:
     """w = 2 east at a hover: 4 rotors' thrust over inflow, times y^2, times the gradient: 0.08 N m."""
-    simulation = make_simulation("x500", world=WorldSpecification(wind=sinking_in_the_east))
-    speed = performance(load_airframe("x500").record, 1.168, 9.81).hover.rotor_speed
+    simulation = make_simulation("x500_gazebo", world=WorldSpecification(wind=sinking_in_the_east))
+    speed = performance(load_airframe("x500_gazebo").record, 1.168, 9.81).hover.rotor_speed
     simulation.states["position"], simulation.armed[0] = (0.0, 0.0, -50.0), 1
     simulation.controls[0, :4] = 0.66
     for _ in range(50):
@@ -429,7 +429,9 @@ def test_a_gust_that_differs_over_the_span_rolls_a_vehicle(
 def test_a_straight_gust_front_pitches_a_vehicle(make_simulation: Callable[..., Simulation]) -> None:
     """The rotors that the updraught reaches first lift more: at the front an x500's air differs by hub."""
     gust = Gust(start=0.0, speed=1e-6, upward=5.0, length=1.0, passing_speed=5.0, direction=180.0)
-    simulation = make_simulation("x500", world=WorldSpecification(wind=WindSpecification(gusts=(gust,))))
+    simulation = make_simulation(
+        "x500_gazebo", world=WorldSpecification(wind=WindSpecification(gusts=(gust,)))
+    )
     simulation.states["position"] = (0.0, 0.0, -50.0)
     simulation.advance(25)
     air = simulation.states[0]["rotor_air"][:4, 2]

@@ -87,7 +87,6 @@ def test_running_px4_has_the_parameters_of_the_airframe(
             "EKF2_MULTI_IMU",
             "COM_DISARM_PRFLT",
             "MAV_TYPE",
-            "NAV_ACC_RAD",
         ):
             assert shown(build, name, tmp_path) == pytest.approx(told[name], abs=1e-4), name
         assert "not running" in command(build, tmp_path, "battery_simulator", "status")

@@ -43,8 +43,8 @@ SETPOINT_TIMEOUT = 2.0
 """Age at which a logged setpoint expires, s; PX4 logs trajectory_setpoint every 0.2 s."""
 
 ARRIVAL_DISTANCE = 1.0
-"""Distance at which a vehicle has reached its hold position, m.  Derived: half PX4's acceptance radius
-(NAV_ACC_RAD, 2 m by default in simulation)."""
+"""Distance at which a vehicle has reached its hold position, m.  Derived: half the acceptance radius of
+PX4 up to v1.17 (NAV_ACC_RAD, 2 m)."""
 
 
 def results_of(path: Path, log: FlightLog) -> FlightRecord:

@@ -159,6 +159,12 @@ class Px4Section(BaseModel):
 
     model_config = STRICT
 
+    airframe: str | None = Field(
+        None,
+        description="PX4's own airframe of this vehicle, such as `4019_x500_v2`: gains, limits and thrust"
+        " curve stay PX4's, and `parameters` has what that airframe changes of them",
+        pattern=r"^\d{1,6}_[A-Za-z0-9_+.\-]{1,40}$",
+    )
     parameters: dict[str, int | float] = Field(
         default_factory=dict, description="PX4 parameters by name; they override computed ones"
     )
@@ -172,6 +178,7 @@ class Airframe(BaseModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9_\-]{1,40}$")
     description: str
+    caveat: str | None = Field(None, description="what no real vehicle has; `check` prints it")
     sources: dict[str, str] = Field(
         description="by field path or its beginning: source of the figures, or `derived: how`"
     )
@@ -335,6 +342,7 @@ class SensorSuite(BaseModel):
     model_config = STRICT
 
     description: str
+    caveat: str | None = Field(None, description="what no real vehicle has; `check` prints it")
     sources: dict[str, str]
     sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
 

@@ -23,6 +23,10 @@ from sitl_bridge.core.vehicle.propellers import with_propeller
 
 _FOLDER = "airframes"
 _SUITES = "airframes/sensors"
+RENAMED = {
+    "crazyflie": "crazyflie_identified (fitted to flights); crazyflie_published has the vehicle's own figures"
+}
+"""Former names of shipped airframes, and what they are called now."""
 
 
 def find_airframe(name: str) -> Path:
@@ -31,7 +35,12 @@ def find_airframe(name: str) -> Path:
     Raises:
         UserError: with the names of all airframes.
     """
-    return find_shipped(name, "airframe", _FOLDER)
+    try:
+        return find_shipped(name, "airframe", _FOLDER)
+    except UserError as error:
+        if name in RENAMED:
+            raise UserError(f"the airframe {name} is called {RENAMED[name]}") from error
+        raise
 
 
 def load_airframe(name: str | Path) -> Airframe:
@@ -96,7 +105,7 @@ _OWN = ("name", "description")
 _PARTS = ("mass", "inertia", "payload", "rotor_model", "rotors", "motor", "esc", "battery", "drag")
 """Sections from which PX4's allocation, gains and limits follow."""
 _FOLLOWING = re.compile(
-    r"CA_ROTOR|MC_(ROLL|PITCH|YAW)|MPC_(XY|Z|ACC|JERK|TILT|THR|MANTHR|VEL|YAWR|MAN_Y)|THR_MDL_FAC|FD_ACT|MOTFAIL"
+    r"CA_ROTOR|MC_(ROLL|PITCH|YAW)|MPC_(XY|Z|ACC|JERK|TILT|THR|MANTHR|VEL|YAWR|MAN_Y)|THR_MDL_FAC|IMU_GYRO|FD_ACT|MOTFAIL"
 )
 """PX4 parameters that are computed from those sections."""
 
@@ -149,6 +158,9 @@ def _without_following(base: JsonObject, own: JsonObject) -> tuple[JsonObject, t
         following = [name for name in parameters if _FOLLOWING.match(name)]
         px4["parameters"] = {name: value for name, value in parameters.items() if name not in following}
         dropped += [f"px4.parameters.{name}" for name in following]
+    if px4.get("airframe") is not None and set(_PARTS) & set(own):
+        del px4["airframe"]
+        dropped.append("px4.airframe")
     sources = {key: text for key, text in base["sources"].items() if key not in dropped}
     return base | {"px4": {k: v for k, v in px4.items() if v}, "sources": sources}, tuple(dropped)
 

@@ -1,9 +1,9 @@
 """PX4 parameters computed from an airframe, so that an unmodified PX4 flies it.
 
-The geometry sets PX4's control allocation (core/vehicle/control_effectiveness.py).  Gains are PX4's own,
-scaled to the airframe's response (rate_loop.py) and to the noise of its sensors (position_hold.py).  Limits
-follow from its performance, and the estimator's parameters from its sensors (estimator_parameters.py).
-startup.py passes them to PX4.
+The geometry sets PX4's control allocation (core/vehicle/control_effectiveness.py), the sensors its estimator
+(estimator_parameters.py).  Gains and limits are PX4's own; where PX4 has no airframe for a vehicle and its
+own would not fly it, they are scaled or lowered (rate_loop.py).  REASONS says why each is set.  startup.py
+passes them to PX4.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import difflib
 import json
 import lzma
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,8 +38,7 @@ from sitl_bridge.core.vehicle.control_effectiveness import (
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.estimator_parameters import estimator_parameters
-from sitl_bridge.link.px4.position_hold import position_gains
-from sitl_bridge.link.px4.rate_loop import ATTITUDE_GAINS, GAINS, gain_for, reference_loop
+from sitl_bridge.link.px4.rate_loop import ATTITUDE_GAINS, GAINS, SEPARATION, gain_for, reference_loop
 from sitl_bridge.link.px4.versions import REPLACED, hint, named_for
 
 __all__ = ["Parameters", "check_against_build", "parameters_for"]
@@ -65,6 +65,10 @@ DEFAULTS = {
     "MPC_VEL_MANUAL": 10.0,
     "MPC_XY_CRUISE": 5.0,
     "MPC_Z_VEL_MAX_UP": 3.0,
+    "MPC_Z_V_AUTO_UP": 3.0,
+    **{f"MC_{axis}RATE_K": 1.0 for axis in ("ROLL", "PITCH", "YAW")},
+    **{f"MC_{axis}RATE_I": gains[1] for axis, gains in zip(("ROLL", "PITCH", "YAW"), GAINS, strict=True)},
+    **{f"MC_{axis}_P": gain for axis, gain in zip(("ROLL", "PITCH", "YAW"), ATTITUDE_GAINS, strict=True)},
     "MC_YAWRATE_MAX": 200.0,
     "MPC_YAWRAUTO_MAX": 45.0,
     "MPC_YAWRAUTO_ACC": 60.0,
@@ -112,9 +116,26 @@ GIMBAL_PROTOCOL_2, GIMBAL_DEVICE = 4, 2
 """MNT_MODE_IN and MNT_MODE_OUT: PX4 manages a gimbal that is a MAVLink component."""
 DIRECT_VELOCITY, SMOOTHED_VELOCITY = 0, 3
 """MPC_POS_MODE: sticks are velocities; and a mode that went when collision prevention was changed."""
-ACCEPTANCE_RADIUS = 2.0
-"""m: NAV_ACC_RAD that PX4 itself set for multirotors until May 2026 (v1.18.0-alpha1, rc.mc_defaults); later
-versions have 10 m, which cuts corners and begins a return 20 m above home instead of 10 m."""
+REASONS = {
+    r"CA_|MAV_TYPE|PWM_MAIN_FUNC": "airframe: the rotors' places, axes and turning, and their outputs",
+    r"THR_MDL_FAC": "airframe: the curve of thrust over command, which PX4's documentation asks for",
+    r"MPC_THR_HOVER": "airframe: thrust in a hover; PX4's estimator begins with it",
+    r"MPC_(MAN)?THR_MIN": "airframe: hovers at less than the half for which PX4's least thrust is: it would"
+    " sink too slowly, and landing is detected by it",
+    r"MC_(ROLL|PITCH|YAW)(RATE_[KI]|_P)$": "airframe: with PX4's own gains the rate loop has less than 45 deg"
+    " of phase margin, or is too slow for the attitude loop",
+    r"MC_YAWRATE_MAX|MPC_YAWRAUTO_|MPC_MAN_Y_MAX": "airframe: its rotors turn and stop it no faster",
+    r"MPC_": "airframe: its thrust or drag allows less than PX4's own",
+    r"EKF2_|SENS_|SYS_HAS_|IMU_INTEG_RATE": "sensors: number, places, delays and rates, and noise above what"
+    " PX4's own assumes",
+    r"CP_|LTEST_|TRIG_|MNT_": "sensors that report obstacles or a marker, or take photos",
+    r"BAT1_|SIM_BAT_|RTL_TIME_MARGIN": "battery, and a remaining time that PX4's link takes for zero",
+    r"COM_(OF_LOSS_T|OBC_LOSS_T|DL_LOSS_T|RC_LOSS_T|DISARM_PRFLT)$": "link: time-outs of programs in wall"
+    " time, which PX4 counts in simulated time",
+    r"SYS_FAILURE_EN": "link: faults may be injected",
+    r"FD_ACT_|MOTFAIL_": "link: PX4's simulator module makes up the motors' currents",
+}
+"""Why a parameter is set, by the beginning of its name; the first that fits."""
 
 
 def parameters_for(
@@ -153,42 +174,53 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     environment = world.environment[0]
     _, _, density = air(environment, 0.0)
     result = performance(airframe.record, density, float(environment["gravity"]))
-    factor = round(thrust_curve_factor(airframe), 3)
+    given, known = airframe.px4.parameters, airframe.px4.airframe is not None
+    factor = float(given.get("THR_MDL_FAC", 0.0 if known else round(thrust_curve_factor(airframe), 3)))
     found = geometry(airframe)
     found["MAV_TYPE"] = MAV_TYPE.get(len(airframe.rotors), QUADROTOR)
     for channel in range(CHANNELS):
         found[f"PWM_MAIN_FUNC{channel + 1}"] = FIRST_MOTOR + channel if channel < len(airframe.rotors) else 0
-    found |= _thrust(result, factor)
-    found |= _gains_and_yaw(airframe, found, result, density, factor)
-    found |= _limits(airframe, result, density)
+    hover = float(np.mean(setpoint(factor, result.hover.command)))
+    found["MPC_THR_HOVER"] = round(min(max(hover, 0.1), 0.8), 3)
+    if not known:
+        own = _thrust(hover, factor)
+        own |= _gains_and_yaw(airframe, found, result, density, factor)
+        own |= _limits(airframe, result, density)
+        found |= {name: value for name, value in own.items() if value != DEFAULTS.get(name)}
     found |= estimator_parameters(airframe)
     found |= _perception(airframe)
-    found |= position_gains(airframe, found)
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
     found |= _timing(speed)
-    found |= {"SYS_FAILURE_EN": 1, "NAV_ACC_RAD": ACCEPTANCE_RADIUS}
+    found["SYS_FAILURE_EN"] = 1
     found |= _motor_failure(factor)
     undefined = [name for name, value in found.items() if math.isnan(value)]
     if undefined:
         raise ValueError(f"{undefined[0]} is not a number")
-    given = airframe.px4.parameters
+    found |= given
     for name, most in MAXIMA.items():
-        found[name] = min(found[name], given.get(most, math.inf))
-    return found | given
+        if most in given and name not in given:
+            found[name] = min(found.get(name, DEFAULTS[name]), given[most])
+    return found
 
 
-def _thrust(result: Performance, factor: float) -> Parameters:
-    """Return hover thrust, thrust curve and minimum thrust.
+def reason_of(name: str, airframe: Airframe) -> str:
+    """Return why a parameter is set for an airframe."""
+    if name in airframe.px4.parameters:
+        own = airframe.px4.airframe
+        return "the airframe file" if own is None else f"the airframe file: PX4's own {own}"
+    return next(reason for pattern, reason in REASONS.items() if re.match(pattern, name))
 
-    MPC_THR_HOVER is the mean of the rotors' thrust setpoints in hover: PX4 normalises its mix so that a unit
-    of collective thrust is a mean of one.  Minimum thrusts keep PX4's ratio to the hover thrust, so that a
-    powerful vehicle can still descend and its landing is detected (land detector: 10 % above the minimum).
+
+def _thrust(hover: float, factor: float) -> Parameters:
+    """Return thrust curve and minimum thrust.
+
+    The hover thrust is the mean of the rotors' thrust setpoints: PX4 normalises its mix so that a unit of
+    collective thrust is a mean of one.  Minimum thrusts keep PX4's ratio to it, so that a powerful vehicle
+    can still descend and its landing is detected (land detector: 10 % above the minimum).
     """
-    hover = float(np.mean(setpoint(factor, result.hover.command)))
     share = min(hover / DEFAULTS["MPC_THR_HOVER"], 1.0)
     return {
         "THR_MDL_FAC": factor,
-        "MPC_THR_HOVER": round(min(max(hover, 0.1), 0.8), 3),
         "MPC_THR_MIN": round(max(DEFAULTS["MPC_THR_MIN"] * share, 0.05), 3),
         "MPC_MANTHR_MIN": round(DEFAULTS["MPC_MANTHR_MIN"] * share, 3),
     }
@@ -199,19 +231,18 @@ def _gains_and_yaw(
 ) -> Parameters:
     """Return the gains of the rate and attitude loops and the yaw rate limits.
 
-    The attitude loop keeps its ratio to the rate loop: its gain is reduced with the crossover.  A yaw
-    setpoint may move the rotors from hover to the nearer end of their range: half of it for the planned turns
-    of automatic modes, all of it for the attitude loop's command to stop a turn, P times its rate.
+    The attitude loop's gain is reduced where the rate loop would be too slow for it.  A yaw setpoint may move
+    the rotors from hover to the nearer end of their range: half of it for the planned turns of automatic
+    modes, all of it for the attitude loop's command to stop a turn, P times its rate.
     """
     answer = response(airframe, found, result.hover, density, factor)
     wanted = [reference_loop(axis) for axis in range(3)]
     loops = [gain_for(axis, answer, wanted[axis]) for axis in range(3)]
     gains: Parameters = {}
     for axis, name in enumerate(("ROLL", "PITCH", "YAW")):
-        slower = min(1.0, loops[axis].crossover / wanted[axis].crossover)
-        gains[f"MC_{name}RATE_K"] = round(loops[axis].factor, 3)
-        gains[f"MC_{name}RATE_I"] = round(GAINS[axis][1] * loops[axis].integral, 4)
-        gains[f"MC_{name}_P"] = round(ATTITUDE_GAINS[axis] * slower, 2)
+        gains[f"MC_{name}RATE_K"] = round(float(loops[axis].factor), 3)
+        gains[f"MC_{name}RATE_I"] = round(GAINS[axis][1] * float(loops[axis].integral), 4)
+        gains[f"MC_{name}_P"] = round(min(ATTITUDE_GAINS[axis], float(loops[axis].crossover) / SEPARATION), 2)
     hover = float(found["MPC_THR_HOVER"])
     turning = float(answer.authority[2]) * min(hover, 1.0 - hover)
     rate = math.degrees(turning / gains["MC_YAW_P"])

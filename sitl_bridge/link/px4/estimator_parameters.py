@@ -25,9 +25,6 @@ from sitl_bridge.core.vehicle.perception_settings import odometry
 
 PREDICTION_PERIOD = 0.01
 """EKF2_PREDICT_US, s: EKF2_*_NOISE are standard deviations of a mean over this period."""
-STATED_SPEED_ACCURACY = 0.25
-"""Velocity accuracy in m/s that PX4 assigns to every receiver on this link (SimulatorMavlink.cpp,
-handle_message_hil_gps)."""
 MAX_DELAY = 300.0
 """Largest EKF2_*_DELAY, ms."""
 DEFAULT_MAX_DELAY = 200.0
@@ -35,8 +32,8 @@ DEFAULT_MAX_DELAY = 200.0
 DEFAULT_INTEGRATION_RATE = 250
 """IMU_INTEG_RATE in px4-rc.simulator, Hz."""
 MOST_RATE = 1000
-EKF_POSITION_NOISE = 0.5
-"""Default of EKF2_GPS_P_NOISE, m."""
+EKF_POSITION_NOISE, EKF_VELOCITY_NOISE = 0.5, 0.3
+"""Defaults of EKF2_GPS_P_NOISE, m, and EKF2_GPS_V_NOISE, m/s."""
 
 STEP_DISTANCE = 0.02
 """Distance flown at 5 m/s between two inertial samples, m, to which EKF2 rounds the time of a fix; the
@@ -46,8 +43,6 @@ HEIGHT_BAROMETER, HEIGHT_GPS = 0, 1
 """EKF2_HGT_REF."""
 MAGNETOMETER_NONE = 5
 """EKF2_MAG_TYPE."""
-ACCELEROMETER_MOST, GYROSCOPE_MOST = 1.0, 0.1
-"""Largest EKF2_ACC_NOISE (m/s^2) and EKF2_GYR_NOISE (rad/s)."""
 FLOW_NOISE, FLOW_GATE = 0.15, 3.0
 """Defaults of EKF2_OF_N_MIN (rad/s) and EKF2_OF_GATE (standard deviations)."""
 GATE = 5.0
@@ -61,7 +56,7 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
     """Return the EKF2_*, SENS_* and SYS_HAS_* parameters of an airframe's sensors."""
     inertial = [s for s in airframe.sensors if isinstance(s, ImuSpecification)]
     receivers = [s for s in airframe.sensors if isinstance(s, GpsSpecification)]
-    found = _inertial(inertial, _noise_ratio(receivers))
+    found = _inertial(inertial)
     found |= _magnetometers([s for s in airframe.sensors if isinstance(s, MagnetometerSpecification)])
     found |= _satellites(receivers)
     barometers = [s for s in airframe.sensors if isinstance(s, BarometerSpecification)]
@@ -98,32 +93,23 @@ def _external_vision(sensor: SeeingSpecification, control: int) -> Parameters:
     }
 
 
-def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:
+def _inertial(sensors: list[ImuSpecification]) -> Parameters:
     """Return number, position and rate of the inertial sensors, and noise above PX4's defaults.
 
     EKF2 adds (deviation * dt)^2 per prediction of dt = 10 ms to the variance of velocity and angle
     (covariance.cpp), so a density N is a deviation N/sqrt(dt); likewise a bias random walk of density B.
 
-    The gain of a Kalman filter depends on the ratio of process noise to measurement noise.  The measurement
-    noise is overstated on this link, so both white noises are multiplied by the same factor, within PX4's
-    ranges: EKF2 then weighs inertial sensors and fixes according to their true noise.
-
-    Args:
-        sensors: of the airframe.
     """
     first = next(sensor for sensor in sensors if sensor.instance == 0)
     accelerometer, gyroscope = _error(first, slice(0, 3)), _error(first, slice(3, 6))
     root = math.sqrt(PREDICTION_PERIOD)
-    limits = ((accelerometer[0], ACCELEROMETER_MOST), (gyroscope[0], GYROSCOPE_MOST))
-    scale = min([overstated] + [most * root / noise for noise, most in limits if noise > 0.0])
-    scale = max(scale, 1.0)
     found: Parameters = {"EKF2_MULTI_IMU": len(sensors), "SENS_IMU_MODE": 0}
     found |= _place("EKF2_IMU_POS", first.position)
     if first.rate != DEFAULT_INTEGRATION_RATE:
         found["IMU_INTEG_RATE"] = min(round(first.rate), MOST_RATE)
     for name, needed, default, most in (
-        ("EKF2_ACC_NOISE", scale * accelerometer[0] / root, 0.35, ACCELEROMETER_MOST),
-        ("EKF2_GYR_NOISE", scale * gyroscope[0] / root, 0.015, GYROSCOPE_MOST),
+        ("EKF2_ACC_NOISE", accelerometer[0] / root, 0.35, 1.0),
+        ("EKF2_GYR_NOISE", gyroscope[0] / root, 0.015, 0.1),
         ("EKF2_ACC_B_NOISE", accelerometer[1] / root, 0.003, 0.01),
         ("EKF2_GYR_B_NOISE", gyroscope[1] / root, 0.001, 0.01),
         ("EKF2_ABIAS_INIT", accelerometer[2], 0.2, 0.5),
@@ -135,15 +121,6 @@ def _inertial(sensors: list[ImuSpecification], overstated: float) -> Parameters:
         if value > default:
             found[name] = value
     return found
-
-
-def _noise_ratio(receivers: list[GpsSpecification]) -> float:
-    """Return the first receiver's stated velocity noise over the true one; 1 without a receiver."""
-    if not receivers:
-        return 1.0
-    record = min(receivers, key=lambda sensor: sensor.instance).pack()
-    noise = float(np.hypot(record["noise"][:2], record["bias_start"][:2]).max())
-    return max(STATED_SPEED_ACCURACY / noise, 1.0) if noise > 0.0 else 1.0
 
 
 def _error(sensor: ImuSpecification, axes: slice) -> tuple[float, float, float, float]:
@@ -179,24 +156,20 @@ def _magnetometers(sensors: list[MagnetometerSpecification]) -> Parameters:
 
 
 def _satellites(sensors: list[GpsSpecification]) -> Parameters:
-    """Return position, delay and velocity noise of the first receiver; without one PX4 must not wait for it.
+    """Return position, delay and noise of the first receiver; without one PX4 must not wait for it.
 
-    EKF2 uses the larger of EKF2_GPS_V_NOISE and the accuracy stated by the receiver (0.25 m/s on this link,
-    SimulatorMavlink.cpp), and 1.5 times that for the vertical.  PX4's default of 0.3 m/s protects against
-    optimistic receivers; here the noise is known.  For positions EKF2 uses the larger of EKF2_GPS_P_NOISE,
-    0.5 m by default, and the stated accuracy; if the latter is smaller, as for RTK, the parameter is set to
-    it.
+    EKF2 takes 1.5 times the velocity's noise for the vertical.  For positions it uses the larger of
+    EKF2_GPS_P_NOISE, 0.5 m by default, and the stated accuracy; if the latter is smaller, as for RTK, the
+    parameter is set to it.
     """
     if not sensors:
         return {"SYS_HAS_GPS": 0, "EKF2_GPS_CTRL": 0, "EKF2_HGT_REF": HEIGHT_BAROMETER}
     first = min(sensors, key=lambda sensor: sensor.instance)
     record = first.pack()
     noise = np.hypot(record["noise"][:3], record["bias_start"][:3]) / (1.0, 1.0, 1.5)
-    found: Parameters = {
-        "SYS_HAS_GPS": 1,
-        "EKF2_GPS_DELAY": _delay(first.latency),
-        "EKF2_GPS_V_NOISE": round(min(max(float(noise.max()), 0.01), 5.0), 3),
-    }
+    found: Parameters = {"SYS_HAS_GPS": 1, "EKF2_GPS_DELAY": _delay(first.latency)}
+    if noise.max() > EKF_VELOCITY_NOISE:
+        found["EKF2_GPS_V_NOISE"] = round(min(float(noise.max()), 5.0), 3)
     if first.eph < EKF_POSITION_NOISE:
         found["EKF2_GPS_P_NOISE"] = round(float(np.hypot(first.eph, STEP_DISTANCE)), 3)
     return found | _place("EKF2_GPS_POS", first.position)

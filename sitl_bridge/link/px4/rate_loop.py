@@ -1,8 +1,9 @@
 """Gains of PX4's rate and attitude loops for an airframe, from the open loop in the frequency domain.
 
-PX4's default gains are tuned for the iris, so an airframe gets the gain that gives its loop the iris's
-crossover frequency or, with slower motors, the largest gain with the phase margin.  The airframe's response
-to a torque setpoint is in core/vehicle/control_effectiveness.py.
+PX4's default gains are left as they are where they fly: with the phase margin, and a rate loop fast enough
+for the attitude loop around it.  Elsewhere an airframe gets the gain that gives its loop the crossover
+frequency of the iris, for which they are tuned, or, with slower motors, the largest gain with the phase
+margin.  The airframe's response to a torque setpoint is in core/vehicle/control_effectiveness.py.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ GAIN_RANGE = (0.05, 5.0)
 PHASE_MARGIN = math.radians(45.0)
 """Phase margin if the reference's own margin is not reached: the usual design range is 30 to 60 deg (e.g.
 Franklin, Powell and Emami-Naeini, Feedback Control of Dynamic Systems, ch. 6)."""
+SEPARATION = 2.0
+"""Crossover of a rate loop over the gain of the attitude loop around it, at which the two have a damping of
+sqrt(2)/2 (s^2 + w s + w P, the rate loop as a lag of 1/w)."""
 IRIS = Response(
     authority=np.array([116.86797044722488, 105.04486934165509, 31.641413000100343]),
     motor_lag=0.01875,
@@ -103,13 +107,17 @@ def reference_loop(axis: int) -> LoopGain:
 
 
 def gain_for(axis: int, response: Response, wanted: LoopGain) -> LoopGain:
-    """Return the gain of one axis for the wanted crossover, or for the highest one with the phase margin.
+    """Return PX4's own gain of one axis where it flies, or that for the wanted crossover, or for the highest
+    one with the phase margin.
 
     Args:
         axis: 0 roll, 1 pitch, 2 yaw.
         wanted: the reference's loop.
     """
     margin = min(wanted.phase_margin, PHASE_MARGIN)
+    own = with_default_gains(axis, response)
+    if own.phase_margin >= margin and own.crossover >= SEPARATION * ATTITUDE_GAINS[axis]:
+        return own
 
     def integral(frequency: float) -> float:
         return min(1.0, frequency / wanted.crossover)
