@@ -413,6 +413,33 @@ def test_no_whole_frame_is_missed_whatever_is_around_it_and_wherever_the_stream_
     assert link["have"] < MAX_FRAME
 
 
+TELEMETRY = st.sampled_from(
+    [
+        mavlink.MAVLink_statustext_message(6, bytes([0xFD, 0, 0, 0, 0xFD, 20, 0, 9, 9, 0xFD])),
+        mavlink.MAVLink_tunnel_message(0, 0, 0, 128, [0xFD, 90, 0, 0] * 32),
+        mavlink.MAVLink_attitude_message(0xFD00FDFD, 0, 0, 0, 0, 0, 0),
+        mavlink.MAVLink_heartbeat_message(2, 12, 0, 0xFD00FDFD, 0xFD, 0xFD),
+        mavlink.MAVLink_serial_control_message(0xFD, 0xFD, 0xFDFD, 0xFDFDFDFD, 70, [0xFD] * 70),
+    ]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TELEMETRY, min_size=1, max_size=20), st.lists(st.integers(1, 300), min_size=1, max_size=9))
+def test_telemetry_on_the_link_is_no_garbage_whatever_it_says_and_wherever_the_stream_is_cut(
+    messages: list[Any], cuts: list[int]
+) -> None:
+    decoder = Decoder()
+    data = b"".join(packed(message) for message in messages)
+    at = k = 0
+    while at < len(data):
+        size = cuts[k % len(cuts)]
+        link = decoder.feed(data[at : at + size])
+        at, k = at + size, k + 1
+    assert link["garbage"] == link["bad_checksums"] == link["have"] == 0
+    assert link["unknown"] + link["heartbeats"] == len(messages)
+
+
 def test_wrong_checksums_cut_frames_unknown_messages_and_mavlink_1_are_stepped_over_and_counted() -> None:
     decoder = Decoder()
     broken = bytearray(answer(GOOD))

@@ -22,10 +22,11 @@ from sitl_bridge.link.hil.link_state import (
     when_overdue,
 )
 from sitl_bridge.link.hil.link_status import LinkStatus
+from sitl_bridge.link.hil.loop import LOOP, MAX_LAG, set_unanswered_due
 
 NOW = 10**12
 PATIENCE = 10**9
-UNANSWERED_WAIT = 4 * 10**6
+UNANSWERED_UNTIL = NOW + 4_000_000
 S = LinkState
 CONNECTED = [state for state in S if state not in (S.DISCONNECTED, S.CLOSED)]
 
@@ -49,9 +50,9 @@ def test_the_first_answer_does_not_end_the_wait_but_begins_the_silence() -> None
     link = link_in(S.STARTING)
     assert after_answer(link, earlier=0) is S.SETTLING  # b
     assert link["answer"] == Answer.AWAITED
-    assert answer_limit(link, PATIENCE, UNANSWERED_WAIT) == NOW + QUIET
+    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + QUIET
     assert after_answer(link, now=NOW + 5) is S.SETTLING
-    assert answer_limit(link, PATIENCE, UNANSWERED_WAIT) == NOW + 5 + QUIET, "each answer prolongs it"
+    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + 5 + QUIET, "each answer prolongs it"
     assert not limit_passed(link)
     assert link["state"] == S.LOCKSTEP  # c
     assert link["answer"] == Answer.RECEIVED
@@ -59,7 +60,7 @@ def test_the_first_answer_does_not_end_the_wait_but_begins_the_silence() -> None
 
 def test_in_lockstep_an_answer_completes_the_step_and_a_missing_one_is_for_the_server_to_decide() -> None:
     link = link_in(S.LOCKSTEP)
-    assert answer_limit(link, PATIENCE, UNANSWERED_WAIT) == NOW + PATIENCE
+    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + PATIENCE
     assert limit_passed(link)
     assert link["state"] == S.LOCKSTEP
     assert after_answer(link) is S.LOCKSTEP
@@ -68,7 +69,7 @@ def test_in_lockstep_an_answer_completes_the_step_and_a_missing_one_is_for_the_s
 
 def test_an_overdue_answer_brings_the_lockstep_back_at_once() -> None:
     link = link_in(S.OVERDUE)
-    assert answer_limit(link, PATIENCE, UNANSWERED_WAIT) == NOW + PATIENCE
+    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + PATIENCE
     assert limit_passed(link)
     assert after_answer(link) is S.LOCKSTEP  # e
     assert link["answer"] == Answer.RECEIVED
@@ -77,17 +78,35 @@ def test_an_overdue_answer_brings_the_lockstep_back_at_once() -> None:
 @pytest.mark.parametrize("state", [S.STARTING, S.SILENT])
 def test_out_of_lockstep_time_goes_on_at_real_time(state: LinkState) -> None:
     link = link_in(state, streak=7)
-    assert answer_limit(link, PATIENCE, UNANSWERED_WAIT) == NOW + UNANSWERED_WAIT
+    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == UNANSWERED_UNTIL
     assert not limit_passed(link)
     assert link["state"] == state
     assert link["answer"] == Answer.NOT_AWAITED
     assert link["streak"] == 0, "a step without an answer ends what counts as in a row"
 
 
+@pytest.mark.parametrize("step_time", [0, 700_000, 2_000_000])
+def test_steps_without_answers_begin_at_real_time_whatever_they_take(step_time: int) -> None:
+    loop = np.zeros(1, LOOP)[0]
+    loop["unanswered_wait"] = 4_000_000
+    begins = [NOW]
+    for _ in range(1000):
+        loop["sent"] = begins[-1] + step_time
+        set_unanswered_due(loop)
+        begins.append(int(loop["unanswered_due"]))
+    assert begins[-1] - begins[1] == 999 * 4_000_000
+    loop["sent"] += 50_000_000  # a wake-up that is late
+    set_unanswered_due(loop)
+    assert loop["unanswered_due"] == begins[-1] + 4_000_000, "is caught up with"
+    loop["sent"] += 2 * MAX_LAG
+    set_unanswered_due(loop)
+    assert loop["unanswered_due"] == loop["sent"] + 4_000_000, "not after a standstill"
+
+
 @pytest.mark.parametrize("state", [S.STARTING, S.SILENT])
 def test_with_a_full_socket_time_waits_out_of_lockstep_too(state: LinkState) -> None:
     link = link_in(state, out_end=100)
-    assert answer_limit(link, PATIENCE, UNANSWERED_WAIT) == NOW + PATIENCE
+    assert answer_limit(link, PATIENCE, UNANSWERED_UNTIL) == NOW + PATIENCE
     assert limit_passed(link)
     assert after_answer(link, earlier=0) is state, "the last frame is not out, so this answers an older one"
     assert link["answer"] == Answer.AWAITED

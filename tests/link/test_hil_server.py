@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import queue
@@ -20,13 +21,17 @@ from support.peer import SILENT_FRAMES, Peer
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.quantities import SLOWEST_PACE
+from sitl_bridge.base.system.port_holder import is_taken
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import START
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.link.hil.link_errors import FAULTS, fault_texts
+from sitl_bridge.link.hil.link_sockets import require_free_link
 from sitl_bridge.link.hil.loop import BUDGET, MAX_LAG
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.hil.time_limits import LOST_REPORT_WAIT, NEXT_REPORT_TIME
+from sitl_bridge.live.bus.broker import require_free as require_free_broker
+from sitl_bridge.live.view.page_server import require_free_port
 
 Make = Callable[..., Simulation]
 Wait = Callable[..., None]
@@ -353,6 +358,26 @@ def test_a_flight_stack_may_be_replaced_while_time_stands_still(
         server.resume()
         wait_for(lambda: len(successor.times) > 100, "the successor's steps")
         assert successor.times[0] > peer.times[-1]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda port: require_free_link("127.0.0.1", port),
+        lambda port: require_free_port(port),
+        lambda port: require_free_broker(port),
+        lambda port: is_taken(port),
+    ],
+)
+def test_a_check_for_a_free_port_accepts_no_connection(
+    check: Callable[[int], object], free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)), contextlib.suppress(UserError):
+        assert check(port), "a port on which a program listens"
+    # PX4 connects within 0.5 ms of the first moment at which somebody listens, and never again.
+    monkeypatch.setattr(socket.socket, "listen", None, raising=False)
+    check(port)
 
 
 def test_a_silent_flight_stack_is_flown_on_at_real_time_with_its_last_commands(

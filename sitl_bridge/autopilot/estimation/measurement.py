@@ -19,7 +19,6 @@ from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, FAULT_STUCK
 from sitl_bridge.core.world.world import HOUR
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
-    CRC_EXTRA,
     DISTANCE_SENSOR,
     FIELD_ACCELEROMETER,
     FIELD_BAROMETER,
@@ -39,6 +38,7 @@ from sitl_bridge.link.hil.message_layout import (
     TruthPayload,
     checksum,
     claimed_length,
+    crc_extra,
     unsigned,
 )
 
@@ -128,7 +128,7 @@ def frame_size(data: Bytes, at: int, end: int) -> int:
     if end - at < size:
         return 0
     message = unsigned(data, at + 7, 3)
-    extra = CRC_EXTRA[message] if message < CRC_EXTRA.shape[0] else -1
+    extra = crc_extra(message)
     if extra >= 0:
         last: Any = at + HEADER + np.int64(data[at + 1])
         if checksum(data, at + 1, last, extra) != unsigned(data, last, 2):

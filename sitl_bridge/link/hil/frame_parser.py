@@ -13,7 +13,6 @@ from sitl_bridge.link.hil.link_state import Answer, Link
 from sitl_bridge.link.hil.message_layout import (
     CHECKSUM,
     COMMAND_LONG,
-    CRC_EXTRA,
     HEADER,
     HEADER_1,
     HEARTBEAT,
@@ -25,6 +24,7 @@ from sitl_bridge.link.hil.message_layout import (
     SET_MESSAGE_INTERVAL,
     checksum,
     claimed_length,
+    crc_extra,
     unsigned,
 )
 
@@ -81,13 +81,6 @@ def _take_command(link: Link, received: Any) -> None:
 
 
 @compiled
-def _crc_extra(message: int) -> int:
-    """CRC extra of the messages a flight stack sends here, -1 for others."""
-    known = message in (HIL_ACTUATOR_CONTROLS, HEARTBEAT, COMMAND_LONG)
-    return int(CRC_EXTRA[message]) if known else -1
-
-
-@compiled
 def _verified_length(buffer: Bytes, i: int, have: int) -> Any:
     """Length of the complete, known and correctly checksummed frame at ``i``; 0 if there is none."""
     if have - i < HEADER + CHECKSUM or buffer[i] != MAGIC:
@@ -95,7 +88,7 @@ def _verified_length(buffer: Bytes, i: int, have: int) -> Any:
     size = claimed_length(buffer, i, have)
     if size == 0 or size > have - i:
         return 0
-    extra = _crc_extra(unsigned(buffer, i + 7, 3))
+    extra = crc_extra(unsigned(buffer, i + 7, 3))
     if extra < 0:
         return 0
     end: Any = i + HEADER + np.int64(buffer[i + 1])
@@ -109,7 +102,7 @@ def _mavlink_1_length(buffer: Bytes, i: int, have: int) -> Any:
         return 0
     end: Any = i + HEADER_1 + np.int64(buffer[i + 1])
     message: Any = np.int64(buffer[i + 5])
-    extra = _crc_extra(message)
+    extra = crc_extra(message)
     if extra < 0 or end + CHECKSUM > have:
         return 0
     right = checksum(buffer, i + 1, end, extra) == unsigned(buffer, end, 2)
@@ -129,8 +122,10 @@ def _take(link: Link, buffer: Bytes, i: int, scratch: ParserScratch) -> None:
         _take_actuators(link, scratch.payload[0])
     elif message == COMMAND_LONG:
         _take_command(link, scratch.payload[0])
-    else:
+    elif message == HEARTBEAT:
         link.heartbeats += 1
+    else:
+        link.unknown += 1
 
 
 @compiled
@@ -141,7 +136,7 @@ def _may_begin(buffer: Bytes, i: int, have: int) -> bool:
     size = claimed_length(buffer, i, have)
     if size <= have - i:
         return False
-    return have - i < HEADER or _crc_extra(unsigned(buffer, i + 7, 3)) >= 0
+    return have - i < HEADER or crc_extra(unsigned(buffer, i + 7, 3)) >= 0
 
 
 @compiled
@@ -158,7 +153,7 @@ def _skip_unverified(link: Link, buffer: Bytes, i: int, have: int) -> Any:
         link.garbage += 1
         return 1
     whole = have - i >= size
-    if whole and _crc_extra(unsigned(buffer, i + 7, 3)) >= 0:
+    if whole and crc_extra(unsigned(buffer, i + 7, 3)) >= 0:
         link.bad_checksums += 1
         return 1
     for k in range(i + 1, min(i + size, have)):

@@ -75,12 +75,13 @@ def is_stopped(process: int) -> bool:
     return not _thread_states(process).isdisjoint(_STOPPED)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _open(host: str, port: int, *, listen: bool) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(4)
+        if listen:
+            listener.listen(4)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
@@ -96,10 +97,12 @@ def _listen(host: str, port: int) -> socket.socket:
 def require_free_link(host: str, port: int) -> None:
     """Check that a link could listen on a port, before anything slow is done.
 
+    It does not listen: PX4 tries to connect every 0.5 ms, and never again once it was accepted.
+
     Raises:
         UserError: if the port is taken, with its holder.
     """
-    _listen(host, port).close()
+    _open(host, port, listen=False).close()
 
 
 class LinkSockets:
@@ -120,7 +123,7 @@ class LinkSockets:
         self._listeners: list[socket.socket] = []
         try:
             for port in ports:
-                self._listeners.append(_listen(host, port))
+                self._listeners.append(_open(host, port, listen=True))
         except BaseException:
             self.close()
             raise

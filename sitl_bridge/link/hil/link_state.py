@@ -187,18 +187,18 @@ def answer_came(link: Link, earlier: int, now: int) -> None:
 
 
 @compiled
-def answer_limit(link: Link, patience: int, unanswered_wait: int) -> int:
+def answer_limit(link: Link, patience: int, unanswered_until: int) -> int:
     """Until when (ns) the answer is waited for in the link's present state.
 
     Args:
         patience: ns, in lockstep.
-        unanswered_wait: ns, while the flight stack does not answer.
+        unanswered_until: ns, while the flight stack does not answer: when the next step is due at real time.
     """
     if link.state == LinkState.SETTLING:
         return link.quiet_until
     if in_lockstep(link) or link.state == LinkState.FROZEN or link.out_end > 0:
         return link.wait_start + patience
-    return link.wait_start + unanswered_wait
+    return unanswered_until
 
 
 @compiled

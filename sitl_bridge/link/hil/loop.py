@@ -70,7 +70,8 @@ class Loop(Record):
     pace: int  # ns of wall time a step, 0 = as fast as possible
     due: int  # ns, monotonic, when the next step may begin
     patience: int  # ns to wait for an answer in lockstep before the server decides
-    unanswered_wait: int  # ns to wait for an answer of a flight stack that does not answer
+    unanswered_wait: int  # ns a step at real time, the pace of flight stacks that do not answer
+    unanswered_due: int  # ns, monotonic, when the next step may begin at that pace
     rows: int  # in the log block
     step_rows: int  # in the block of steps
     recorded_bytes: int  # in the block of frames
@@ -251,6 +252,8 @@ def _watch_awaited(loop: Loop, arrays: LinkArrays, until: int) -> tuple[int, int
     """
     links, polls = arrays.links, arrays.polls
     now = monotonic(arrays.clock)
+    # However late time is, an answer that comes as soon as PX4 answers in lockstep is still noticed.
+    unanswered_until = max(loop.unanswered_due, loop.sent + loop.unanswered_wait // 2)
     reason, last, soon = _ANSWERED, -1, True
     for i in range(links.shape[0]):
         link = links[i]
@@ -259,7 +262,7 @@ def _watch_awaited(loop: Loop, arrays: LinkArrays, until: int) -> tuple[int, int
             return CLOSED, until, -1
         if link.answer != Answer.AWAITED:
             continue
-        limit = answer_limit(link, loop.patience, loop.unanswered_wait)
+        limit = answer_limit(link, loop.patience, unanswered_until)
         if now >= limit:
             if limit_passed(link):
                 return OVERDUE, until, -1
@@ -341,6 +344,17 @@ def _step_is_due(loop: Loop, clock: Ints, until: int) -> bool:
 
 
 @compiled
+def set_unanswered_due(loop: Loop) -> None:
+    """Let the next step without answers begin one step of real time after this one was due, not sent.
+
+    So neither the time that steps take nor a late wake-up adds up; beyond MAX_LAG it begins anew.
+    """
+    latest = loop.sent + loop.unanswered_wait
+    due = min(loop.unanswered_due + loop.unanswered_wait, latest)
+    loop.unanswered_due = due if loop.sent - due <= MAX_LAG else latest
+
+
+@compiled
 def _take_step(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> bool:
     """Advance the vehicles and send their frames; False if the motion of one has diverged."""
     diverged = move_fleet(fleet, loop.time, loop.step, loop.substeps)
@@ -351,6 +365,7 @@ def _take_step(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> bool:
     loop.steps += 1
     _send_frames(loop, fleet, arrays)
     loop.sent = monotonic(arrays.clock)
+    set_unanswered_due(loop)
     for i in range(arrays.links.shape[0]):
         arrays.links[i].wait_start = loop.sent
     loop.waiting = 1

@@ -1,7 +1,7 @@
 """MAVLink 2 frames of the simulator link: messages, sizes, payloads and checksum.
 
 Only the few messages of the link; everything else uses pymavlink, against which writer and parser are tested
-byte for byte.  Field order, CRC extras and units are those of MAVLink's common.xml.
+byte for byte.  Field order and units are those of MAVLink's common.xml.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from sitl_bridge.base.arrays import Bytes, Ints, Singles
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.record import Record
+from sitl_bridge.link.mavlink.common import mavlink_map
 
 HEARTBEAT = 0
 COMMAND_LONG = 76
@@ -25,11 +26,14 @@ DISTANCE_SENSOR = 132
 LANDING_TARGET = 149
 ODOMETRY = 331
 
-CRC_EXTRA = np.full(ODOMETRY + 1, -1, np.int64)
-"""By the id of a message; -1 for messages that neither side of the link reads."""
-CRC_EXTRA[[HEARTBEAT, COMMAND_LONG, HIL_ACTUATOR_CONTROLS]] = 50, 152, 47
-CRC_EXTRA[[HIL_SENSOR, HIL_GPS, HIL_OPTICAL_FLOW]] = 108, 124, 237
-CRC_EXTRA[[HIL_STATE_QUATERNION, DISTANCE_SENSOR, ODOMETRY]] = 4, 85, 91
+CRC_EXTRA = np.array(
+    [mavlink_map[k].crc_extra if k in mavlink_map else -1 for k in range(512)], dtype=np.int64
+)
+"""By the id of a message; -1 for messages that the dialect does not have.
+
+Of all messages, not of the link's alone: a frame whose checksum fits is one, whatever its payload looks like,
+and a link may carry telemetry.
+"""
 
 SET_MESSAGE_INTERVAL = 511
 SYSTEM_ID = 1
@@ -189,6 +193,12 @@ def unsigned(data: Bytes, at: int, size: int) -> int:
     for i in range(size):
         value |= np.int64(data[at + i]) << (8 * i)
     return int(value)
+
+
+@compiled
+def crc_extra(message: int) -> int:
+    """CRC extra of a message; -1 if the dialect does not have it."""
+    return int(CRC_EXTRA[message]) if message < CRC_EXTRA.shape[0] else -1
 
 
 @compiled
