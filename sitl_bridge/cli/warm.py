@@ -70,17 +70,20 @@ def _prepare_stack() -> None:
     from sitl_bridge.autopilot.process import Configuration
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.core.world.world import WorldSpecification
+    from sitl_bridge.record.ulog_reader import FlightLog
     from sitl_bridge.session.stacks import STEP
 
     configuration = Configuration(
         airframe=load_airframe("iris"), world=WorldSpecification(), instance=0, step=STEP
     )
     with tempfile.TemporaryDirectory() as place:
-        stack = LinkedStack(configuration, Path(place) / "flight.ulg")
+        log = Path(place) / "flight.ulg"
+        stack = LinkedStack(configuration, log)
         try:
             stack.prepare()
         finally:
             stack.close()
+        FlightLog.read(log, {})
 
 
 def _fly_in_process() -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import numpy as np
 from pyulog import ULog
@@ -18,9 +18,8 @@ from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.record.topic_memory import TopicMemory
+from sitl_bridge.record.ulog_samples import UlogSamples
 
-PASS = 128 << 20
-"""Bytes of a file from which it is read in several passes, each for some of the topics."""
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
 """A terminal's colours, which PX4 logs with some of its messages."""
 DEBUG = 7
@@ -45,8 +44,7 @@ class FlightLog:
         """Read some topics of a ULog, of each the named fields; what the log lacks is left out.
 
         A file that ends in the middle is read up to there, a topic up to where its time goes back; of a
-        damaged file, what pyulog can read.  pyulog holds every field of the topics that it reads.  A long
-        flight's topics are therefore read one after the other, and only the columns are kept.
+        damaged file, what pyulog can read.
 
         Args:
             path: of the ULog.
@@ -57,29 +55,32 @@ class FlightLog:
             UserError: for a file that cannot be read, is no ULog or is damaged.
         """
         try:
-            passes = min(1 + path.stat().st_size // PASS, len(topics))
+            samples = UlogSamples.find(path, set(topics))
+            with path.open("rb") as file:
+                log = _parse(path, file if samples is None else io.BytesIO(samples.rest), list(topics))
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
         found: dict[tuple[str, int], Columns] = {}
-        damaged = False
-        for first in range(passes):
-            log = _open(path, list(topics)[first::passes])
-            damaged |= bool(log.file_corruption)
-            for data in log.data_list:
-                kept = topics[data.name] and ("timestamp", *topics[data.name])
+        damaged = bool(log.file_corruption)
+        for data in log.data_list:
+            kept = topics[data.name] and ("timestamp", *topics[data.name])
+            if samples is not None:
+                columns = samples.columns(data, kept)
+            else:
                 columns = {name: np.array(c) for name, c in data.data.items() if not kept or name in kept}
-                back = np.flatnonzero(np.diff(columns.get("timestamp", np.zeros(0)).astype(np.int64)) < 0)
-                if len(back):
-                    damaged = True
-                    columns = {name: column[: back[0] + 1] for name, column in columns.items()}
-                found.setdefault((data.name, data.multi_id), columns)
+            back = np.flatnonzero(np.diff(columns.get("timestamp", np.zeros(0)).astype(np.int64)) < 0)
+            if len(back):
+                damaged = True
+                columns = {name: column[: back[0] + 1] for name, column in columns.items()}
+            found.setdefault((data.name, data.multi_id), columns)
         if whole and damaged:
             raise UserError(f"{path}: is damaged; take another flight")
         messages = [
             (m.timestamp, _level(m.log_level), COLOUR.sub("", m.message)) for m in log.logged_messages
         ]
         info = log.msg_info_dict
-        version = str(log.get_version_info_str() or info.get("ver_sw") or "")[:20]
+        release = log.get_version_info_str() if isinstance(info.get("ver_sw_release"), int) else None
+        version = str(release or info.get("ver_sw") or "")[:20]
         return cls(found, messages, info, version, dict(log.initial_parameters), damaged)
 
     @classmethod
@@ -114,13 +115,13 @@ class FlightLog:
         return [(float(time[begin]), float(time[min(end, len(time) - 1)])) for begin, end in spans]
 
 
-def _open(path: Path, topics: Sequence[str]) -> ULog:
+def _parse(path: Path, file: BinaryIO, topics: list[str]) -> ULog:
     """Read some topics; what pyulog prints about each damaged place is dropped."""
     try:
-        with path.open("rb") as file, contextlib.redirect_stdout(io.StringIO()):
-            return ULog(file, list(topics))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+        with contextlib.redirect_stdout(io.StringIO()):
+            return ULog(file, topics)
+    except OSError:
+        raise
     except Exception as error:  # pyulog raises whatever its parser meets
         raise UserError(f"{path}: cannot be read as a ULog: {cause(error)}") from error
 

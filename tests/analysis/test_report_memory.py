@@ -10,10 +10,6 @@ import pytest
 from support import run_directories
 from support.run_directories import make_run
 
-from sitl_bridge.analysis.evaluation.flight_record import TOPICS
-from sitl_bridge.record import ulog_reader
-from sitl_bridge.record.ulog_reader import FlightLog
-
 REPORT = """
 import resource, sys
 from pathlib import Path
@@ -43,17 +39,3 @@ def test_a_long_flight_takes_little_more_memory_than_a_short_one(
     assert size > 70e6
     # 116 MB more before the log was read in blocks and the plots were thinned one by one; 7 MB then.
     assert peak(long) - peak(short) < 0.4 * size
-
-
-def test_a_log_read_in_several_passes_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = next(make_run(tmp_path / "run").rglob("*.ulg"))
-    whole = FlightLog.read(log, TOPICS)
-    monkeypatch.setattr(ulog_reader, "PASS", log.stat().st_size // 5)
-    parts = FlightLog.read(log, TOPICS)
-    assert parts.messages == whole.messages
-    for name in TOPICS:
-        one, other = whole.topic(name), parts.topic(name)
-        assert (one is None) == (other is None), name
-        if one is not None and other is not None:
-            assert one.keys() == other.keys()
-            assert all((one[field] == other[field]).all() for field in one)

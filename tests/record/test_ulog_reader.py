@@ -1,10 +1,14 @@
-"""Reading ULogs whose time goes back."""
+"""Reading ULogs: as pyulog reads them, whatever has happened to the file."""
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyulog import ULog
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.record.ulog_reader import FlightLog
@@ -25,3 +29,65 @@ def test_a_topic_ends_where_its_time_goes_back_and_the_log_counts_as_damaged(tmp
     assert found.columns[TOPIC, 0]["baro_alt_meter"].tolist() == [100.0, 200.0, 200.0, 300.0]
     with pytest.raises(UserError, match=r"twice\.ulg: is damaged; take another flight"):
         FlightLog.read(file, {TOPIC: ()}, whole=True)
+
+
+FORMATS = {
+    TOPIC: ["uint64_t timestamp", "float baro_alt_meter", "uint8_t calibration_count"],
+    "vehicle_status": ["uint64_t timestamp", "uint8_t[3] states", "bool safety_off"],
+    "cpuload": ["uint64_t timestamp", "float load"],
+}
+
+
+def log_of(file: Path, samples: int) -> bytes:
+    with UlogWriter(file, 0, FORMATS, list(FORMATS)) as log:
+        for k in range(1, samples + 1):
+            log.write(TOPIC, 1000 * k, 0.5 * k, k % 256)
+            log.write("vehicle_status", 1000 * k, k % 7, 1, 2, True)
+            log.write("cpuload", 1000 * k, 0.1)
+        log.flush()
+    return file.read_bytes()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 60), st.integers(0, 4000), st.integers(0, 4000), st.binary(max_size=40))
+def test_topics_are_those_that_pyulog_reads_however_the_file_is_cut_or_damaged(
+    tmp_path_factory: pytest.TempPathFactory, samples: int, end: int, place: int, wrong: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("log") / "a.ulg"
+    data = bytearray(log_of(file, samples))
+    if len(data) > place > HEADER_END:
+        data[place : place + len(wrong)] = wrong[: len(data) - place]
+    file.write_bytes(data[: max(end, HEADER_END)])
+    topics = {TOPIC: ("baro_alt_meter",), "vehicle_status": ()}
+    try:
+        expected = ULog(str(file), list(topics))
+    except Exception:  # noqa: BLE001  (whatever its parser meets)
+        with pytest.raises(UserError):
+            FlightLog.read(file, topics)
+        return
+    found = FlightLog.read(file, topics)
+    for one in expected.data_list:
+        times = one.data["timestamp"].tolist()
+        if times != sorted(times):
+            continue
+        kept = ("timestamp", "baro_alt_meter") if one.name == TOPIC else tuple(one.data)
+        columns = found.columns[one.name, one.multi_id]
+        assert {name: columns[name].tobytes() for name in columns} == {
+            name: one.data[name].tobytes() for name in kept
+        }
+    assert len(found.columns) == len(expected.data_list)
+    assert found.damaged or not expected.file_corruption
+
+
+HEADER_END = 100
+"""Bytes that are left as they are, so that the file is a ULog."""
+
+
+def test_a_version_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "a.ulg"
+    key = b"char[4] ver_sw_release"
+    info = bytes([len(key)]) + key + b"abcd"
+    messages = [(b"B", bytes(40)), (b"I", info)]
+    content = b"".join(struct.pack("<HB", len(body), kind[0]) + body for kind, body in messages)
+    file.write_bytes(b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 0) + content)
+    assert FlightLog.read(file, {TOPIC: ()}).version == ""

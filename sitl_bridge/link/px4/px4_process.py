@@ -156,7 +156,8 @@ class Px4Process(ChildProcess):
         on_line: called with each line of PX4's output, from a thread.
         given: parameters set by the user; these must exist and be allowed.
         lean: whether it is one of several vehicles, with fewer unrequested MAVLink streams and logged
-            topics.  An SDLOG_PROFILE in ``given`` still selects the logged topics.
+            topics.  An SDLOG_PROFILE in ``given`` still selects the logged topics; with 0, PX4's own selection
+            of none, these few are logged.
         expose: whether other machines may reach its MAVLink ports, and with them its files.
 
     Attributes:
@@ -183,7 +184,7 @@ class Px4Process(ChildProcess):
         self.build = build
         self.instance = instance
         require_free_instance(instance)
-        thin = lean and "SDLOG_PROFILE" not in (given or {})
+        thin = (given or {}).get("SDLOG_PROFILE", 0 if lean else None) == 0
         if thin:
             parameters = parameters | TOPICS_ALONE
         self._handed_over, absent = check_against_build(parameters, build.etc, given or {})
