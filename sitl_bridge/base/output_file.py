@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,13 +120,14 @@ class LineLog:
 
     Args:
         path: of the file; overwritten.
+        most: bytes after which it ends, too.
 
     Raises:
         UserError: if it cannot be created.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, most: float = math.inf) -> None:
+        self.path, self._room = path, most
         try:
             self._file = path.open("wb", buffering=0)
         except OSError as error:
@@ -140,8 +142,13 @@ class LineLog:
         """
         if self._ended or self._file.closed:
             return
+        data = line.encode("utf-8", "replace") + b"\n"
+        self._room -= len(data)
+        self._ended = self._room < 0
+        if self._ended:
+            raise UserError(f"{self.path}: has as many bytes as it may have; the log ends here")
         try:
-            append_whole(self._file, line.encode("utf-8", "replace") + b"\n")
+            append_whole(self._file, data)
         except OSError as error:
             self._ended = True
             raise UserError(f"{self.path}: {error.strerror}; the log ends here") from error

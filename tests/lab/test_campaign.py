@@ -45,6 +45,7 @@ def space_of(directory: Path, text: str, base: str = "") -> CampaignSpace:
         ("normal(1.5, 0.1)", 1.0, 1.5, 2.0),
         ("normal(0, 1, -1, 1)", -1.0, 0.0, 1.0),
         ("range(3, 8)", 3, 5, 7),
+        ("range(1000000000)", 0, 500000000, 999999999),
         ("choice(a, b, c)", "a", "b", "c"),
     ],
 )
@@ -71,6 +72,7 @@ def test_a_normal_distribution_has_the_mean_and_deviation_that_were_written() ->
         ("normal(1, 0)", "deviation above 0"),
         ("loguniform(0, 1)", "ends above 0"),
         ("range(0)", "has no values"),
+        (f"range(1{'0' * 30})", "has ends of 1e+15 or more".replace("+", r"\+")),
         ("uniform(a, b)", "'a' is not a number"),
         ("12", "is no distribution"),
     ],
@@ -106,6 +108,12 @@ def test_a_corner_that_makes_no_scenario_is_refused_with_its_values(tmp_path: Pa
     text = "vary: {'events[0].motor': 'range(1, 6)', world.wind.steady.speed: 'uniform(0, 5)'}\nruns: 3\n"
     with pytest.raises(ConfigurationError, match=r"events\[0\]\.motor: cannot be 5: .*motors 1 to 4"):
         space_of(tmp_path, text, "events: [{at: 3, kind: motor_loss}]\n")
+
+
+def test_a_grid_of_more_flights_than_memory_has_points_is_refused(tmp_path: Path) -> None:
+    text = "vary: {seed: 'range(1000000000)'}\ndesign: grid\n"
+    with pytest.raises(ConfigurationError, match="design: has 1,000,000,000 flights, more than 10,000,000"):
+        space_of(tmp_path, text)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,13 @@ def test_px4s_scripts_see_a_directory_without_the_spaces_of_its_path(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("lean", "given", "thin"), [(True, {}, True), (False, {}, False), (True, {"SDLOG_PROFILE": 3}, False)]
+    ("lean", "given", "thin"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"SDLOG_PROFILE": 3}, False),
+        (False, {"SDLOG_PROFILE": 0}, True),
+    ],
 )
 def test_one_of_several_vehicles_logs_the_topics_of_its_file_alone(
     lean: bool, given: dict[str, float], thin: bool, tmp_path: Path

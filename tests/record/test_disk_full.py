@@ -86,6 +86,16 @@ def test_a_log_of_lines_ends_with_a_whole_line_and_says_so_once(tmp_path: Path) 
     assert (tmp_path / "console.log").read_text() == "first\n"
 
 
+def test_a_log_of_lines_that_may_have_so_many_bytes_ends_there(tmp_path: Path) -> None:
+    log = LineLog(tmp_path / "console.log", 12)
+    log.write("first")
+    with pytest.raises(UserError, match=r"console\.log: .*; the log ends here"):
+        log.write("second")
+    log.write("3")
+    log.close()
+    assert (tmp_path / "console.log").read_text() == "first\n"
+
+
 def test_a_flight_log_ends_with_a_whole_message_and_says_so_once(tmp_path: Path) -> None:
     path = tmp_path / "log.ulg"
     notes: list[str] = []

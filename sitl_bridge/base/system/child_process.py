@@ -23,6 +23,8 @@ from sitl_bridge.base.system import launch
 STOP_LIMIT = 3.0
 """s of wall time from SIGTERM to SIGKILL.  A flight stack without simulated time may never end by itself."""
 LAST_LINES = 15
+MOST_LOGGED = 64 << 20
+"""Bytes of a program's output that are logged: what others send it may make it print for ever."""
 
 
 class ChildProcess:
@@ -65,7 +67,7 @@ class ChildProcess:
             command = launch.command("batch", [*command], watched=watched)
         elif watched:
             command = launch.command("exec", [*command])
-        self._log = LineLog(directory / "console.log")
+        self._log = LineLog(directory / "console.log", MOST_LOGGED)
         try:
             self._process = subprocess.Popen(
                 command,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -33,6 +34,12 @@ FORMS = {
 REACH = 5.0
 """Deviations from its mean at which an unbounded normal distribution is cut off: 6 in 10 million draws."""
 
+MOST = 10**15
+"""Bound of whole numbers: below it, a float of 53 bits selects each of them."""
+
+MOST_RUNS = 10_000_000
+"""Flights of a campaign, whose points are held in memory."""
+
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*$", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
 
@@ -53,10 +60,10 @@ class Distribution:
         return self.kind in ("choice", "range")
 
     @property
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> Sequence[Value]:
         """All values of a discrete distribution."""
         if self.kind == "range":
-            return tuple(range(*(int(end) for end in self.arguments)))
+            return range(*(int(end) for end in self.arguments))
         return self.arguments
 
     def at(self, u: float) -> Value:
@@ -87,7 +94,7 @@ class Distribution:
     def ends(self) -> tuple[Value, ...]:
         """The extreme values, or all values of a choice: the corners of the space."""
         if self.kind == "choice":
-            return self.values
+            return self.arguments
         if self.kind == "range":
             return tuple(dict.fromkeys((self.values[0], self.values[-1])))
         return self.at(0.0), self.at(1.0)
@@ -137,6 +144,8 @@ def _checked(found: Distribution) -> Distribution:
             raise UserError(f"needs one or two whole numbers; {form}")
         if not found.values:
             raise UserError(f"has no values; {form} with an end above the start")
+        if max(map(abs, map(int, arguments))) >= MOST:
+            raise UserError(f"has ends of {MOST:g} or more; {form}")
         return found
     if len(arguments) not in ((2, 4) if kind == "normal" else (2,)):
         raise UserError(f"has {len(arguments)} figures; {form}")
@@ -255,7 +264,7 @@ class Campaign(BaseModel):
         "lhs", description="how runs are placed: independent, Latin hypercube, Sobol sequence, grid"
     )
     runs: int | None = Field(
-        None, ge=1, le=10_000_000, description="number of flights, at most; a grid has its own"
+        None, ge=1, le=MOST_RUNS, description="number of flights, at most; a grid has its own"
     )
     levels: int = Field(5, ge=2, description="values of each continuous distribution in a grid")
     seed: Seed = Field(0, description="of the design; run i flies with seed + i unless vary has seed")

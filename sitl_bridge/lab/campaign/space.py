@@ -28,6 +28,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.lab.campaign.file import (
+    MOST_RUNS,
     Campaign,
     RareEvents,
     Sensitivity,
@@ -84,7 +85,10 @@ class CampaignSpace:
         lines = {name: document.line(("limits", name)) for name in made.limits}
         limits = limits_of(base) | checked_limits(made.limits, str(file), lines, file.parent)
         made = _with_whole_names(made, file.parent)
-        return cls(file, document, made, varied, base, limits, _digest(base, scenario))
+        space = cls(file, document, made, varied, base, limits, _digest(base, scenario))
+        if space.size > MOST_RUNS:
+            raise document.error(("design",), f"has {space.size:,} flights, more than {MOST_RUNS:,}")
+        return space
 
     @property
     def name(self) -> str:
@@ -108,18 +112,21 @@ class CampaignSpace:
         if isinstance(made.search, Sensitivity):
             return made.search.whole_samples * (len(self.names) + 2)
         if made.design == "grid":
-            return math.prod(map(len, self._axes()))
+            return math.prod(map(self._levels, self.varied))
         assert made.runs is not None
         return made.runs
 
+    def _levels(self, one: Varied) -> int:
+        """Values in a grid: all of a discrete distribution, ``levels`` quantiles of others."""
+        return len(one.distribution.values) if one.distribution.discrete else self.specification.levels
+
     def _axes(self) -> Iterator[Floats]:
-        """Coordinates in a grid: all values of a discrete distribution, ``levels`` quantiles of others."""
         for one in self.varied:
+            count = self._levels(one)
             if one.distribution.discrete:
-                count = len(one.distribution.values)
                 yield (np.arange(count) + 0.5) / count
             else:
-                yield np.linspace(0.0, 1.0, self.specification.levels)
+                yield np.linspace(0.0, 1.0, count)
 
     def points(self) -> Floats:
         """The (runs, values) points of the design, each coordinate in 0..1; the same for the same seed."""

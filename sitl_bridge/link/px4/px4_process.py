@@ -156,8 +156,8 @@ class Px4Process(ChildProcess):
         on_line: called with each line of PX4's output, from a thread.
         given: parameters set by the user; these must exist and be allowed.
         lean: whether it is one of several vehicles, with fewer unrequested MAVLink streams and logged
-            topics.  An SDLOG_PROFILE in ``given`` still selects the logged topics; with 0, PX4's own selection
-            of none, these few are logged.
+            topics.  An SDLOG_PROFILE in ``given`` still selects the logged topics; with 0, PX4's selection of
+            none, it is these few.
         expose: whether other machines may reach its MAVLink ports, and with them its files.
 
     Attributes:
