@@ -12,6 +12,7 @@ from pathlib import Path
 import numba
 import psutil
 import pytest
+import yaml
 from support.paths import DOCS, ROOT
 
 import sitl_bridge as sb
@@ -267,6 +268,31 @@ def test_the_template_flies(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     assert "5 passed" in run.stdout
     assert len(list((place / "runs").rglob("summary.json"))) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_template_flies_from_a_git_address_with_nothing_but_what_it_installs(tmp_path: Path) -> None:
+    """The steps of its workflow, outside the checkout, where no index has the package."""
+    place = tmp_path / "flight-tests"
+    shutil.copytree(DOCS / "examples" / "flight-tests", place)
+    workflow = yaml.safe_load((place / ".github/workflows/flight-tests.yml").read_text(encoding="utf-8"))
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    environment |= {
+        "PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin",
+        "SITL_BRIDGE": f"sitl-bridge @ git+file://{Path(sb.__file__).parent.parent}",
+    }
+    for step in workflow["jobs"]["built-in"]["steps"]:
+        if "run" in step:
+            command = ["sh", "-e", "-c", step["run"]]
+            run = subprocess.run(
+                command, cwd=place, env=environment, capture_output=True, text=True, check=False
+            )
+            assert run.returncode == 0, run.stdout + run.stderr
+    assert "5 passed" in run.stdout
 
 
 def test_ctrl_c_ends_the_processes_of_the_flight(pytester: pytest.Pytester) -> None:
