@@ -208,7 +208,8 @@ class InProcessStacks(Stacks):
             UserError: when a vehicle does not become ready, with the reasons.
         """
         fleet, start = self.fleet, self.simulation.start
-        while any(self.problems(i) for i in range(len(self.names))) or (fleet.time - start) % ROUND:
+        watched = range(len(self.names)) if self.settings.wait else ()
+        while any(map(self.problems, watched)) or fleet.time == start or (fleet.time - start) % ROUND:
             if (fleet.time - start) * 1e-6 > READY_LIMIT:
                 raise self.not_ready(range(len(self.names)), READY_LIMIT)
             left = -((fleet.time - start) % ROUND - ROUND) // self.simulation.step

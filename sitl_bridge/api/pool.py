@@ -252,7 +252,7 @@ def _key(settings: FlightSettings) -> str:
         for v in settings.vehicles
     ]
     others = (settings.name, settings.seed, settings.px4, settings.speed, settings.runs, settings.proximity)
-    return "\n".join([*parts, settings.world.model_dump_json(), str(others)])
+    return "\n".join([*parts, settings.world.model_dump_json(), str((*others, settings.wait))])
 
 
 def needs_processes(settings: FlightSettings, events: Sequence[object] = ()) -> bool:

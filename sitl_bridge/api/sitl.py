@@ -81,6 +81,8 @@ class Sitl(Vehicles):
         record: whether a flight within this process keeps truth and logs at all; without, there is neither
             ``truth`` nor verdict, and long flights of many vehicles take no memory.
         name: of the run directory.
+        wait: whether it begins when all vehicles can arm; without, once their flight stacks have started and
+            read their parameters, for programs that send the position themselves.  ``arm`` waits in any case.
         warm: PX4s that start and settle in the background for the next resets, with the seed that follows
             if the seeds count on.
 
@@ -110,6 +112,7 @@ class Sitl(Vehicles):
         runs: str | Path | None = None,
         record: bool = True,
         name: str = "sitl",
+        wait: bool = True,
         warm: int = 0,
     ) -> None:
         refuse_while_loading("a Sitl")
@@ -150,6 +153,7 @@ class Sitl(Vehicles):
             on_stall="wait",
             proximity=proximity,
             limits=checked_limits(limits or {}, "limits"),
+            wait=wait,
         )
         self._own_pool: FlightPool | None
         self._files, self._kept = runs is not None, record

@@ -73,6 +73,7 @@ class ReadySession(Session):
             self._start_limit.release()
             self._confirmed = True
         waiting = [v for v in progress.vehicles if not (v.can_arm and math.isfinite(v.position[0]))]
+        waiting = waiting if self.settings.wait else []
         if waiting and progress.server.time > READY_LIMIT:
             raise not_ready(
                 {v.settings.name: v.monitor.status().waits_for for v in self.vehicles}, READY_LIMIT

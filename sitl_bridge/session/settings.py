@@ -240,6 +240,7 @@ class FlightSettings(RunChoices):
     on_stall: OnStall = "leave"  # reaction of the link to a flight stack that stops answering
     proximity: Proximity | None = None  # collisions and downwash between vehicles
     events: tuple[EventSpecification, ...] = ()  # scheduled faults and changes
+    wait: bool = True  # whether a flight of a program begins when its vehicles can arm, or before
 
     @classmethod
     def from_options(

@@ -711,3 +711,14 @@ def test_a_flight_takes_a_controller_s_class_to_its_flight_stack(tmp_path: Path)
     assert height[-1] < 0.5
     (vehicle,) = json.loads((result.directory / "run.json").read_text())["vehicles"]
     assert vehicle["autopilot"]["controller"] == f"{EXAMPLES / 'own_controller.py'}:PositionPid"
+
+
+def test_a_program_that_is_the_position_source_begins_before_its_vehicle_can_arm(tmp_path: Path) -> None:
+    blind = tmp_path / "blind.yaml"
+    blind.write_text("base: iris\nname: blind\nsensors: [{kind: gps, remove: true}]\n", encoding="utf-8")
+    with sb.Sitl(blind, wait=False, record=False) as sitl:
+        sitl.run(1.0)
+        with pytest.raises(sb.UserError, match="No valid position estimate"):
+            sitl.stacks.arm([0], limit=2.0)
+    with sb.Sitl(wait=False, record=False) as sitl:
+        sitl.arm()
