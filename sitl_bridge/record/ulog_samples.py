@@ -6,6 +6,7 @@ Messages and their types: https://docs.px4.io/main/en/dev_log/ulog_file_format
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -138,7 +139,7 @@ class UlogSamples:
         found = {int(k): places[begins[k] : begins[k] + counts[k]] for k in np.flatnonzero(begins >= 0)}
         return cls(data, found, rest[:used].tobytes())
 
-    def columns(self, first: Any, kept: tuple[str, ...]) -> Columns:
+    def columns(self, first: Any, kept: Sequence[str]) -> Columns:
         """The fields of a topic.
 
         Args:
