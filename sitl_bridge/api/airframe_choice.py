@@ -70,9 +70,8 @@ class Airframe(vehicle.Airframe):
             for path in figure_paths({key: merged[key] for key in fields})
             if not _same(path, data, merged)
         ]
-        sources = {
-            key: text for key, text in merged["sources"].items() if not any(covers(n, key) for n in new)
-        }
+        given = merged.get("sources", {})
+        sources = {key: text for key, text in given.items() if not any(covers(n, key) for n in new)}
         merged["sources"] = sources | dict.fromkeys(new, SET_HERE)
         with making(f"changed copy of {self.name}"):
             made = vehicle.Airframe.model_validate(merged)

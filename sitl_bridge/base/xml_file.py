@@ -127,7 +127,15 @@ def read_xml(path: Path) -> XmlNode:
         ConfigurationError: for a file that cannot be read, is too large, is not XML, or declares a document
             type.
     """
-    text = read_text(path, MAX_BYTES)
+    return parse_xml(read_text(path, MAX_BYTES), path)
+
+
+def parse_xml(text: str, path: Path) -> XmlNode:
+    """Root of a text that is XML; ``path`` names it in messages.
+
+    Raises:
+        ConfigurationError: as ``read_xml``.
+    """
     builder = _Builder(path)
     try:
         # A text is parsed as UTF-8 whatever its declaration says.

@@ -33,7 +33,7 @@ from sitl_bridge.core.vehicle.airframe_file import (
     inheritance,
     load_airframe,
 )
-from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths
+from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths, unsourced
 from sitl_bridge.core.vehicle.propellers import propellers_of_size
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
@@ -163,7 +163,7 @@ def hover_thrust_fact(airframe: Airframe, parameters: Parameters) -> str:
 
 def airframe_warnings(airframe: Airframe, result: Performance, density: float) -> list[str]:
     """Suspicious figures that are allowed; density in kg/m^3."""
-    found = [] if airframe.caveat is None else [airframe.caveat]
+    found = [*([] if airframe.caveat is None else [airframe.caveat]), *without_source(airframe)]
     merit = figure_of_merit(airframe.record, result.hover, density)
     if not FIGURES_OF_MERIT[0] <= merit <= FIGURES_OF_MERIT[1]:
         found.append(
@@ -209,6 +209,15 @@ def airframe_warnings(airframe: Airframe, result: Performance, density: float) -
             "contact.points: fewer than three points lie within 2 cm of the lowest; it would tip over"
         )
     return found
+
+
+def without_source(airframe: Airframe) -> list[str]:
+    """A note on the figures without a source, which only a published airframe must have."""
+    names = unsourced(airframe.model_dump(exclude_defaults=True, by_alias=True))
+    if not names:
+        return []
+    first = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+    return [f"{len(names)} figures have no source ({first}); to publish the file, name them under `sources`"]
 
 
 CHANGED_TOGETHER = (

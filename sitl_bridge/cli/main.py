@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import keyword
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ COMMANDS = {
     "mission": "Fly a plan or a script with a flight stack that already runs.",
     "autopilot": "Run only the built-in flight stack, for `serve`.",
     "schema": "Print the JSON Schema of a scenario, airframe, world or campaign file.",
+    "import": "Make an airframe file of a Gazebo or ROS model, PX4 parameters, a thrust table.",
     "check": "Validate an airframe, world, scenario, campaign or plan; print its figures.",
     "doctor": "Print what is missing on this machine, and the remedies.",
     "warm": "Compile ahead what flights, flight tests and campaigns run.",
@@ -62,16 +64,21 @@ TRACEBACK = "SITL_BRIDGE_TRACEBACK"
 """Environment variable that prints the traceback of a defect."""
 
 
+def function(name: str) -> str:
+    """The function of a command, and its module; a word of Python's has an ending."""
+    return name.replace("-", "_") + ("_vehicle" if keyword.iskeyword(name) else "")
+
+
 def module(name: str) -> str:
     """The module of a command."""
-    return f"sitl_bridge.cli.{name.replace('-', '_')}"
+    return f"sitl_bridge.cli.{function(name)}"
 
 
 def _entry(name: str, requested: bool) -> Any:
     """The function or group of a requested command, else a placeholder for the list of commands."""
     if not requested:
         return lambda: None
-    return getattr(importlib.import_module(module(name)), name.replace("-", "_"))
+    return getattr(importlib.import_module(module(name)), function(name))
 
 
 def _help(entry: Callable[..., object]) -> str:

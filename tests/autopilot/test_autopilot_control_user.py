@@ -158,15 +158,6 @@ def test_a_section_at_fault_is_told_with_its_line(
         load_airframe(airframe_with(line))
 
 
-def test_published_gains_need_a_source(airframe_with: Callable[[str], Path]) -> None:
-    gains = ", ".join(
-        f"{name}: [1, 1, 1]"
-        for name in ("position_gain", "velocity_gain", "attitude_gain", "angular_rate_gain")
-    )
-    with pytest.raises(ConfigurationError, match=r"controller\.rotors\.mass: has no source"):
-        load_airframe(airframe_with(f"controller: {{rotors: {{{gains}, mass: 1.5, gravity: 9.81}}}}"))
-
-
 @pytest.mark.parametrize(
     ("kind", "message"),
     [

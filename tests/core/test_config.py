@@ -13,6 +13,7 @@ from support.paths import AIRFRAMES
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.yaml_file import load
+from sitl_bridge.cli.facts import without_source
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world_file import load_world
@@ -186,11 +187,16 @@ def test_characters_that_control_a_terminal_are_told_as_escapes(altered: Path, c
     assert all(fault.isprintable() for fault in faults)
 
 
-def test_a_figure_without_a_source_is_refused(altered: Path) -> None:
+def test_a_file_of_ones_own_needs_no_sources_and_is_told_once(altered: Path) -> None:
     text = altered.read_text(encoding="utf-8")
     altered.write_text("\n".join(line for line in text.splitlines() if not line.startswith("  mass:")))
-    (fault,) = faults_of(altered)
-    assert fault.startswith(f"line {line_of(altered, 'mass: 1.55')}: mass: has no source")
+    (note,) = without_source(load_airframe(altered))
+    assert note.startswith("1 figures have no source (mass)")
+    data = yaml.safe_load(text)
+    del data["sources"]
+    altered.write_text(yaml.safe_dump(data), encoding="utf-8")
+    (note,) = without_source(load_airframe(altered))
+    assert "mass, inertia.xx" in note
 
 
 def test_two_sensors_of_one_instance_and_none_that_drives_the_lockstep_are_refused(altered: Path) -> None:

@@ -43,7 +43,14 @@ PARTS = {
     "link": (("mavlink",), ("hil",), ("px4",)),
     "analysis": (("evaluation",), ("report",), ("replay",), ("export",)),
     "live": (("bus",), ("view",), ("ros2",), ("outlets",)),
-    "lab": (("identification",), ("validation",), ("environments",), ("odometry",), ("campaign",)),
+    "lab": (
+        ("identification",),
+        ("importing",),
+        ("validation",),
+        ("environments",),
+        ("odometry",),
+        ("campaign",),
+    ),
     "autopilot": (
         (
             "records",

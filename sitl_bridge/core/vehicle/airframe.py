@@ -32,7 +32,7 @@ from sitl_bridge.core.sensors.perception.view import SeeingSpecification
 from sitl_bridge.core.sensors.records import MAX_SENSORS
 from sitl_bridge.core.sensors.registry import SensorUnion
 from sitl_bridge.core.vehicle.controller import ControllerSection
-from sitl_bridge.core.vehicle.figure_sources import source_of, unsourced, useless_sources
+from sitl_bridge.core.vehicle.figure_sources import empty_sources, source_of, useless_sources
 
 
 class Inertia(BaseModel):
@@ -180,7 +180,8 @@ class Airframe(BaseModel):
     description: str
     caveat: str | None = Field(None, description="what no real vehicle has; `check` prints it")
     sources: dict[str, str] = Field(
-        description="by field path or its beginning: source of the figures, or `derived: how`"
+        default_factory=dict,
+        description="by field path or its beginning: source of the figures, or `derived: how`",
     )
     mass: Positive = Field(description="kg, without the payload")
     inertia: Inertia
@@ -203,17 +204,18 @@ class Airframe(BaseModel):
 
     @classmethod
     def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
-        """Faults between fields: figures without a source, unused sources, duplicate sensors.
+        """Faults between fields: empty and unused sources, duplicate sensors.
 
         Args:
             data: plain data of a file, valid or not.
         """
-        return [*_structural_faults(data), *unsourced(data), *useless_sources(data, has_field(data))]
+        return [*_structural_faults(data), *empty_sources(data), *useless_sources(data, has_field(data))]
 
     @model_validator(mode="after")
     def _complete(self) -> Airframe:
         data = self.model_dump(exclude_defaults=True, by_alias=True)
-        faults = [*_structural_faults(data), *unsourced(data), *table_faults(self.rotors, self.rotor_model)]
+        faults = [*_structural_faults(data), *empty_sources(data)]
+        faults += table_faults(self.rotors, self.rotor_model)
         if faults:
             details = [
                 InitErrorDetails(type=PydanticCustomError("airframe", message), loc=path, input=None)
@@ -343,13 +345,13 @@ class SensorSuite(BaseModel):
 
     description: str
     caveat: str | None = Field(None, description="what no real vehicle has; `check` prints it")
-    sources: dict[str, str]
+    sources: dict[str, str] = Field(default_factory=dict)
     sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
 
     @classmethod
     def faults_between(cls, data: Any) -> list[tuple[FieldPath, str]]:
         """As of ``Airframe``."""
-        return [*_sensor_faults(data), *unsourced(data), *useless_sources(data, has_field(data, cls))]
+        return [*_sensor_faults(data), *empty_sources(data), *useless_sources(data, has_field(data, cls))]
 
 
 def has_field(data: Any, model: type[BaseModel] = Airframe) -> Callable[[FieldPath], bool]:

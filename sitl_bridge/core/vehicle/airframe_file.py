@@ -96,7 +96,7 @@ def _with_suite(document: Document, path: Path) -> Document:
         raise document.error(("sensors",), str(error)) from error
     validate(SensorSuite, suite)
     own = document.data.get("sources", {})
-    sources = suite.data["sources"] | own if isinstance(own, dict) else own
+    sources = suite.data.get("sources", {}) | own if isinstance(own, dict) else own
     return replace(document, data=document.data | {"sensors": suite.data["sensors"], "sources": sources})
 
 
@@ -161,7 +161,7 @@ def _without_following(base: JsonObject, own: JsonObject) -> tuple[JsonObject, t
     if px4.get("airframe") is not None and set(_PARTS) & set(own):
         del px4["airframe"]
         dropped.append("px4.airframe")
-    sources = {key: text for key, text in base["sources"].items() if key not in dropped}
+    sources = {key: text for key, text in base.get("sources", {}).items() if key not in dropped}
     return base | {"px4": {k: v for k, v in px4.items() if v}, "sources": sources}, tuple(dropped)
 
 
@@ -194,6 +194,7 @@ def _with_base(document: Document, path: Path, chain: tuple[Path, ...]) -> Docum
     inherited, _ = _without_following(base.data, own)
     taken = {key: value for key, value in inherited.items() if key not in _OWN}
     taken["description"] = f"{document.data['base']}, changed"
+    taken.setdefault("sources", {})
     if replaced:
         taken["sources"] = {key: text for key, text in taken["sources"].items() if not covers("sensors", key)}
     taken["sensors"] = [_from_directory(sensor, source.parent) for sensor in taken["sensors"]]

@@ -1,6 +1,7 @@
-"""Sources of an airframe's figures: every figure has a source or states how it was derived.
+"""Sources of an airframe's figures: where each comes from, or how it was derived.
 
-The checks work on plain data, valid or not, so that missing sources are reported with all other faults.
+Shipped airframes name the source of every figure; a file of one's own may leave them out.  The checks work on
+plain data, valid or not, so that faults of sources are reported with all others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SHORTEST_REASON = 10
 
 
 def figures(data: Any) -> Iterator[tuple[FieldPath, str]]:
-    """Paths of all figures of an airframe that need a source, and their paths in ``sources``.
+    """Paths of all figures of an airframe that have a source, and their paths in ``sources``.
 
     Both are the same except for sensors: all of a kind share their source, ``sensors.imu.accelerometer``.
     """
@@ -71,21 +72,16 @@ def source_of(sources: Mapping[str, str], name: str) -> str:
     return sources.get(max((key for key in sources if covers(key, name)), key=len, default=""), "")
 
 
-def unsourced(data: Any) -> list[tuple[FieldPath, str]]:
-    """Figures without a source, the first of each path, and sources without content."""
+def unsourced(data: Any) -> list[str]:
+    """Paths of figures without a source, each once."""
     sources = _sources(data)
-    found: dict[str, FieldPath] = {}
-    for path, name in figures(data):
-        if not any(covers(key, name) for key in sources):
-            found.setdefault(name, path)
-    faults: list[tuple[FieldPath, str]] = [
-        (
-            path,
-            f'has no source; under sources add `{name}: ...` or its beginning, a document or "derived: how"',
-        )
-        for name, path in found.items()
-    ]
-    for key, text in sources.items():
+    return [name for name in figure_paths(data) if not any(covers(key, name) for key in sources)]
+
+
+def empty_sources(data: Any) -> list[tuple[FieldPath, str]]:
+    """Sources without content."""
+    faults: list[tuple[FieldPath, str]] = []
+    for key, text in _sources(data).items():
         if not isinstance(text, str):
             continue
         if not text.strip():

@@ -139,13 +139,32 @@ class Frames:
         if name in seen:
             raise asking.fault(f"the frame {name!r} is relative to itself")
         first, _, rest = name.partition("::")
-        member = self._named.get(name) or self._named.get(first)
+        member = self._named.get(name) or self._named.get(first) or self._merged_with(first)
         if member is None:
             raise asking.fault(f"<pose> is relative to the frame {name!r}, which does not exist")
         matrix = self.pose(member, seen=(*seen, name))
-        if rest and member.tag == "model" and name not in self._named:
-            matrix = matrix @ Frames(member, self._expand)._frame(rest, asking, ())
+        inner = name if merges(member) and first not in self._named else rest
+        if inner and member.tag == "model" and name not in self._named:
+            matrix = matrix @ Frames(member, self._expand)._frame(inner, asking, ())
         return matrix
+
+    def _merged_with(self, name: str) -> XmlNode | None:
+        """The merged model that has a frame of this name; its names are those of its owner, too."""
+        return next(
+            (m for m in self.members if merges(m) and name in Frames(m, self._expand)._known({m.source})),
+            None,
+        )
+
+    def _known(self, files: set[Path]) -> set[str]:
+        """Names of its frames, those of merged models among them, but of no file again."""
+        merged = [m for m in self.members if merges(m) and m.source not in files]
+        inner = (Frames(m, self._expand)._known(files | {m.source}) for m in merged)
+        return set(self._named).union(*inner)
+
+
+def merges(model: XmlNode) -> bool:
+    """Whether a model was included to be merged with its owner: ``<include merge="true">``."""
+    return model.attributes.get("merge") == "true"
 
 
 ENU_TO_NED: Floats = TO_NED["z_up"]

@@ -43,6 +43,8 @@ from sitl_bridge.core.world.world import Origin
 SUFFIXES = (".sdf", ".world")
 DEEPEST = 10
 """Greatest nesting of models."""
+MAX_INCLUDES = 20_000
+"""Models that a file may include, those that they include among them."""
 MAX_NAMED = 6
 """Names of one kind that a note lists."""
 GRAVITY_DIFFERENCE = 0.05
@@ -112,6 +114,7 @@ class SdfReader:
         self._unread: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._moving: list[str] = []
         self._models: dict[str, XmlNode | None] = {}
+        self._includes = 0
 
     def read(self, loader: GeometryLoader) -> SdfWorld:
         """Read the content of the world.
@@ -236,6 +239,10 @@ class SdfReader:
 
     def _included(self, include: XmlNode) -> XmlNode | None:
         """The model of an <include>, with the name and pose of the include; None after a fault."""
+        self._includes += 1
+        if self._includes > MAX_INCLUDES:
+            self._fault(include.fault(f"models are included more than {MAX_INCLUDES:,} times"))
+            return None
         uri = include.find("uri")
         try:
             if uri is None or not uri.text:
@@ -247,18 +254,7 @@ class SdfReader:
             self._fault(error)
             return None
         model = self._models[uri.text]
-        if model is None:
-            return None
-        overridden = [child for child in include.children if child.tag in ("pose", "static")]
-        tags = {child.tag for child in overridden}
-        attributes = {**model.attributes, "name": include.value("name") or model.name}
-        if placed := include.value("placement_frame"):
-            attributes["placement_frame"] = placed
-        return replace(
-            model,
-            attributes=attributes,
-            children=[*overridden, *(child for child in model.children if child.tag not in tags)],
-        )
+        return None if model is None else placed_model(include, model)
 
     def _model(self, uri: XmlNode) -> XmlNode | None:
         """The model of a file; None for a file with an actor or a light."""
@@ -290,6 +286,22 @@ class SdfReader:
     def _fault(self, error: UserError) -> None:
         for line in str(error).splitlines():
             self._faults[line.removeprefix(f"{self._path}: ")] = None
+
+
+def placed_model(include: XmlNode, model: XmlNode) -> XmlNode:
+    """The model of an <include>, with the name, pose and frame that the include gives it."""
+    overridden = [child for child in include.children if child.tag in ("pose", "static")]
+    tags = {child.tag for child in overridden}
+    attributes = {**model.attributes, "name": include.value("name") or model.name}
+    if placed := include.value("placement_frame"):
+        attributes["placement_frame"] = placed
+    if include.attributes.get("merge", "").lower() in ("true", "1"):
+        attributes["merge"] = "true"
+    return replace(
+        model,
+        attributes=attributes,
+        children=[*overridden, *(child for child in model.children if child.tag not in tags)],
+    )
 
 
 def _listed(names: list[str]) -> str:
@@ -360,7 +372,10 @@ PATH_VARIABLES = (
     "GAZEBO_RESOURCE_PATH",
 )
 """Environment variables with directories of models, separated by colons."""
-PX4_MODELS = Path("Tools/simulation/gz/models")
+PX4_MODELS = (
+    Path("Tools/simulation/gz/models"),
+    Path("Tools/simulation/gazebo-classic/sitl_gazebo-classic/models"),
+)
 """Models in PX4's source tree, PX4_DIR."""
 
 
@@ -370,11 +385,12 @@ def search_path(world: Path) -> list[Path]:
     Args:
         world: the SDF file.
     """
-    found = [world.parent / "models", world.parent.parent / "models", world.parent]
+    found = [world.parent / "models", world.parent.parent / "models", world.parent, world.parent.parent]
     for variable in PATH_VARIABLES:
         found += [Path(part) for part in os.environ.get(variable, "").split(os.pathsep) if part]
     px4 = os.environ.get("PX4_DIR")
-    found.append((Path(px4) if px4 else Path.home() / "PX4-Autopilot") / PX4_MODELS)
+    source = Path(px4) if px4 else Path.home() / "PX4-Autopilot"
+    found += [source / models for models in PX4_MODELS]
     return list(dict.fromkeys(found))
 
 

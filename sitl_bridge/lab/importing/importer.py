@@ -1,0 +1,164 @@
+"""Imports a vehicle: reads its sources in order, completes the figures, and writes the airframe file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.input_file import is_file
+from sitl_bridge.base.json_data import plain_values
+from sitl_bridge.base.output_file import write_whole
+from sitl_bridge.base.xml_file import XmlNode
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.sdf_world import model_file, search_path
+from sitl_bridge.lab.importing.estimates import Given, complete, give_by_hand
+from sitl_bridge.lab.importing.figures import Figures
+from sitl_bridge.lab.importing.gazebo_sensors import SUITE, read_sensors
+from sitl_bridge.lab.importing.gazebo_vehicle import CLASSIC, GZ, body, motor_plugin, read_vehicle
+from sitl_bridge.lab.importing.model_tree import TreeReader
+from sitl_bridge.lab.importing.px4_settings import (
+    airframe_script,
+    is_script,
+    read_px4,
+    scale_rotors,
+    script_parameters,
+)
+from sitl_bridge.lab.importing.templates import read_model_file, tree_of
+
+MODELS = (".sdf", ".urdf", ".xacro", ".jinja", ".j2", ".xml", ".world")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The result of an import."""
+
+    path: Path
+    notes: tuple[str, ...]
+    estimated: tuple[str, ...]  # paths of figures that no source gives
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How sources are read."""
+
+    px4: Path | None = None  # for the airframe script of a gz model; by default as `fly` finds PX4
+    as_gazebo: bool = False  # move as in Gazebo: its rotor law, an ideal battery, no drag of the body
+    arguments: Mapping[str, str] = field(default_factory=dict)  # of templates
+
+
+def import_vehicle(
+    files: Sequence[Path], output: Path, given: Given | None = None, choices: Choices | None = None
+) -> Imported:
+    """Make an airframe file of a vehicle's descriptions; later files win.
+
+    Args:
+        files: SDF, URDF, xacro; airframe scripts and parameters of PX4; thrust tables (CSV).
+        output: the airframe file, which is written whole and then read as a check.
+        given: figures by hand.
+        choices: how the files are read.
+
+    Raises:
+        UserError: for files that cannot be read or make no vehicle, and for an output that cannot be written.
+    """
+    given, choices = given or Given(), choices or Choices()
+    if output.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{output}: an airframe file ends in .yaml")
+    figures = Figures(name=given.name or "")
+    for file in files:
+        _read(file, figures, choices, alone=len(files) == 1)
+    give_by_hand(given, figures)
+    if given.arm is not None and figures.has("rotors"):
+        scale_rotors(figures, given.arm)
+    complete(figures, as_gazebo=choices.as_gazebo)
+    write_whole(output, airframe_text(figures, [file.name for file in files]))
+    load_airframe(output)
+    estimated = tuple(path for path, text in figures.sources.items() if text.startswith("derived:"))
+    return Imported(output, tuple(figures.notes), estimated, tuple(figures.left_out))
+
+
+def _read(file: Path, figures: Figures, choices: Choices, *, alone: bool) -> None:
+    if is_script(file) or file.suffix.lower() in (".params", ".parm", ".param", ".txt"):
+        read_px4(file, figures)
+    elif file.suffix.lower() in MODELS or file.is_dir():
+        _read_model(file, figures, choices, alone=alone)
+    elif not is_file(file):
+        raise UserError(f"{file}: no such file")
+    else:
+        raise UserError(
+            f"{file}: is of no kind that is read: SDF, URDF or xacro, an airframe script of PX4"
+            " (4001_gz_x500), .params, or a thrust table (.csv)"
+        )
+
+
+def _read_model(file: Path, figures: Figures, choices: Choices, *, alone: bool) -> None:
+    place = model_file(file)
+    root = read_model_file(place, choices.arguments)
+    model: XmlNode | None = root.find("model") or root.find("world", "model")
+    if root.tag != "sdf" or model is None:
+        raise root.fault(f"<{root.tag}> has no <model>: it is no vehicle of Gazebo")
+    directories = [*search_path(place), tree_of(place)]
+    reader = TreeReader(directories, figures, lambda path: read_model_file(path, choices.arguments))
+    tree = reader.read(model, "/".join(place.parts[-2:]))
+    read_vehicle(tree, figures, as_gazebo=choices.as_gazebo)
+    read_sensors(tree, body(tree)[1], figures)
+    kinds = [kind for plugin in tree.plugins if (kind := motor_plugin(plugin.node))]
+    simulator = {GZ: "gz_", CLASSIC: "gazebo-classic_"}.get(kinds[0])
+    if not alone or simulator is None:
+        return
+    for name in (place.parent.name, tree.name):
+        script = airframe_script(name, choices.px4, simulator)
+        count = 0 if script is None else script_parameters(script)[0].get("CA_ROTOR_COUNT")
+        if script is not None and count == len(figures.get("rotors")):
+            read_px4(script, figures)
+            return
+    if simulator == "gz_":
+        figures.note(
+            f"the range of the motors' speeds is in PX4's airframe script gz_{tree.name}, not found:"
+            " name PX4 with --px4 DIR or PX4_DIR, or give the script as well"
+        )
+
+
+ORDER = (
+    "mass", "inertia", "rotor_model", "rotors", "motor", "esc", "battery", "drag", "ground_effect", "contact",
+    "sensors", "px4",
+)  # fmt: skip
+"""Sections in the order of shipped files."""
+
+
+def airframe_text(figures: Figures, files: Sequence[str]) -> str:
+    """The airframe file as text: its sources, its figures, and what was left out as comments."""
+    data = figures.data()
+    data.setdefault("sensors", SUITE)
+    data.get("motor", {})
+    motor = data["motor"]
+    data["motor"] = {"kind": motor.pop("kind")} | motor
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", figures.name).strip("_")[:40] or "vehicle"
+    unsourced = ("rotor_model.inflow", "ground_effect", "motor.kind", "rotor_model.rolling_moment_released")
+    sources = {
+        path: text
+        for path, text in figures.sources.items()
+        if path not in unsourced and not path.startswith("px4.parameters.")
+        if path in figures.values or path.startswith("sensors.")
+    }
+    head = {"name": name, "description": figures.description, "sources": sources}
+    lines = [f"# Made by `sitl-bridge import {' '.join(files)}`.", _dumped(head, width=100_000)]
+    for section in ORDER:
+        if section in data:
+            value = plain_values(data[section])
+            lines.append(_dumped({section: value}, flow=None if isinstance(value, dict | list) else False))
+    if figures.left_out:
+        lines += ["# Left out:", *(f"# - {what}" for what in figures.left_out)]
+    return "\n".join(line.rstrip("\n") for line in lines) + "\n"
+
+
+def _dumped(data: Any, *, width: int = 110, flow: bool | None = False) -> str:
+    return str(
+        yaml.safe_dump(data, sort_keys=False, width=width, default_flow_style=flow, allow_unicode=True)
+    )
