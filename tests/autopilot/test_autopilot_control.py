@@ -37,7 +37,7 @@ def test_every_shipped_airframe_moves_as_one_of_those_that_are_flown() -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_every_airframe_takes_off_and_hovers_still(law: str) -> None:
     bench = Bench(NAMES, law)
-    bench.take_off(seconds=14.0)
+    bench.take_off(seconds=15.0)  # the x500's motors, four times slower, leave 2.2 cm after 14 s
     log = bench.run(2.0)
     away = np.linalg.norm(log["position"] - bench.setpoints["position"], axis=2)
     assert dict(zip(NAMES, away.max(axis=0) < 0.02, strict=True)) == dict.fromkeys(NAMES, True)
@@ -160,8 +160,9 @@ def test_axes_follow_position_velocity_or_acceleration_each_for_itself(law: str)
     np.testing.assert_allclose(bench.states["velocity"][:, 0], 3.0, atol=0.05)
     # Thrust at constant rotor speed rises as long as the airspeed does.
     np.testing.assert_allclose(bench.states["position"][:, 2], height - 1.0, atol=0.1)
-    # Full batteries and forward flight give 20 % more thrust than allocation computes; the tilt is right.
-    np.testing.assert_allclose((bench.states["velocity"][:, 1] - speed) / 2.0, 0.5, atol=0.1)
+    # Full batteries and forward flight give 20 % more thrust than allocation computes; the tilt is right, and
+    # drag takes 0.2 m/s^2 for each m/s from the x500.
+    np.testing.assert_allclose((bench.states["velocity"][:, 1] - speed) / 2.0, 0.5, atol=0.15)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -293,6 +293,8 @@ def test_rotors_stand_where_the_airframe_has_them_in_metres(name: str) -> None:
             "ar100_x6",
             "ar200",
             "typhoon_h480",
+            "octo_cox",
+            "octo_x",
             "asymmetric_quadrotor",
         )
         assert factor == pytest.approx(2.0 ** round(math.log2(factor)), rel=1e-3)
