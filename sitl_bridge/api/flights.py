@@ -12,13 +12,15 @@ from sitl_bridge.analysis.evaluation.measures import checked_limits
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.compiling import compilation_shown
 from sitl_bridge.api.truth_table import TruthTable
-from sitl_bridge.api.world_choice import WorldChoice, world_of
+from sitl_bridge.api.vehicle_arrays import checked_parameters
+from sitl_bridge.api.world_choice import WindChoice, World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.base.user_file import place_of, refuse_while_loading
 from sitl_bridge.core.vehicle.stack_choice import Choice
+from sitl_bridge.link.px4.given_parameters import load_parameters
 from sitl_bridge.live.outlets import BusSettings
 from sitl_bridge.session.mission_file import find_mission
 from sitl_bridge.session.session import Session
@@ -81,7 +83,12 @@ def fly(
     *,
     airframe: AirframeChoice | None = None,
     world: WorldChoice = None,
+    wind: WindChoice = None,
+    home: tuple[float, float, float] | None = None,
     controller: str | type[Controller] | None = None,
+    parameters: Mapping[str, int | float] | None = None,
+    params: str | Path | None = None,
+    params_win: bool = False,
     seed: int | None = None,
     speed: float = 1.0,
     autopilot: Choice = "auto",
@@ -102,6 +109,9 @@ def fly(
         mission: plan of QGroundControl, MAVSDK script or scenario file.
         airframe: by name, file or as an object; None for the iris.  A scenario names its own.
         world: the world it flies in; None for calm air, or what a scenario says.
+        wind: in place of the world's, as of a World.
+        home: deg, deg and m of the world's origin, in place of its own.
+        parameters, params, params_win: of all flight stacks, as of ``Sitl``.
         controller: of the built-in stack: a name, ``"FILE.py:CLASS"`` or a class that a file holds.
         seed: of all random numbers; None for 0, or what a scenario says.
         speed: simulated over real time; ``math.inf`` for as fast as it goes.
@@ -118,6 +128,10 @@ def fly(
     """
     refuse_while_loading("a flight")
     options = FlightOptions(
+        wind=None if wind is None else World(wind=wind).specification.wind,
+        origin=None if home is None else World(origin=home).specification.origin,
+        parameters=checked_parameters(parameters or {}),
+        parameter_file=load_parameters(params, wins=params_win),
         airframe=None if airframe is None else airframe_of(airframe),
         controller=_law(controller),
         seed=seed,

@@ -62,7 +62,7 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_reader import FlightLog
-from sitl_bridge.session.settings import BUILTIN, FlightSettings
+from sitl_bridge.session.settings import BUILTIN, AutopilotChoice, FlightSettings
 from sitl_bridge.session.stacks import READY_LIMIT, ROUND, Message, MissionProgress
 
 KEPT = 4
@@ -145,6 +145,8 @@ class InProcessStacks(Stacks):
         self._running: dict[int, int] = {}
         """Place among the events of the run, by the identity of an event that began by hand."""
         self.logs = {vehicle.name: self._log(vehicle.name, record) for vehicle in settings.vehicles}
+        world, builtin = settings.make_world(), AutopilotChoice("builtin")
+        chosen = [v.choose_parameters(builtin, world) for v in settings.vehicles]
         members = [
             StackVehicle(
                 v.airframe,
@@ -152,11 +154,11 @@ class InProcessStacks(Stacks):
                 v.position,
                 v.yaw,
                 v.controller if controllers is None else controllers[i],
-                dict(v.parameters),
+                {**({} if of_file is None else of_file.flown), **v.parameters},
                 self.logs[v.name],
                 tables if self._place is None else self._place.path,
             )
-            for i, v in enumerate(settings.vehicles)
+            for i, (v, of_file) in enumerate(zip(settings.vehicles, chosen, strict=True))
         ]
         self._facts: JsonObject = {
             "events": [event.model_dump(mode="json") for event in settings.events],

@@ -248,7 +248,7 @@ def _key(settings: FlightSettings) -> str:
     """The same for flights that differ in nothing that a flight stack is started with."""
     parts = [
         f"{v.airframe.model_dump_json(exclude_defaults=True)} {v.name} {v.position} {v.yaw} {v.autopilot}"
-        f" {v.controller} {sorted(v.parameters.items())}"
+        f" {v.controller} {sorted(v.parameters.items())} {v.parameter_file}"
         for v in settings.vehicles
     ]
     others = (settings.name, settings.seed, settings.px4, settings.speed, settings.runs, settings.proximity)

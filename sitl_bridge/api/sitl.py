@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,6 +39,7 @@ from sitl_bridge.core.simulation.events import (
 )
 from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.core.world.wind import WindSpecification
+from sitl_bridge.link.px4.given_parameters import load_parameters
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings, choose_autopilot
 
@@ -70,6 +72,9 @@ class Sitl(Vehicles):
             in this process also a class derived from ``Controller``, or a function that takes a
             ``VehicleModel`` and returns one; a list gives each vehicle its own.  None takes the airframe's.
         parameters: of the flight stacks, by PX4's names, changed from their defaults.
+        params: parameters of a real vehicle: a file of QGroundControl (.params) or MAVProxy (.parm).  Those
+            of its flight are flown; a warning says which are not, and why.
+        params_win: whether that file overrides what follows from the airframe.
         faults: scheduled ones, at s from when the vehicles are ready.
         proximity: contact and downwash between vehicles; None for neither, ``"auto"`` for both where there
             are several.
@@ -104,6 +109,8 @@ class Sitl(Vehicles):
         yaw: ArrayLike = 0.0,
         controller: ControllerChoice | Sequence[ControllerChoice] = None,
         parameters: Mapping[str, int | float] | None = None,
+        params: str | Path | None = None,
+        params_win: bool = False,
         faults: Sequence[FaultChoice] = (),
         proximity: Proximity | str | None = "auto",
         speed: float = math.inf,
@@ -117,6 +124,7 @@ class Sitl(Vehicles):
     ) -> None:
         refuse_while_loading("a Sitl")
         speed, given = checked_speed(speed), checked_parameters(parameters or {})
+        file = load_parameters(params, wins=params_win)
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
         laws = _controllers(controller, len(found))
         chosen = choose_autopilot(
@@ -139,6 +147,7 @@ class Sitl(Vehicles):
                     autopilot="px4" if chosen.kind == "px4" else "builtin",
                     controller=law if isinstance(law, str) else None,
                     parameters=given,
+                    parameter_file=file,
                 )
                 for airframe, vehicle, place, heading, law in zip(
                     found, called, places, headings, laws, strict=True
@@ -155,6 +164,8 @@ class Sitl(Vehicles):
             limits=checked_limits(limits or {}, "limits"),
             wait=wait,
         )
+        for note in settings.given_notes([chosen] * len(found)):
+            warnings.warn(note, RuntimeWarning, stacklevel=2)
         self._own_pool: FlightPool | None
         self._files, self._kept = runs is not None, record
         self._faults = events_of(faults, settings)

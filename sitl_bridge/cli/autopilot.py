@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from sitl_bridge.base.system.signals import run
-from sitl_bridge.cli.options import load_settings_world
 
 
 def autopilot(
@@ -27,10 +26,12 @@ def autopilot(
     from sitl_bridge.autopilot.main import fly
     from sitl_bridge.autopilot.process import Configuration
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
+    from sitl_bridge.core.world.world import WorldSpecification
+    from sitl_bridge.core.world.world_file import load_world
 
     configuration = Configuration(
         airframe=load_airframe(airframe),
-        world=load_settings_world(world, None),
+        world=WorldSpecification() if world is None else load_world(world),
         instance=instance,
         simulator=simulator,
         controller=controller,

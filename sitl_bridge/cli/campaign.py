@@ -62,6 +62,8 @@ def run(
     space.check()
     if "px4" in space.specification.stages:
         px4 = find_px4(px4).root
+    elif px4 is not None:
+        raise UserError(f"--px4: {file} has no stage px4, which flies with it; leave it out")
     place = out or Path("campaigns") / space.name
     terminal = Terminal(quiet=quiet, verbose=verbose)
     raise typer.Exit(
@@ -270,6 +272,8 @@ def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | Non
         terminal.say(f"{name}: {value}")
     if before.stage == "px4":
         px4 = find_px4(px4).root
+    elif px4 is not None:
+        raise UserError(f"--px4: run {before.id} is of the built-in stack; leave it out")
     row = fly_job(
         Job(
             file=space.file.resolve(),

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.cli.options import ParamOption, ParamsOption, ParamsWinOption
 
 UNITS = {
     "rad_s": "rad/s", "kg_m2": "kg m²", "m_s2": "m/s²", "kg_m3": "kg/m³", "m_s": "m/s", "kg": "kg",
@@ -29,6 +30,12 @@ def check(
     flight: Annotated[
         Path | None, typer.Option(help="of an airframe: ULog (.ulg) or table (.csv) of a flight beside it")
     ] = None,
+    param: ParamOption = None,
+    params: ParamsOption = None,
+    params_win: ParamsWinOption = False,
+    px4: Annotated[
+        Path | None, typer.Option(help="PX4 whose parameters are known (default: the one that `fly` takes)")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """Validate an airframe, world, scenario, campaign or QGroundControl plan, and print its figures.
@@ -38,16 +45,26 @@ def check(
     """
     from sitl_bridge.base.json_data import plain_values
     from sitl_bridge.cli.facts import facts_of
+    from sitl_bridge.link.px4.given_parameters import load_parameters, parse_parameters
+    from sitl_bridge.session.settings import FlightOptions
 
-    facts = facts_of(file, flight)
+    given = FlightOptions(
+        parameters=parse_parameters(param),
+        parameter_file=load_parameters(params, wins=params_win),
+        px4=px4,
+    )
+    facts = facts_of(file, flight, given)
     if flight is not None and "beside" not in facts:
         raise UserError(f"--flight {flight}: stands beside an airframe, which {file} is not")
+    if (param or params) and "parameters" not in facts:
+        raise UserError(f"--param and --params: are of an airframe or a scenario, which {file} is not")
     if as_json:
         typer.echo(json.dumps(plain_values(facts), indent=2, allow_nan=False))
         return
     console = Console()
     parameters, reasons = facts.pop("px4_parameters", None), facts.pop("px4_reasons", {})
     warnings = facts.pop("warnings")
+    facts.pop("parameters", None)  # the warnings name them
     console.print(Text(f"{file} is valid", "italic"), soft_wrap=True)
     table = Table(show_header=False)
     for name, value in facts.items():

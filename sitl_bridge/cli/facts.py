@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.base.arrays import Records
-from sitl_bridge.base.errors import UserError, about, did_you_mean, shortened
+from sitl_bridge.base.errors import ConfigurationError, UserError, about, did_you_mean, shortened
 from sitl_bridge.base.input_file import exists
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import shipped_names
@@ -43,6 +45,7 @@ from sitl_bridge.core.world.wind_shadow import wind_obstacles
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import find_world, load_world
 from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for, reason_of
+from sitl_bridge.session.settings import FlightOptions, VehicleSettings, choose_autopilot
 
 if TYPE_CHECKING:
     from sitl_bridge.plan.plan import Plan
@@ -303,18 +306,47 @@ def _find_mission(name: str) -> Path:
     return find_mission(Path(name))
 
 
-def scenario_facts(path: Path) -> Facts:
-    """Contents of a scenario, checked as before a flight on the built-in stack.
+def parameter_facts(source: str, vehicles: Sequence[VehicleSettings], px4: Path | None) -> Facts:
+    """What vehicles fly of the parameters that are given to them; as far as their flight stack is known.
+
+    Raises:
+        ConfigurationError: for those that the flight stack does not take.
+    """
+    faults, notes, listed = list[str](), list[str](), JsonObject()
+    for vehicle in vehicles:
+        try:
+            choice = choose_autopilot(vehicle.autopilot, px4)
+        except UserError as error:
+            notes.append(f"parameters of {vehicle.airframe.name} are not checked: {error}")
+            continue
+        found = vehicle.parameter_faults(choice)
+        fallback = choice.kind == "builtin" and vehicle.autopilot == "auto"
+        (notes if fallback else faults).extend(found)
+        chosen = vehicle.choose_parameters(choice, World())
+        if chosen is not None:
+            listed[vehicle.name] = asdict(chosen)
+            notes += chosen.notes(choice.name)
+    if faults:
+        raise ConfigurationError(source, list(dict.fromkeys(faults)))
+    return {"parameters": listed, "warnings": list(dict.fromkeys(notes))}
+
+
+def scenario_facts(path: Path, given: FlightOptions) -> Facts:
+    """Contents of a scenario, checked as before a flight; without PX4, on the built-in stack.
 
     Raises:
         ConfigurationError: with every error of the file, and of the files that it names.
     """
     from sitl_bridge.session.scenario import load_scenario  # imports modules that only scenarios need
     from sitl_bridge.session.scenario_settings import settings_of
-    from sitl_bridge.session.settings import FlightOptions
 
     scenario = load_scenario(path)
-    settings_of(scenario, path, FlightOptions(autopilot="builtin")).check()
+    settings = settings_of(scenario, path, replace(given, autopilot="builtin", px4=None))
+    choices = [vehicle.specification.autopilot for vehicle in scenario.vehicles]
+    chosen = [replace(v, autopilot=one) for v, one in zip(settings.vehicles, choices, strict=True)]
+    told = parameter_facts(str(path), chosen, given.px4)
+    plain = tuple(replace(vehicle, parameters={}) for vehicle in settings.vehicles)
+    replace(settings, vehicles=plain).check()
     airframes = Counter(vehicle.airframe.name for vehicle in scenario.vehicles)
     scene = Scene(scenario.world.scene)
     if scenario.formation is not None:
@@ -335,7 +367,8 @@ def scenario_facts(path: Path) -> Facts:
         "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
         "scene": scene_facts(scene) or "level ground alone",
         "wind_shadow": wind_shadow_fact(scene.shapes, scenario.world.wind_shadow),
-        "warnings": [*scenario.world.scene.notes],
+        "parameters": told["parameters"],
+        "warnings": [*scenario.world.scene.notes, *told["warnings"]],
     }
 
 
@@ -362,13 +395,14 @@ def campaign_facts(path: Path) -> Facts:
     }
 
 
-def facts_of(file: str, flight: Path | None = None) -> Facts:
+def facts_of(file: str, flight: Path | None = None, given: FlightOptions | None = None) -> Facts:
     """Validate a file and return its derived figures; the kind of file follows from its content.
 
     Raises:
         ConfigurationError: with every error of the file.
         UserError: if there is no such file, or the flight of an airframe cannot be read.
     """
+    given = given or FlightOptions()
     if file.endswith(".plan"):
         return _plan_file_facts(_find_mission(file))
     if file.endswith(".py"):
@@ -384,13 +418,16 @@ def facts_of(file: str, flight: Path | None = None) -> Facts:
         if kind == "campaign":
             return campaign_facts(path)
         if kind == "scenario":
-            return scenario_facts(path)
+            return scenario_facts(path, given)
         if kind == "world":
             return world_facts(load_world(path))
         airframe = load_airframe(path)
         _run_own_code(airframe)
         beside = {} if flight is None else flight_facts(airframe, flight)
+        vehicle = VehicleSettings(airframe, parameters=given.parameters, parameter_file=given.parameter_file)
+        told = parameter_facts(str(path), [vehicle], given.px4)
         facts, taken = airframe_facts(airframe) | beside, inheritance(path)
+        facts |= {"parameters": told["parameters"], "warnings": facts["warnings"] + told["warnings"]}
         if taken is not None:
             facts |= base_facts(taken)
             facts["warnings"] = base_warnings(taken) + facts["warnings"]

@@ -21,7 +21,6 @@ from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.live.outlets import OUTLETS, OutletSettings, Ros2Settings, parse_outlets
 
 if TYPE_CHECKING:
-    from sitl_bridge.core.world.world import WorldSpecification
     from sitl_bridge.session.settings import FlightOptions
 
 PythonOption = Annotated[str | None, typer.Option(help="interpreter of the script (default: this program's)")]
@@ -31,6 +30,20 @@ LimitOption = Annotated[
     typer.Option(
         help="NAME=VALUE of a measure, with which the run succeeds; may be repeated (docs/report.md)"
     ),
+]
+ParamOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="parameter of all flight stacks; may be repeated"),
+]
+ParamsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="parameters of a real vehicle (.params of QGroundControl, .parm of MAVProxy); those of its"
+        " flight are flown"
+    ),
+]
+ParamsWinOption = Annotated[
+    bool, typer.Option("--params-win", help="let --params override what follows from the airframe")
 ]
 ReportOption = Annotated[bool, typer.Option("--report", help="write report.html into the run directory")]
 
@@ -51,11 +64,22 @@ class RunOptions:
             " replaces the world's"
         ),
     ] = None
+    home: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAT,LON,ALT",
+            help="deg, deg and m above sea level of the world's origin, where the first vehicle stands;"
+            " replaces the world's",
+        ),
+    ] = None
     seed: Annotated[int | None, typer.Option(min=0, help="seed of all random streams (default: 0)")] = None
     speed: Annotated[str, typer.Option(help="simulated over real time: 0.5, 1, 20 or max")] = "1"
     instance: Annotated[
         int, typer.Option(min=0, max=254, help="of the first flight stack; sets all ports: 4560 + instance")
     ] = 0
+    param: ParamOption = None
+    params: ParamsOption = None
+    params_win: ParamsWinOption = False
     outlets: tuple[OutletSettings, ...] = ()  # an option each, of OUTLETS
     ros2_wait: Annotated[
         list[str] | None,
@@ -75,17 +99,24 @@ class RunOptions:
             UserError: for an invalid value or file.
         """
         from sitl_bridge.core.vehicle.airframe_file import load_airframe
+        from sitl_bridge.core.world.wind import parse_wind
+        from sitl_bridge.core.world.world import parse_origin
+        from sitl_bridge.core.world.world_file import load_world
+        from sitl_bridge.link.px4.given_parameters import load_parameters, parse_parameters
         from sitl_bridge.session.settings import FlightOptions
 
-        described = self.world is not None or self.wind is not None
         return FlightOptions(
-            world=load_settings_world(self.world, self.wind) if described else None,
+            world=None if self.world is None else load_world(self.world),
+            wind=None if self.wind is None else parse_wind(self.wind),
+            origin=None if self.home is None else parse_origin(self.home),
             seed=self.seed,
             speed=parse_speed(self.speed),
             instance=self.instance,
             outlets=_waiting(self.outlets, tuple(self.ros2_wait or ())),
             runs=self.runs_dir,
             airframe=None if self.airframe is None else load_airframe(self.airframe),
+            parameters=parse_parameters(self.param),
+            parameter_file=load_parameters(self.params, wins=self.params_win),
             **others,
         )
 
@@ -185,22 +216,6 @@ def parse_speed(text: str) -> float:
             " 20, or max"
         )
     return speed
-
-
-def load_settings_world(world: Path | None, wind: str | None) -> WorldSpecification:
-    """World of the command line: the file, with the wind of ``--wind`` in place of its own.
-
-    Raises:
-        UserError: for an invalid file or wind.
-    """
-    from sitl_bridge.core.world.wind import parse_wind
-    from sitl_bridge.core.world.world import WorldSpecification
-    from sitl_bridge.core.world.world_file import load_world
-
-    specification = load_world(world) if world is not None else WorldSpecification()
-    if wind is None:
-        return specification
-    return specification.model_copy(update={"wind": parse_wind(wind)})
 
 
 def parse_limits(options: Iterable[str] | None) -> dict[str, float | None]:

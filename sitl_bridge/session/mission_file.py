@@ -104,8 +104,8 @@ def check_mission(
         if away > MAX_LEG:
             raise UserError(
                 f"{path}: begins {away / 1000:.1f} km from the world's origin ({origin.latitude:.5f}, "
-                f"{origin.longitude:.5f}); give a --world whose origin is near the plan's home "
-                f"({plan.home[0]:.5f}, {plan.home[1]:.5f})"
+                f"{origin.longitude:.5f}); give the plan's home: --home "
+                f"{plan.home[0]:.7g},{plan.home[1]:.7g},{plan.home[2]:.5g}"
             )
     return plan
 

@@ -160,6 +160,9 @@ class Scenario(BaseModel):
             found.append(((), "has no vehicles; give vehicles: [{airframe: iris}]"))
         if data.get("radio") is not None and flown[0] not in SWARMS:
             found.append((("radio",), "is only used by a formation or avoidance; leave it out"))
+        for i, group in enumerate(groups):
+            if group.get("params_win") and group.get("params") is None:
+                found.append((("vehicles", i, "params_win"), "is about params, which is not given"))
         if flown[0] in _SET_BY_SWARM:
             found += _swarm_vehicle_faults(groups, *_SET_BY_SWARM[flown[0]])
         if flown != ["formation"]:
@@ -217,20 +220,27 @@ class LoadedScenario:
         return Proximity(**self.specification.proximity.model_dump())
 
 
+WorldChange = Callable[[WorldSpecification], WorldSpecification]
+"""Makes the world of a flight from that of its scenario."""
+
+
 def load_scenario(
-    file: Path, *, seed: int | None = None, world: WorldSpecification | None = None
+    file: Path, *, seed: int | None = None, change_world: WorldChange = lambda world: world
 ) -> LoadedScenario:
     """Read a scenario file.
 
     Args:
         file: YAML.
-        seed, world: replace those of the file.
+        seed: replaces that of the file.
+        change_world: changes the file's world.
 
     Raises:
         ConfigurationError: with every fault, its line, path and remedy.
     """
     document = read(file)
-    return assemble(validate(Scenario, document), document, file, seed=seed, world=world)
+    made = validate(Scenario, document)
+    world = change_world(scenario_world(made.world, file, document))
+    return assemble(made, document, file, seed=seed, world=world)
 
 
 AirframeSource = Callable[[int, str], Airframe]
@@ -243,7 +253,7 @@ def assemble(
     file: Path,
     *,
     seed: int | None = None,
-    world: WorldSpecification | None = None,
+    world: WorldSpecification,
     airframes: AirframeSource = lambda _group, source: load_airframe(source),
 ) -> LoadedScenario:
     """Make a scenario of its content: the world, the vehicles with their airframes, the plans of a swarm.
@@ -251,14 +261,14 @@ def assemble(
     Args:
         document: for the lines in messages.
         file: the scenario's; other files are relative to its directory.
-        seed, world: replace those of the content.
+        seed: replaces that of the content.
+        world: of the flight.
 
     Raises:
         ConfigurationError: with every fault, its line, path and remedy.
     """
     name = made.name or file.stem
     used_seed = made.seed if seed is None else seed
-    place = world or scenario_world(made.world, file, document)
     formation, avoidance = None, None
     starts: list[_Start] | None = None
     groups = _groups(made, document)
@@ -268,7 +278,7 @@ def assemble(
             formation = plan_formation(made.formation, count, file.parent, made.radio, used_seed)
         starts = [(None, (float(n), float(e), 0.0), 0.0) for n, e, _ in formation.places]
     if made.avoidance is not None:
-        avoidance = _avoidance(made, name, place, document)
+        avoidance = _avoidance(made, name, world, document)
         starts = [(plan.name, (*plan.start()[:2], 0.0), plan.heading) for plan in avoidance.plans()]
     vehicles = _vehicles(groups, starts, file, document, airframes)
     names = [vehicle.name for vehicle in vehicles]
@@ -281,7 +291,7 @@ def assemble(
         own = [event for event in events if isinstance(event, FormationEvent)]
         formation = formation.with_events(own, names)
     others = tuple(event for event in events if not isinstance(event, FormationEvent))
-    return LoadedScenario(document, made, name, place, used_seed, vehicles, others, formation, avoidance)
+    return LoadedScenario(document, made, name, world, used_seed, vehicles, others, formation, avoidance)
 
 
 def scenario_world(world: WorldSpecification | Path, file: Path, document: Document) -> WorldSpecification:

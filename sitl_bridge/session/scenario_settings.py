@@ -10,6 +10,7 @@ from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
+from sitl_bridge.link.px4.given_parameters import ParameterFile, load_parameters
 from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.mission_file import check_mission, mission_of_scenario
 from sitl_bridge.session.scenario import LoadedScenario, ScenarioVehicle, load_scenario
@@ -29,7 +30,7 @@ def scenario_settings(file: Path, options: FlightOptions) -> FlightSettings:
     Raises:
         ConfigurationError: with every fault of the file and its line, or of the files it names.
     """
-    scenario = load_scenario(file, seed=options.seed, world=options.world)
+    scenario = load_scenario(file, seed=options.seed, change_world=options.change_world)
     return settings_of(scenario, file, options)
 
 
@@ -42,11 +43,13 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
     specification = scenario.specification
     vehicles = _vehicles(scenario, file, options)
     swarm = scenario.formation is not None or scenario.avoidance is not None
-    if swarm and options.python is not None:
-        fault = "sitl-bridge itself flies formations and avoidance; leave out --python"
-        raise ConfigurationError(str(file), [fault])
-    if swarm and options.arguments:
-        raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(options.arguments)}"])
+    own = not swarm and specification.mission is None  # each vehicle has its own mission
+    scripts = [vehicle for vehicle in vehicles if vehicle.python is not None]
+    if options.python is not None and (swarm or (own and not scripts)):
+        raise ConfigurationError(str(file), ["no script flies its vehicles; leave out --python"])
+    if options.arguments and (swarm or own):
+        why = "; each vehicle has its own in the file" if own else ""
+        raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(options.arguments)}{why}"])
     if scenario.avoidance is not None:
         _check_avoidance(scenario)
     return FlightSettings.from_options(
@@ -116,7 +119,7 @@ def _vehicles(scenario: LoadedScenario, file: Path, options: FlightOptions) -> t
                 scenario.document.fault(("vehicles", i, "mission"), fault) for fault in faults_of(error)
             ]
     for vehicle in {vehicle.group: vehicle for vehicle in scenario.vehicles}.values():
-        law = _law(vehicle, file)
+        law = law_of(vehicle, file)
         for fault in [] if law is None else controller_faults(law, vehicle.airframe):
             faults.append(scenario.document.fault(("vehicles", vehicle.group, "controller"), fault))
     if faults:
@@ -136,15 +139,22 @@ def _settings(vehicle: ScenarioVehicle, instance: int, file: Path, options: Flig
         yaw=vehicle.yaw,
         instance=instance,
         autopilot=group.autopilot if options.autopilot == "auto" else options.autopilot,
-        controller=_law(vehicle, file),
-        parameters=group.parameters,
+        controller=law_of(vehicle, file),
+        parameters={**group.parameters, **options.parameters},
+        parameter_file=options.parameter_file or parameter_file_of(vehicle, file),
         mission=None if group.mission is None else mission_of_scenario(file, group.mission),
         arguments=group.arguments,
         python=_python_of(group, file, options),
     )
 
 
-def _law(vehicle: ScenarioVehicle, file: Path) -> str | None:
+def parameter_file_of(vehicle: ScenarioVehicle, file: Path) -> ParameterFile | None:
+    """A vehicle's parameter file, relative to the scenario."""
+    group = vehicle.specification
+    return load_parameters(group.params and file.parent / group.params, wins=group.params_win)
+
+
+def law_of(vehicle: ScenarioVehicle, file: Path) -> str | None:
     """The controller of a vehicle; a file of the user's own is relative to the scenario."""
     law = vehicle.specification.controller
     return None if law is None else beside(law, file.parent.resolve())

@@ -132,8 +132,6 @@ class Session:
         self._require_ports()
         self.directory = RunDirectory(settings.runs, settings.name)
         self._stack.callback(self.directory.close)
-        if external is not None and external.startup is not None:
-            self._write_startup_files(external.startup, battery=external.battery)
         self.world = settings.make_world()
         self.vehicles = tuple(
             self._vehicle_run(number, vehicle, autopilot)
@@ -141,6 +139,12 @@ class Session:
                 zip(settings.vehicles, self.choices, strict=True)
             )
         )
+        for vehicle in self.vehicles:
+            vehicle.chosen = vehicle.settings.choose_parameters(vehicle.autopilot, self.world, settings.speed)
+        for note in settings.given_notes([autopilot for autopilot, _ in self.choices]):
+            self.say(f"note: {note}")
+        if external is not None and external.startup is not None:
+            self._write_startup_files(external.startup, battery=external.battery)
         # The built-in stacks start first, so that they compile while the simulation compiles.
         for vehicle in self.vehicles:
             if vehicle.autopilot.kind == "builtin":
@@ -212,12 +216,16 @@ class Session:
 
         settings = self.settings
         parameters = parameters_for(
-            settings.vehicles[0].airframe,
+            self.vehicles[0].airframe_for_px4(),
             World(settings.world),
             speed=settings.speed,
             battery_over_mavlink=battery,
         )
-        self.say(f"PX4's start-up files: {write_startup_files(directory, named_for(parameters, None))}")
+        chosen = self.vehicles[0].chosen
+        file = write_startup_files(
+            directory, named_for(parameters, None), () if chosen is None else chosen.flown
+        )
+        self.say(f"PX4's start-up files: {file}")
 
     def _warn_of_external(self) -> None:
         """Say where the recording is, and warn of what external flight stacks cannot have."""

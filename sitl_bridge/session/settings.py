@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from sitl_bridge.autopilot.parameters import built_in
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.base.user_file import class_at
@@ -26,10 +27,18 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.controller import BUILT_IN, beside
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
-from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.wind import WindSpecification
+from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
 from sitl_bridge.link.px4.find import Px4Build, find_px4
+from sitl_bridge.link.px4.given_parameters import (
+    ChosenParameters,
+    Known,
+    ParameterFile,
+    build_parameters,
+    given_faults,
+)
 from sitl_bridge.live.outlets import OutletSettings
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.mission_file import check_mission
@@ -40,6 +49,14 @@ if TYPE_CHECKING:
 
 BUILTIN = "the built-in flight stack"
 
+REPLACED_VARIABLES = {
+    "PX4_HOME_": "--home",
+    "PX4_PARAM_": "--param",
+    "PX4_SIM_SPEED_FACTOR": "--speed",
+    "PX4_SIM_MODEL": "--airframe",
+    "PX4_SYS_AUTOSTART": "--airframe",
+}
+"""PX4's variables of the environment, by their beginnings, that options of this program replace."""
 SPACING = 3.0
 """m between vehicles in a line."""
 
@@ -75,6 +92,33 @@ class AutopilotChoice:
         from sitl_bridge.link.px4.versions import warning
 
         return warning(self.px4.version)
+
+    def known_parameters(self) -> Known | None:
+        """The flight stack's own list of its parameters, as PX4's; None where there is none."""
+        if self.px4 is not None:
+            return build_parameters(self.px4.etc)
+        if self.kind == "external":
+            return None
+        return {
+            info.name: {
+                "type": "Int32" if info.is_integer else "Float",
+                "default": info.default,
+                "min": info.minimum,
+                "max": info.maximum,
+            }
+            for info in built_in()
+        }
+
+
+def ignored_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence about variables that PX4's users know and that have no effect here; none without them."""
+    found = [
+        f"{name} ({option})"
+        for name in sorted(environment)
+        for start, option in REPLACED_VARIABLES.items()
+        if name.startswith(start)
+    ]
+    return [f"no effect of the environment's {', '.join(found)}: give the option"] if found else []
 
 
 def choose_autopilot(choice: Choice = "auto", px4: Path | None = None) -> AutopilotChoice:
@@ -134,6 +178,8 @@ class FlightOptions(RunChoices):
     controller: str | None = None  # of the built-in stack of such a vehicle; the airframe's by default
     seed: int | None = None  # of all random streams; 0 by default
     world: WorldSpecification | None = None  # of all vehicles; calm air by default
+    wind: WindSpecification | None = None  # in place of the world's
+    origin: Origin | None = None  # likewise
     time_limit: float | None = None  # s of simulated time after which the flight fails; none by default
     # of all vehicles; ``auto`` means that of the scenario file, else PX4 if it is found
     autopilot: Choice = "auto"
@@ -141,6 +187,15 @@ class FlightOptions(RunChoices):
     instance: int = 0
     arguments: tuple[str, ...] = ()  # of the script, after those in the scenario file
     python: Path | None = None  # interpreter of all scripts
+    # of all flight stacks; they override those of a scenario, and those of ``parameter_file``
+    parameters: Mapping[str, int | float] = field(default_factory=dict)
+    parameter_file: ParameterFile | None = None  # in place of a scenario's
+
+    def change_world(self, world: WorldSpecification) -> WorldSpecification:
+        """The world of a file, with what the options change of it."""
+        changes = {"wind": self.wind, "origin": self.origin}
+        given = {name: value for name, value in changes.items() if value is not None}
+        return (self.world or world).model_copy(update=given)
 
 
 # --------------------------------------------------------------------------- settings
@@ -162,6 +217,7 @@ class VehicleSettings:
     controller: str | None = None  # of the built-in stack; None for the airframe's
     # of the flight stack; they override those computed from the airframe
     parameters: Mapping[str, int | float] = field(default_factory=dict)
+    parameter_file: ParameterFile | None = None  # of a real vehicle; ``parameters`` override it
     mission: Path | None = None  # a plan or a script for this vehicle; None if one program flies all vehicles
     arguments: tuple[str, ...] = ()  # of the script
     python: Path | None = None  # interpreter of the script; None for this program's
@@ -196,6 +252,8 @@ class VehicleSettings:
             autopilot = choose_autopilot(self.autopilot, px4)
         except UserError as error:
             faults += faults_of(error)
+        if autopilot is not None:
+            faults += self.parameter_faults(autopilot)
         if self.controller is None:
             return autopilot, plan, faults
         if autopilot is not None and autopilot.px4 is not None:
@@ -205,6 +263,29 @@ class VehicleSettings:
                 f"--controller: {fault}" for fault in controller_faults(self.controller, self.airframe)
             ]
         return autopilot, plan, faults
+
+    def parameter_faults(self, autopilot: AutopilotChoice) -> list[str]:
+        """What is wrong with the parameters that are given by name, here and in the airframe's file."""
+        external, px4 = autopilot.kind == "external", autopilot.px4
+        own = {} if autopilot.kind == "builtin" else self.airframe.px4.parameters
+        given = {**own, **self.parameters}
+        known = autopilot.known_parameters()
+        faults = given_faults(given, known, None if px4 is None else px4.etc, own_battery=external)
+        return [f"parameters of {self.airframe.name}: {fault}" for fault in faults]
+
+    def choose_parameters(
+        self, autopilot: AutopilotChoice, world: World, speed: float = 1.0
+    ) -> ChosenParameters | None:
+        """What of the parameter file is flown, at a speed factor; None without one."""
+        if self.parameter_file is None:
+            return None
+        # Computing parameters imports scipy, which takes time that most runs save.
+        from sitl_bridge.link.px4.airframe_parameters import parameters_for, scaled_time_outs
+
+        etc = None if autopilot.px4 is None else autopilot.px4.etc
+        own, known = parameters_for(self.airframe, world), autopilot.known_parameters()
+        chosen = self.parameter_file.choose(own, known, etc, lenient=autopilot.kind != "builtin")
+        return replace(chosen, flown=scaled_time_outs(chosen.flown, speed))
 
 
 def controller_faults(law: str, airframe: Airframe) -> list[str]:
@@ -252,7 +333,8 @@ class FlightSettings(RunChoices):
         """
         chosen = {one.name: getattr(options, one.name) for one in fields(RunChoices)}
         chosen["limits"] = {**stated.get("limits", {}), **options.limits}
-        for key in ("world", "seed", "time_limit"):
+        chosen["world"] = options.change_world(stated.get("world", WorldSpecification()))
+        for key in ("seed", "time_limit"):
             if getattr(options, key) is not None:
                 chosen[key] = getattr(options, key)
         return cls(vehicles, name, **(stated | chosen))
@@ -289,6 +371,16 @@ class FlightSettings(RunChoices):
             on_stall=on_stall,
             proximity=Proximity() if count > 1 else None,
         )
+
+    def given_notes(self, autopilots: Sequence[AutopilotChoice]) -> list[str]:
+        """What is not used of the vehicles' parameter files and of the environment, in sentences."""
+        world, notes = self.make_world(), list[str]()
+        if self.external is None:
+            notes += ignored_variables(os.environ)
+        for vehicle, autopilot in zip(self.vehicles, autopilots, strict=True):
+            chosen = vehicle.choose_parameters(autopilot, world)
+            notes += [] if chosen is None else chosen.notes(autopilot.name)
+        return list(dict.fromkeys(notes))
 
     def make_world(self) -> World:
         """The world, with the gusts among the events."""
@@ -343,11 +435,16 @@ class FlightSettings(RunChoices):
                 faults.append(f"--instance: {vehicle.instance} is not within 0..{LAST_INSTANCE}")
             if self.external is not None:
                 found.append((AutopilotChoice("external"), None))
+                faults += vehicle.parameter_faults(found[-1][0])
+                if self.external.startup is None and (vehicle.parameters or vehicle.parameter_file):
+                    faults.append("--param and --params: give --px4-files, too, which PX4 reads them from")
                 continue
             autopilot, plan, wrong = vehicle.check(self.world, self.px4)
             faults += [fault for fault in wrong if fault not in faults]
             if autopilot is not None:
                 found.append((autopilot, plan))
+        if self.expose and not any(choice.px4 for choice, _ in found) and len(found) == len(self.vehicles):
+            faults.append("--expose: is about PX4's ports, and no PX4 flies")
         names = [vehicle.name for vehicle in self.vehicles]
         faults += problems(self.events, names, [v.airframe for v in self.vehicles])
         if self.proximity is not None and self.proximity.collisions:
@@ -404,6 +501,8 @@ def _in_a_line(options: FlightOptions, count: int) -> tuple[VehicleSettings, ...
             instance=options.instance + number,
             autopilot=options.autopilot,
             controller=options.controller and beside(options.controller, Path.cwd()),
+            parameters=options.parameters,
+            parameter_file=options.parameter_file,
         )
         for number in range(count)
     )

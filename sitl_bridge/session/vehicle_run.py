@@ -31,6 +31,7 @@ from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
+from sitl_bridge.link.px4.given_parameters import ChosenParameters
 from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
 from sitl_bridge.live.bus.client_link import StackReport
 from sitl_bridge.perception.payload_runner import PayloadRunner
@@ -158,6 +159,8 @@ class VehicleRun:
         self.flight_stack: ChildProcess | None = None
         self.say = say
         self._log = log
+        self.chosen: ChosenParameters | None = None
+        """What it flies of its parameter file, from the start on."""
         self._errors = errors
 
     @property
@@ -178,7 +181,7 @@ class VehicleRun:
             instance=settings.instance,
             step=step,
             controller=settings.controller,
-            parameters={**station_time_out(speed), **settings.parameters},
+            parameters={**station_time_out(speed), **self._of_file(), **settings.parameters},
         )
         self.flight_stack = StackProcess(configuration, self.directory, self._stack_line)
 
@@ -187,14 +190,14 @@ class VehicleRun:
         # Computing parameters imports scipy, which takes time that served simulations save.
         from sitl_bridge.link.px4.airframe_parameters import parameters_for
 
-        return dict(parameters_for(self._airframe_for_px4(), world, speed))
+        return dict(parameters_for(self.airframe_for_px4(), world, speed))
 
     def start_px4(self, world: World, speed: float, *, lean: bool = False, expose: bool = False) -> None:
         """Start PX4; ``lean`` and ``expose`` as of Px4Process."""
         from sitl_bridge.link.px4.px4_process import Px4Process
 
         assert self.autopilot.px4 is not None
-        airframe = self._airframe_for_px4()
+        airframe = self.settings.airframe
         # A camera needs the link to the payload as PX4 has it.
         lean = lean and not any(isinstance(s, PayloadCameraSpecification) for s in airframe.seeing_sensors())
         process = Px4Process(
@@ -203,7 +206,7 @@ class VehicleRun:
             self.directory,
             self.px4_parameters(world, speed),
             self._stack_line,
-            given=airframe.px4.parameters,
+            given={**airframe.px4.parameters, **self.settings.parameters},
             lean=lean,
             expose=expose,
         )
@@ -231,9 +234,13 @@ class VehicleRun:
         read_back = self.monitor.read_back
         return "" if read_back is None else read_back.fault()
 
-    def _airframe_for_px4(self) -> Airframe:
+    def _of_file(self) -> dict[str, int | float]:
+        return {} if self.chosen is None else self.chosen.flown
+
+    def airframe_for_px4(self) -> Airframe:
+        """The airframe, with all parameters that are given to its PX4."""
         airframe = self.settings.airframe
-        given = {**airframe.px4.parameters, **self.settings.parameters}
+        given = {**airframe.px4.parameters, **self._of_file(), **self.settings.parameters}
         section = airframe.px4.model_copy(update={"parameters": given})
         return airframe.model_copy(update={"px4": section})
 
@@ -365,6 +372,8 @@ class VehicleRun:
             autopilot["controller"] = settings.controller or settings.airframe.controller.kind
         mission = settings.mission
         plan = mission is not None and mission.suffix == ".plan"
+        if settings.parameter_file is not None:
+            autopilot["parameter_file"] = settings.parameter_file.source
         return {
             "mission": None if mission is None else str(mission),
             "plan": json.loads(mission.read_text(encoding="utf-8")) if mission is not None and plan else None,

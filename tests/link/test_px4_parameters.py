@@ -27,13 +27,13 @@ from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.airframe_parameters import (
     DEFAULTS,
     Parameters,
-    build_parameters,
     check_against_build,
     parameters_for,
     reason_of,
     station_time_out,
 )
 from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.given_parameters import build_parameters
 from sitl_bridge.link.px4.rate_loop import (
     ATTITUDE_GAINS,
     GAINS,

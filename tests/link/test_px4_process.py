@@ -56,7 +56,11 @@ def until(condition: object, limit: float = 10.0) -> None:
         time.sleep(0.02)
 
 
-def test_px4_gets_its_instance_directory_and_startup_files(tmp_path: Path) -> None:
+def test_px4_gets_its_instance_directory_and_startup_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PX4_UXRCE_DDS_NS", "one")  # honoured
+    monkeypatch.setenv("PX4_HOME_LAT", "-30")  # named: session/settings.py
     build = stand_in(
         tmp_path / "build",
         """
@@ -77,7 +81,7 @@ def test_px4_gets_its_instance_directory_and_startup_files(tmp_path: Path) -> No
         f"directory {directory}",
         "airframe 10016 none",
         "file param set-default MPC_THR_HOVER 0.4",
-        "others ['PX4_SIMULATOR', 'PX4_SIM_MODEL', 'PX4_SYS_AUTOSTART']",
+        "others ['PX4_SIMULATOR', 'PX4_SIM_MODEL', 'PX4_SYS_AUTOSTART', 'PX4_UXRCE_DDS_NS']",
     ]
     assert (directory / "console.log").read_text().splitlines() == lines
 

@@ -19,8 +19,9 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.hil.ports import FIRST_PORT
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.link.px4.airframe_parameters import Parameters, build_parameters, parameters_for
+from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for
 from sitl_bridge.link.px4.find import Px4Build, find_px4
+from sitl_bridge.link.px4.given_parameters import build_parameters
 from sitl_bridge.link.px4.px4_process import Px4Process, lock_file, require_free_instance, user_of_instance
 from sitl_bridge.link.px4.startup import LOGGING, write_links_file
 from sitl_bridge.link.px4.versions import named_for, not_everywhere, release

@@ -14,6 +14,7 @@ from sitl_bridge.link.hil.ports import offboard_port
 from sitl_bridge.link.px4.startup import (
     LEANER,
     SHARED_PORT,
+    unchanged_defaults,
     write_links_file,
     write_log_topics,
     write_startup_files,
@@ -213,3 +214,22 @@ def test_a_px4_that_is_started_by_hand_has_an_offboard_port_of_its_own_too(tmp_p
         assert said[-1] == str(offboard_port(instance))
         assert f"start -x -u api -r 4000000 -f -m onboard -o {offboard_port(instance)}" in said
         assert done.stderr == ""
+
+
+def test_a_default_that_no_script_of_px4_changes_is_not_set(tmp_path: Path) -> None:
+    scripts = tmp_path / "init.d-posix"
+    (scripts / "airframes").mkdir(parents=True)
+    (tmp_path / "init.d").mkdir()
+    (scripts / "rcS").write_text("param set-default COM_LOW_BAT_ACT 3\nparam set-default -s MC_AT_EN 1\n")
+    (scripts / "airframes" / "10016_none_iris").write_text("\tparam set-default MPC_Z_P 2\n")
+    (tmp_path / "init.d" / "rc.mc_defaults").write_text("param set MPC_XY_P 1\n")
+    defaults = {"COM_LOW_BAT_ACT": 0, "MC_AT_EN": 0, "MPC_Z_P": 1.0, "MPC_XY_P": 0.95, "MPC_XY_CRUISE": 5.0}
+    known = {name: {"type": "Float", "default": value} for name, value in defaults.items()}
+    given = defaults | {"NEWER": 1, "LTEST_MODE": 1}
+    needless = unchanged_defaults(given, known | {"LTEST_MODE": {"type": "Int32", "default": 1}}, tmp_path)
+    assert needless == {"MPC_XY_CRUISE", "LTEST_MODE"}
+    assert unchanged_defaults(given, None, tmp_path) == set()
+    text = write_startup_files(tmp_path / "startup", given, ["NEWER"], needless).read_text()
+    assert "MPC_XY_CRUISE" not in text
+    assert "param show -q NEWER >/dev/null && param set-default NEWER 1" in text
+    assert "landing_target_estimator start" in text, "a default is still the airframe's"

@@ -18,8 +18,8 @@ from support.px4_flights import (
 
 import sitl_bridge as sb
 from sitl_bridge.base.rotations import heading
-from sitl_bridge.link.px4.airframe_parameters import build_parameters
 from sitl_bridge.link.px4.find import find_px4
+from sitl_bridge.link.px4.given_parameters import build_parameters
 
 pytestmark = [pytest.mark.px4, pytest.mark.timeout(1800)]
 

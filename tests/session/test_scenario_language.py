@@ -179,7 +179,7 @@ def test_the_world_of_a_scenario_is_a_section_or_a_file_beside_it(tmp_path: Path
     assert found == load_world(world)
     assert found.wind.series is not None
     assert found.wind.series.file == tmp_path / "worlds" / "wind.csv"
-    assert load_scenario(file, world=WorldSpecification(year=2025.5)).world.year == 2025.5
+    assert load_scenario(file, change_world=lambda _: WorldSpecification(year=2025.5)).world.year == 2025.5
     world.write_text("year: 2026\nwind:\n  steady: {sped: 3}\n  turbulence: lite\n")
     with pytest.raises(ConfigurationError) as caught:
         load_scenario(file)

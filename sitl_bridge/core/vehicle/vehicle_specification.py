@@ -50,6 +50,10 @@ class VehicleSpecification(BaseModel):
     parameters: dict[str, int | float] = Field(
         default_factory=dict, description="parameters of the flight stack, by name"
     )
+    params: Path | None = Field(
+        None, description="parameters of a real vehicle: .params of QGroundControl, .parm of MAVProxy"
+    )
+    params_win: bool = Field(False, description="whether that file overrides what follows from the airframe")
     mission: Path | None = Field(None, description="plan or script of each vehicle")
     arguments: tuple[str, ...] = Field((), description="arguments of the script")
     python: str | None = Field(None, description="interpreter of the script, a path or a program's name")

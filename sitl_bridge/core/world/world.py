@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from sitl_bridge.base.arrays import Floats, Records
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.quantities import STRICT, Positive
 from sitl_bridge.core.world.atmosphere import SEA_LEVEL_PRESSURE, SEA_LEVEL_TEMPERATURE
 from sitl_bridge.core.world.custom_wind import WindFunction
@@ -53,6 +54,20 @@ class Origin(BaseModel):
     latitude: float = Field(47.397742, ge=-90.0, le=90.0, description="deg, WGS-84")
     longitude: float = Field(8.545594, ge=-180.0, le=180.0, description="deg")
     altitude: float = Field(488.0, ge=-500.0, le=9000.0, description="m AMSL")
+
+
+def parse_origin(text: str) -> Origin:
+    """Origin of a command line: ``LAT,LON,ALT`` in deg, deg and m above mean sea level.
+
+    Raises:
+        UserError: for any other text.
+    """
+    try:
+        latitude, longitude, altitude = (float(part) for part in text.split(","))
+        return Origin(latitude=latitude, longitude=longitude, altitude=altitude)
+    except ValueError as error:
+        bounds = "latitude -90 to 90 deg, longitude -180 to 180 deg, altitude -500 to 9000 m"
+        raise UserError(f"--home {text!r}: write LAT,LON,ALT, as in 47.3977,8.5456,488 ({bounds})") from error
 
 
 class UniformField(BaseModel):

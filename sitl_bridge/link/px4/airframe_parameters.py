@@ -8,9 +8,6 @@ passes them to PX4.
 
 from __future__ import annotations
 
-import difflib
-import json
-import lzma
 import math
 import re
 from collections.abc import Mapping
@@ -38,8 +35,9 @@ from sitl_bridge.core.vehicle.control_effectiveness import (
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.estimator_parameters import estimator_parameters
+from sitl_bridge.link.px4.given_parameters import build_parameters, given_faults
 from sitl_bridge.link.px4.rate_loop import ATTITUDE_GAINS, GAINS, SEPARATION, gain_for, reference_loop
-from sitl_bridge.link.px4.versions import REPLACED, hint, named_for
+from sitl_bridge.link.px4.versions import named_for
 
 __all__ = ["Parameters", "check_against_build", "parameters_for"]
 
@@ -190,7 +188,7 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     found |= estimator_parameters(airframe)
     found |= _perception(airframe)
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
-    found |= _timing(speed)
+    found |= scaled_time_outs({name: DEFAULTS[name] for name in TIME_OUTS}, speed)
     found["SYS_FAILURE_EN"] = 1
     found |= _motor_failure(factor)
     undefined = [name for name, value in found.items() if math.isnan(value)]
@@ -385,34 +383,29 @@ def _motor_failure(factor: float) -> Parameters:
     }
 
 
-def _timing(speed: float) -> Parameters:
-    """Return time-outs of processes in wall time, in the simulated seconds that PX4 counts.
+TIME_OUTS = ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_RC_LOSS_T", "COM_DISARM_PRFLT")
+
+
+def scaled_time_outs(parameters: Parameters, speed: float) -> Parameters:
+    """Return parameters with time-outs of processes in wall time, in the simulated seconds that PX4 counts.
 
     Links, and scripts that arm before they take off, run in wall time: at 20 times real time the 10 s after
     which PX4 disarms on the ground pass in half a second.
     """
     factor = max(1.0, UNLIMITED_SPEED if math.isinf(speed) else speed)
-    found: Parameters = {}
-    for name in ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_RC_LOSS_T", "COM_DISARM_PRFLT"):
-        found[name] = min(DEFAULTS[name] * factor, MAX_TIMEOUTS.get(name, math.inf))
-    found["COM_DL_LOSS_T"] = round(found["COM_DL_LOSS_T"])
-    return found
+    found = {
+        name: min(parameters[name] * factor, MAX_TIMEOUTS.get(name, math.inf))
+        for name in TIME_OUTS
+        if name in parameters
+    }
+    if "COM_DL_LOSS_T" in found:
+        found["COM_DL_LOSS_T"] = round(found["COM_DL_LOSS_T"])
+    return parameters | found
 
 
 def station_time_out(speed: float) -> Parameters:
     """Return the time-out of ground stations alone, whose heartbeats come by wall time, at a speed factor."""
-    return {name: value for name, value in _timing(speed).items() if name == "COM_DL_LOSS_T"}
-
-
-def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | None:
-    """Return a build's own parameter metadata by name; None if the build has none."""
-    for name in ("extras/parameters.json.xz", "../parameters.json.xz", "../parameters.json"):
-        path = etc / name
-        if path.is_file():
-            raw = path.read_bytes()
-            text = lzma.decompress(raw) if path.suffix == ".xz" else raw
-            return {entry["name"]: entry for entry in json.loads(text)["parameters"]}
-    return None
+    return scaled_time_outs({"COM_DL_LOSS_T": DEFAULTS["COM_DL_LOSS_T"]}, speed)
 
 
 def collision_prevention_mode(parameters: Parameters, known: Mapping[str, ReadJson] | None) -> Parameters:
@@ -435,7 +428,7 @@ def check_against_build(parameters: Parameters, etc: Path, given: Parameters) ->
 
     Args:
         parameters: computed and given parameters.
-        given: parameters from the airframe file.
+        given: parameters given by name.
 
     Returns:
         the parameters by this PX4's names, without the computed ones that it does not have, and the names of
@@ -449,20 +442,8 @@ def check_against_build(parameters: Parameters, etc: Path, given: Parameters) ->
     parameters = parameters | collision_prevention_mode(parameters, known)
     if known is None:
         return parameters, []
-    faults = []
-    for name, value in named_for(given, known).items():
-        entry = known.get(name)
-        if entry is None:
-            near = [] if name in REPLACED else difflib.get_close_matches(name, known, 1)
-            said = f"; meant {near[0]}?" if near else hint(name)
-            faults.append(f"{name} is not a parameter of this PX4{said}")
-            continue
-        if entry["type"] == "Int32" and float(value) != int(value):
-            faults.append(f"{name} must be a whole number, not {value}")
-        low, high = float(entry.get("min", -math.inf)), float(entry.get("max", math.inf))
-        if not low <= value <= high:
-            faults.append(f"{name} is {value}; allowed: {low:g} to {high:g}")
+    faults = given_faults(given, known, etc, own_battery=parameters.get("SIM_BAT_ENABLE", 0) == 1)
     if faults:
-        raise UserError("px4.parameters of the airframe: " + "; ".join(faults))
+        raise UserError("parameters of PX4: " + "; ".join(faults))
     absent = [name for name in parameters if name not in known]
     return {name: value for name, value in parameters.items() if name in known}, absent

@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import psutil
@@ -29,8 +29,9 @@ from sitl_bridge.base.system.port_holder import (
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE
 from sitl_bridge.link.hil.ports import LAST_WITH_OWN_PORT, STACK_PORTS
-from sitl_bridge.link.px4.airframe_parameters import build_parameters, check_against_build
+from sitl_bridge.link.px4.airframe_parameters import check_against_build
 from sitl_bridge.link.px4.find import Px4Build
+from sitl_bridge.link.px4.given_parameters import build_parameters
 from sitl_bridge.link.px4.loopback import LoopbackGuard
 from sitl_bridge.link.px4.read_back import ReadBack
 from sitl_bridge.link.px4.startup import (
@@ -38,6 +39,7 @@ from sitl_bridge.link.px4.startup import (
     SELECTION,
     SHARED_PORT,
     TOPICS_ALONE,
+    unchanged_defaults,
     write_links_file,
     write_log_topics,
     write_startup_files,
@@ -48,6 +50,8 @@ UDP_PORTS = {port: f"PX4's {link} link" for link, port in STACK_PORTS.items()} |
 """Local ports of PX4's links for instance 0 (px4-rc.mavlink); instance i adds i."""
 _SPLIT = re.compile(r"[\s*?\[\\]")
 """What a shell splits or expands in a path without quotes."""
+PASSED = ("PX4_UXRCE_DDS_NS", "PX4_UXRCE_DDS_PORT", "ROS_DOMAIN_ID")
+"""Variables of the environment that PX4 gets: namespace, port and domain of its ROS 2 topics (rcS)."""
 SUBREAPERS = ("init", "systemd")
 """Programs that become the parent of a process whose own parent has ended."""
 _FLOCK = "hhqqi4x"
@@ -189,7 +193,8 @@ class Px4Process(ChildProcess):
             parameters = parameters | TOPICS_ALONE
         self._handed_over, absent = check_against_build(parameters, build.etc, given or {})
         self.without = tuple(MODULES[name].split()[0] for name in MODULES if name in absent)
-        startup = _make_directory(directory, self._handed_over)
+        needless = unchanged_defaults(self._handed_over, build_parameters(build.etc), build.etc)
+        startup = _make_directory(directory, self._handed_over, needless)
         if thin:
             write_log_topics(directory, build.etc)
         missing = write_links_file(startup, build.etc, lean=lean)
@@ -203,6 +208,7 @@ class Px4Process(ChildProcess):
             "PATH": f"{startup}:{os.environ.get('PATH', os.defpath)}",
             "HOME": os.environ.get("HOME", "/"),
             "LANG": "C.UTF-8",
+            **{name: os.environ[name] for name in PASSED if name in os.environ},
             **SELECTION,
         }
         if _SPLIT.search(str(directory.absolute())):
@@ -244,11 +250,11 @@ class Px4Process(ChildProcess):
         return status
 
 
-def _make_directory(directory: Path, parameters: Parameters) -> Path:
+def _make_directory(directory: Path, parameters: Parameters, needless: Collection[str]) -> Path:
     """Create the working directory and its start-up files; return the directory of the latter."""
     for name in ("parameters.bson", "dataman", "log"):
         if (directory / name).exists():
             raise UserError(f"{directory} contains the {name} of another run; give a fresh directory")
     startup = (directory / "startup").absolute()
-    write_startup_files(startup, parameters)
+    write_startup_files(startup, parameters, needless=needless)
     return startup

@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.link.hil.ports import FURTHER_OFFBOARD_PORT
+from sitl_bridge.link.px4.given_parameters import Known
 from sitl_bridge.link.px4.versions import not_everywhere
 
 AIRFRAME = 10016
@@ -45,6 +49,7 @@ LINKS_SCRIPT = SIMULATOR_SCRIPT.with_name("px4-rc.mavlink")
 """PX4's script that starts its MAVLink links."""
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,15}")
 _INTEGERS = 1 << 31
+_SET = re.compile(r"\bparam set(?:-default)?\s+(?:-s\s+)?([A-Z]\w+)")
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,9 @@ LOG_RATE = 25
 """Rate at which the logger of one of several vehicles polls its topics, Hz; sufficient for LOGGED."""
 
 
-def write_startup_files(directory: Path, parameters: Parameters) -> Path:
+def write_startup_files(
+    directory: Path, parameters: Parameters, uncertain: Collection[str] = (), needless: Collection[str] = ()
+) -> Path:
     """Write ``px4-rc.simulator`` and ``px4-rc.mavlink`` to a directory for the front of PX4's PATH.
 
     The latter is that of any build: it makes the change of SHARED_PORT in PX4's own when PX4 starts.
@@ -140,6 +147,8 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
     Args:
         directory: created if missing; readable by every user, for containers.
         parameters: name to value, set in this order.
+        uncertain: names that this PX4 may not have.
+        needless: names that have their value anyway.
 
     Returns:
         the former.
@@ -148,7 +157,8 @@ def write_startup_files(directory: Path, parameters: Parameters) -> Path:
         UserError: for an invalid parameter name or value, or a directory that cannot be written.
     """
     lines = ["#!/bin/sh", "# Parameters computed from the airframe, for this run."]
-    lines += [parameter_line(name, value) for name, value in parameters.items()]
+    needed = [(name, value) for name, value in parameters.items() if name not in needless]
+    lines += [parameter_line(name, value, name in uncertain) for name, value in needed]
     if "SIM_BAT_DRAIN" not in parameters:
         lines.append(WITHOUT_OWN_BATTERY)
     lines += ["# PX4's own script of this name starts the simulator link.", f'. "${{R}}{SIMULATOR_SCRIPT}"']
@@ -231,7 +241,27 @@ def write_log_topics(directory: Path, etc: Path) -> None:
     write_whole(own / "logging" / "logger_topics.txt", "\n".join(lines) + "\n")
 
 
-def parameter_line(name: str, value: float) -> str:
+def unchanged_defaults(parameters: Parameters, known: Known | None, etc: Path) -> set[str]:
+    """Return the parameters that have their default, which no script of PX4's changes.
+
+    PX4's shell runs a process for each command, and a real vehicle's file has hundreds of defaults.
+
+    Args:
+        known: of the build.
+        etc: its start-up files.
+    """
+    places = ("init.d-posix/*", "init.d/rc.*", f"init.d-posix/airframes/{AIRFRAME}_*")
+    files = [file for place in places for file in etc.glob(place) if file.is_file()]
+    changed = {n for file in files for n in _SET.findall(file.read_text("utf-8", errors="replace"))}
+    defaults = {name: entry.get("default", math.nan) for name, entry in (known or {}).items()}
+    return {
+        name
+        for name, value in parameters.items()
+        if name not in changed and np.float32(defaults.get(name, math.nan)) == np.float32(value)
+    }
+
+
+def parameter_line(name: str, value: float, uncertain: bool = False) -> str:
     """Return the shell command that sets one parameter; no quoting is needed.
 
     A parameter that only some versions have is set only if this PX4 has it.
@@ -246,9 +276,10 @@ def parameter_line(name: str, value: float) -> str:
     if isinstance(value, int) and not -_INTEGERS <= value < _INTEGERS:
         raise UserError(f"{name}: {value} does not fit PX4's 32-bit integers")
     command = "set" if name in SET_LATER else "set-default"
-    return f"{_if_known(name)}param {command} {name} {value if isinstance(value, int) else f'{value:.9g}'}"
+    written = value if isinstance(value, int) else f"{value:.9g}"
+    return f"{_if_known(name, uncertain)}param {command} {name} {written}"
 
 
-def _if_known(name: str) -> str:
+def _if_known(name: str, uncertain: bool = False) -> str:
     """Return the shell condition that this PX4 has a parameter; empty if every version has it."""
-    return f"param show -q {name} >/dev/null && " if name in not_everywhere() else ""
+    return f"param show -q {name} >/dev/null && " if uncertain or name in not_everywhere() else ""
