@@ -98,9 +98,9 @@ def test_of_a_vehicles_file_the_flights_parameters_are_flown(build: Px4Build) ->
     assert chosen.unknown == ("TRJ_ANCHOR_X",)
     assert chosen.refused == ("NAV_RCL_ACT 2.5",)
     assert chosen.contradicting == (
-        "MPC_THR_HOVER 0.275, airframe 0.533",
-        "THR_MDL_FAC 0.7, airframe 0.673",
-        "CA_ROTOR0_PX 0.17, airframe 0.13",
+        f"MPC_THR_HOVER 0.275, airframe {own['MPC_THR_HOVER']:g}",
+        f"THR_MDL_FAC 0.7, airframe {own.get('THR_MDL_FAC', 0.0):g}",
+        f"CA_ROTOR0_PX 0.17, airframe {own['CA_ROTOR0_PX']:g}",
         "EKF2_HGT_REF 3, airframe 1",
     )
     assert chosen.unusual == ("MPC_LAND_RADIUS -1 (0 to 10000)",)
