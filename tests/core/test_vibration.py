@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.signal import csd, welch
 
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
-from sitl_bridge.core.dynamics.vibration import Vibration, damage, vibration
-from sitl_bridge.core.sensors.imu import IMU
+from sitl_bridge.core.dynamics.vibration import AIR_DENSITY, Arms, Vibration, damage, vibration
+from sitl_bridge.core.sensors.imu import IMU, SHAKEN
 from sitl_bridge.core.simulation.events import PropellerDamage
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -23,12 +24,13 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
 
 IMBALANCE = 2.0e-6
+ARMS = Arms(frequency=100.0, damping=0.03, length=0.185, height=0.035)
 
 
 @compiled
-def _feel(vehicles: Any, states: Any, position: Any, bandwidth: float, random: Any, drawn: Any) -> Any:
+def _feel(vehicles: Any, states: Any, position: Any, bandwidth: float, interval: float) -> Any:
     out = np.zeros(6)
-    vibration(vehicles[0], states[0], position, bandwidth, random, drawn, out)
+    vibration(vehicles[0], states[0], position, bandwidth, interval, out)
     return out
 
 
@@ -37,17 +39,20 @@ def felt(
     state: NDArray[np.void],
     position: tuple[float, float, float],
     bandwidth: float = math.inf,
+    interval: float = 0.0,
 ) -> Any:
     """(6,) specific force and rate by vibration at a place of the body."""
     vehicles, states = airframe.vehicle().reshape(1), state.reshape(1)
-    return _feel(vehicles, states, np.array(position), bandwidth, stream(0, "test"), np.zeros(6))
+    return _feel(vehicles, states, np.array(position), bandwidth, interval)
 
 
-def shaking(ripple: float = 0.0, **changes: Any) -> Airframe:
+def shaking(
+    ripple: float = 0.0, *, turbulence: float = 0.0, arms: Arms | None = None, **changes: Any
+) -> Airframe:
     """An iris whose rotors vibrate."""
     iris = load_airframe("iris")
     sources = {**iris.sources, "vibration": "derived: figures of a test"}
-    shake = Vibration(imbalance=IMBALANCE, thrust_ripple=ripple)
+    shake = Vibration(imbalance=IMBALANCE, thrust_ripple=ripple, turbulence=turbulence, arms=arms)
     return iris.model_copy(update={"sources": sources, "vibration": shake, **changes})
 
 
@@ -122,17 +127,134 @@ def test_a_filter_of_second_order_passes_half_the_power_at_its_bandwidth() -> No
             assert passed[axis] == pytest.approx(share * whole[axis])
 
 
-def test_shaking_faster_than_the_samples_has_its_deviation_and_a_bounded_integral() -> None:
-    """v = n_k - n_(k-1): its deviation is sqrt(2) of the white noise's, its sum the first minus the last."""
-    airframe, state = shaking(), np.zeros((), STATE)
-    shake = Vibration(imbalance=0.0, shake=(3.0, 0.1))
-    vehicles = airframe.model_copy(update={"vibration": shake}).vehicle().reshape(1)
-    state["rotor_speed"][:4], state["rotor_thrust"][:4] = 600.0, airframe.mass * STANDARD_GRAVITY / 4.0
-    drawn, random = np.zeros(6), stream(0, "test")
-    rows = [_feel(vehicles, state.reshape(1), np.zeros(3), math.inf, random, drawn) for _ in range(4000)]
-    expected = math.sqrt(2.0) * np.repeat([3.0, 0.1], 3)
-    np.testing.assert_allclose(np.std(rows, axis=0), expected, rtol=0.06)
-    np.testing.assert_allclose(np.sum(rows, axis=0), drawn, atol=1e-9)
+def test_the_mean_over_an_interval_is_that_of_the_vibration_within_it() -> None:
+    airframe, state = shaking(ripple=0.1, arms=ARMS), np.zeros((), STATE)
+    state["rotor_speed"][1], state["rotor_thrust"][1], interval = 600.0, 4.0, 0.004
+    state["rotor_phase"][1] = 2.0
+    mean = felt(airframe, state, (0.1, 0.0, 0.2), interval=interval)
+    rows = []
+    for before in (np.arange(400) + 0.5) / 400.0 * interval:
+        state["rotor_phase"][1] = 2.0 - 600.0 * before
+        rows.append(felt(airframe, state, (0.1, 0.0, 0.2)))
+    np.testing.assert_allclose(mean, np.mean(rows, axis=0), rtol=1e-4, atol=1e-5)
+
+
+def integrated_arm(along: float, side: float, up: float, speed: float) -> NDArray[np.float64]:
+    """Amplitudes (3,) of an arm's force on the body, by integrating the mass at its end in time.
+
+    A turning force of 1 N acts at a height of ARMS above the mass; its part along the arm bends it upwards by
+    its moment.  All arguments but the last switch a part of the force on.
+    """
+    natural, mass = 2.0 * math.pi * ARMS.frequency, 0.09
+    stiffness, damping = mass * natural**2, 2.0 * ARMS.damping * mass * natural
+    lever = 1.5 * ARMS.height / ARMS.length
+    place, velocity, step = np.zeros(2), np.zeros(2), 2e-6
+    largest, steps = np.zeros(3), round(0.6 / step)
+    for k in range(steps):
+        phase = speed * k * step
+        pulls = np.array([side * math.sin(phase), 0.0])
+        bent = np.array([0.0, up * lever * math.cos(phase) / stiffness])
+        bending = np.array([0.0, -up * lever * speed * math.sin(phase) / stiffness])
+        spring = stiffness * (place - bent) + damping * (velocity - bending)
+        velocity = velocity + (pulls - spring) / mass * step
+        place = place + velocity * step
+        if k > steps - 2.0 * math.pi / speed / step:
+            largest = np.maximum(largest, np.abs([along * math.cos(phase), spring[0], spring[1]]))
+    return largest
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.6])
+def test_an_arm_passes_on_what_the_mass_at_its_end_does_in_time(share: float) -> None:
+    """The rotor of an iris at (x, y): out along its arm, across it, and up."""
+    airframe, state = shaking(arms=ARMS), np.zeros((), STATE)
+    speed = share * 2.0 * math.pi * ARMS.frequency
+    state["rotor_speed"][0] = speed
+    x, y, _ = airframe.vehicle()["rotor_position"][0]
+    out = np.array([x, y, 0.0]) / math.hypot(x, y)
+    across, largest = np.cross([0.0, 0.0, 1.0], out), np.zeros(3)
+    for phase in np.linspace(0.0, 2.0 * math.pi, 361):
+        state["rotor_phase"][0] = phase
+        force = felt(airframe, state, (0.0, 0.0, 0.0))[:3] * airframe.mass / (IMBALANCE * speed**2)
+        largest = np.maximum(largest, np.abs([force @ out, force @ across, force[2]]))
+    np.testing.assert_allclose(largest, integrated_arm(1.0, 1.0, 1.0, speed), rtol=0.02)
+
+
+def test_the_arms_answer_to_turbulence_has_their_resonance_and_a_bounded_integral() -> None:
+    s = simulation(shaking(turbulence=0.004, arms=ARMS))
+    buffet, felt_force, rate = np.zeros((8000, 6)), np.zeros((8000, 6)), np.zeros((8000, 3))
+    for k in range(8000):
+        buffet[k] = s.states[0]["buffet"]
+        s.advance(1)
+        s.states["velocity"], s.states["angular_velocity"] = 0.0, 0.0
+        felt_force[k], rate[k] = s.states[0]["buffet_felt"][:6], s.states[0]["buffet_felt"][6:]
+    mass = float(s.vehicles[0]["mass"])
+    total = felt_force[:, 2] * mass + buffet[:, 2]
+    frequency, cross = csd(buffet[:, 2], total, 250.0, nperseg=1000)
+    gain = cross / welch(buffet[:, 2], 250.0, nperseg=1000)[1]
+    near = np.abs(frequency - ARMS.frequency) < 0.5
+    mean = math.sin(math.pi * ARMS.frequency * 0.004) / (math.pi * ARMS.frequency * 0.004)
+    peak = mean * abs(complex(1.0, 2.0 * ARMS.damping)) / (2.0 * ARMS.damping)
+    assert np.sqrt(np.mean(np.abs(gain[near]) ** 2)) == pytest.approx(peak, rel=0.2)
+    slow = (frequency > 1.0) & (frequency < 5.0)
+    assert np.sqrt(np.mean(np.abs(gain[slow] - 1.0) ** 2)) < 0.02
+    assert np.abs(rate.mean(axis=0)).max() < 0.1 * rate.std(axis=0).min()
+
+
+def test_turbulence_moves_the_vehicle_by_its_density_and_grows_with_speed() -> None:
+    """Of n equal rotors, sqrt(n) of one's; in flight at v_h, sqrt(2) of a hover's."""
+    levels = []
+    for multiple in (0.0, 1.0):
+        s = simulation(shaking(turbulence=0.004))
+        thrust = float(s.vehicles[0]["mass"]) * STANDARD_GRAVITY / 4.0
+        hover = math.sqrt(
+            thrust / (2.0 * AIR_DENSITY * math.pi * float(s.vehicles[0]["rotor_radius"][0]) ** 2)
+        )
+        rows = np.zeros((3000, 2))
+        for k in range(3000):
+            s.states["velocity"], s.states["angular_velocity"] = (multiple * hover, 0.0, 0.0), 0.0
+            s.advance(1)
+            rows[k] = s.states[0]["buffet"][2], np.abs(s.states[0]["rotor_thrust"]).sum()
+        levels.append(rows[500:, 0].std() / rows[500:, 1].mean())
+    density = levels[0] * math.sqrt(2.0 * 0.004)  # of white noise between 0 and 125 Hz
+    assert density == pytest.approx(0.004 / math.sqrt(4.0), rel=0.06)
+    assert levels[1] / levels[0] == pytest.approx(math.sqrt(2.0), rel=0.1)
+
+
+def test_px4_gets_back_the_mean_of_a_line_from_two_means_of_sharpened_samples() -> None:
+    """At 100 Hz of 250 Hz, two means of pairs alone would leave cos(0.4 pi)^2 = 0.095 of it."""
+    still = shaking()
+    units = tuple(s.model_copy(update={"averaging": True}) if s.kind == "imu" else s for s in still.sensors)
+    s = simulation(still.model_copy(update={"sensors": units}))
+    row = int(np.flatnonzero(s.sensors[0]["kind"] == IMU)[0])
+    rows, turns = np.zeros((1000, 2)), []
+    for k in range(1000):
+        s.states["rotor_speed"][0, :4] = 2.0 * math.pi * 100.0
+        s.advance(1)
+        s.states["velocity"], s.states["angular_velocity"] = 0.0, 0.0
+        memory = s.sensor_states[0, row]["memory"]
+        rows[k] = memory[SHAKEN], memory[SHAKEN + 6]
+        turns.append(float(s.states[0]["rotor_phase"][0]))
+    mean, sharp = rows[200:].T
+    for _ in range(2):
+        sharp = 0.5 * (sharp[1:] + sharp[:-1])
+    turn = float(np.mean(np.diff(np.unwrap(turns))))  # rad a step, near 0.8 pi
+    passed = (1.6 / abs(1.0 + 0.6 * cmath.exp(-1j * turn)) * math.cos(0.5 * turn)) ** 2
+    assert sharp.std() / mean.std() == pytest.approx(passed, rel=0.03)
+    assert 0.5 < passed < 0.7
+
+
+def test_every_vehicle_of_a_run_has_rotors_of_its_own_imbalance() -> None:
+    airframe = load_airframe("x500")
+    built = [
+        Simulation(World(), [VehicleSetup.from_airframe(airframe)], seed=seed).vehicles[0]["rotor_imbalance"][
+            :4
+        ]
+        for seed in range(40)
+    ]
+    assert airframe.vibration is not None
+    mean = math.sqrt(float(np.mean(np.square(built))))
+    assert mean == pytest.approx(airframe.vibration.imbalance, rel=0.15)
+    assert len({float(one) for four in built for one in four}) == 160
 
 
 def test_a_broken_blade_loses_lift_by_its_cube_and_unbalances_the_rotor() -> None:

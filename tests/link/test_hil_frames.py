@@ -122,6 +122,9 @@ zero_or = st.one_of(st.just(0.0), ordinary)
 def test_inertial_frames_are_those_of_pymavlink(values: list[float], instance: int) -> None:
     encoder = Encoder()
     encoder.add(KINDS["imu"].code, values, instance)
+    if instance == 0:  # what goes into 16 bits of 16 g and 2000 deg/s
+        full = np.repeat([16.0 * 9.80665, math.radians(2000.0)], 3) * 32767.0 / 32768.0
+        values = [*np.clip(values[:6], -full, full).tolist(), values[6]]
     expected = mavlink.MAVLink_hil_sensor_message(
         TIME, *values[:6], 0, 0, 0, 0, 0, 0, values[6], 0x3F, instance
     )
@@ -129,6 +132,18 @@ def test_inertial_frames_are_those_of_pymavlink(values: list[float], instance: i
         assert encoder.bytes() == packed(expected)
     else:
         assert encoder.bytes() == packed(clock()) + packed(expected, 1)
+
+
+def test_all_sensors_are_as_warm_as_the_inertial_unit_on_their_board() -> None:
+    encoder = Encoder()
+    encoder.add(KINDS["imu"].code, [0.1, 0.2, -9.8, 0.0, 0.0, 0.0, 34.5])
+    encoder.add(KINDS["barometer"].code, [95598.28, 11.8, 488.0])
+    (message,) = mavlink.MAVLink(None).parse_buffer(bytearray(encoder.bytes()))
+    assert message.temperature == pytest.approx(34.5)
+    alone = Encoder()
+    alone.add(KINDS["barometer"].code, [95598.28, 11.8, 488.0])
+    (message,) = mavlink.MAVLink(None).parse_buffer(bytearray(alone.bytes()))
+    assert message.temperature == pytest.approx(11.8)
 
 
 def test_time_moves_on_where_no_inertial_sensor_works() -> None:
@@ -166,7 +181,7 @@ def test_one_frame_carries_all_that_is_fresh_in_the_link_s_units() -> None:
     f = np.float32
     expected = mavlink.MAVLink_hil_sensor_message(
         TIME, f(0.1), f(-0.2), f(-9.8), f(0.01), f(0.02), f(0.03), f(0.215), f(0.015), f(0.43),
-        f(955.9828), f(0.6125), f(488.0), f(11.8), 0x1FFF, 0,
+        f(955.9828), f(0.6125), f(488.0), f(12.0), 0x1FFF, 0,
     )  # fmt: skip
     assert encoder.bytes() == packed(expected)
 

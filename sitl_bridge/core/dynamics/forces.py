@@ -306,7 +306,7 @@ def _rotors(
 
 @compiled
 def _body_load(vehicle: Vehicle, state: State, density: float, a: Rotation, m: Motion) -> Load:
-    """Body drag, hector eq. 2, and external moments; AirRobot eq. 5 is the same with C = rho C_w A / 2."""
+    """Body drag, hector eq. 2, external moments, buffet; AirRobot eq. 5 has C = rho C_w A / 2."""
     ratio = density / vehicle.drag_density
     airspeed = math.sqrt(m.u * m.u + m.v * m.v + m.w * m.w) * ratio
     p, q, r = m.p, m.q, m.r
@@ -318,7 +318,7 @@ def _body_load(vehicle: Vehicle, state: State, density: float, a: Rotation, m: M
     spin = math.sqrt(p * p + q * q + r * r) * ratio
     force = vehicle.drag_force
     moment = vehicle.drag_moment
-    return Load(
+    load = Load(
         -force[0] * airspeed * m.u,
         -force[1] * airspeed * m.v,
         -force[2] * airspeed * m.w,
@@ -326,6 +326,11 @@ def _body_load(vehicle: Vehicle, state: State, density: float, a: Rotation, m: M
         -moment[1] * spin * q + state.external_moment[1] + state.neighbour_moment[1],
         -moment[2] * spin * r + state.external_moment[2] + state.neighbour_moment[2],
     )
+    if state.vibrating == 0:
+        return load
+    fx, fy, fz, mx, my, mz = load
+    b = state.buffet
+    return Load(fx + b[0], fy + b[1], fz + b[2], mx + b[3], my + b[4], mz + b[5])
 
 
 @compiled

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sitl_bridge.base.arrays import Floats, Ints
+from sitl_bridge.base.arrays import Floats, Ints, Words
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.world.ray_casting import SCRATCH as RAY_SCRATCH
 
@@ -114,10 +114,15 @@ class Vehicle(Record):
     esc_thermal_time: float  # s
     # --- vibration, see vibration.py
     vibration: int  # 1: the rotors vibrate
-    rotor_imbalance: float  # kg m of each rotor
+    rotor_imbalance: Annotated[Floats, MAX_ROTORS]  # kg m
+    rotor_tilt: Annotated[Floats, MAX_ROTORS]  # rad, of the blades' line on the shaft
     blade_count: float
     thrust_ripple: float  # share of the thrust
-    shake: Annotated[Floats, 2]  # m/s^2 and rad/s, deviation of the noise that an inertial unit feels
+    turbulence: float  # 1/sqrt(Hz), share of the thrust
+    arm_frequency: float  # rad/s of the arms' bending, undamped; 0: stiff
+    arm_damping: float  # of critical
+    arm_length: float  # m
+    hub_height: float  # m above the arm
     # --- airframe body: F = -diag(C) |v| v (hector eq. 2a), M = -diag(C) |w| w (eq. 2b)
     drag_force: Annotated[Floats, 3]  # N s^2/m^2
     drag_moment: Annotated[Floats, 3]  # N m s^2
@@ -385,6 +390,11 @@ class _MemoryRecord(Record):
     hit_object: int  # one more than the object's number; 0: none yet
     hit_row: int
     motor_decay: Annotated[Floats, 5]  # s, s, s, 1, 1: kept figures of _motor_decay in step.py
+    # --- turbulent air of the rotors, see vibration.py
+    buffet: Annotated[Floats, 6]  # N and N m body, of the rotors' turbulent air over the step
+    buffet_filter: Annotated[Floats, 6, 2]  # state of the arms' answer to it
+    buffet_felt: Annotated[Floats, 9]  # m/s^2, rad/s^2 and rad/s body, of the arms' answer beyond the buffet
+    buffet_random: Annotated[Words, 4]  # state of its stream; zeros: there is none
 
 
 def _filled(fields: list[tuple[Any, ...]], name: str) -> list[tuple[Any, ...]]:

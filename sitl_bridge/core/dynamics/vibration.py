@@ -1,8 +1,13 @@
-"""What an inertial unit feels of turning rotors: imbalance once a turn, thrust ripple as blades pass.
+"""What turning rotors shake a vehicle with, and what of it an inertial unit feels.
 
-These are faster than a step of the dynamics, so they are not integrated there: force, acceleration and
-turning rate at the sensor follow in closed form from the rotors' phases at the time of a sample.  Samples of
-less than twice the frequency fold it, as in a real unit without an anti-aliasing filter.
+Three causes: the imbalance of each rotor, once a turn; its thrust, as its blades pass; and the turbulent air
+that it works in, which is broad noise.  The arms' bending answers to all three.
+
+The first two are faster than a step of the dynamics, so they are not integrated there: force, acceleration
+and turning rate at the sensor follow in closed form from the rotors' phases at the time of a sample, as the
+steady answer of the arms, of the unit's filter and of its mean over the time between samples.  A unit that
+forms no mean folds what is faster than half its rate.  Turbulent air is a force on the body in each step;
+only the arms' answer to it is added here.
 """
 
 from __future__ import annotations
@@ -12,16 +17,34 @@ import math
 import numpy as np
 from pydantic import BaseModel, Field
 
-from sitl_bridge.base.arrays import Floats, Records, Words
-from sitl_bridge.base.constants import STANDARD_GRAVITY
-from sitl_bridge.base.kernels.compiled import on_demand
+from sitl_bridge.base.arrays import Floats, Records
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.random_streams import normal
 from sitl_bridge.base.kernels.rotations import product
-from sitl_bridge.base.quantities import STRICT, NonNegative
+from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.records import State, Vehicle
 
 BLADES = 2
 """Blades of a rotor whose airframe has no ``vibration``."""
+
+IN_PLANE = 0.2
+"""Turbulent force of a rotor in each direction across its axis, over that along it.  The forces on the blades
+are as their torque over 0.7 R to their thrust, 0.12 of a 10-inch propeller; an arm of 16 mm in the wake adds
+0.15: C_L' 0.4 (Norberg, Journal of Fluids and Structures 17, 2003) on 10 cm at twice the induced velocity."""
+
+AIR_DENSITY = 1.2
+"""kg/m^3, of the induced velocity with which turbulence is compared."""
+
+
+class Arms(BaseModel):
+    """The first bending of the arms, each a spring with the motor at its end, the same up and sideways."""
+
+    model_config = STRICT
+
+    frequency: Positive = Field(description="Hz, natural frequency")
+    damping: float = Field(gt=0.0, lt=1.0, description="of critical")
+    length: Positive = Field(description="m, from where it is held to the motor")
+    height: NonNegative = Field(description="m, of the rotor's centre of mass above the arm")
 
 
 class Vibration(BaseModel):
@@ -30,7 +53,15 @@ class Vibration(BaseModel):
     model_config = STRICT
 
     imbalance: NonNegative = Field(
-        description="kg m, mass of a rotor times the distance of its centre of mass from its axis"
+        description="kg m, mass of a rotor times the distance of its centre of mass from its axis; with"
+        " tolerances, the root mean square of the rotors'"
+    )
+    tilt: float = Field(
+        0.0,
+        ge=0.0,
+        le=2.0,
+        description="deg, by which the line of a rotor's blades is not at right angles to its shaft, so that"
+        " its tips are out of track; with tolerances, the root mean square",
     )
     blades: int = Field(BLADES, ge=1, le=8, description="of each rotor")
     thrust_ripple: float = Field(
@@ -39,19 +70,27 @@ class Vibration(BaseModel):
         le=1.0,
         description="amplitude of the thrust at the passing of blades, share of the thrust",
     )
-    shake: tuple[NonNegative, NonNegative] = Field(
-        (0.0, 0.0),
-        description="m/s^2 and rad/s, of what vibrates faster than an inertial unit samples: deviation of the"
-        " white noise whose differences are added to its samples; in a hover, in proportion to the thrust",
+    turbulence: float = Field(
+        0.0,
+        ge=0.0,
+        le=0.02,
+        description="1/sqrt(Hz), share of a rotor's thrust by which turbulent air changes it in a hover; in"
+        " flight it grows with the flow through the disc",
     )
+    arms: Arms | None = Field(None, description="that bend; without them the frame is stiff")
 
     def pack(self, vehicle: Records) -> None:
         """Write the vibration of a () VEHICLE record."""
         vehicle["vibration"] = 1
-        vehicle["rotor_imbalance"] = self.imbalance
+        vehicle["rotor_imbalance"][: vehicle["rotor_count"]] = self.imbalance
+        vehicle["rotor_tilt"][: vehicle["rotor_count"]] = math.radians(self.tilt)
         vehicle["blade_count"] = self.blades
         vehicle["thrust_ripple"] = self.thrust_ripple
-        vehicle["shake"] = self.shake
+        vehicle["turbulence"] = self.turbulence
+        if self.arms is not None:
+            vehicle["arm_frequency"] = 2.0 * math.pi * self.arms.frequency
+            vehicle["arm_damping"] = self.arms.damping
+            vehicle["arm_length"], vehicle["hub_height"] = self.arms.length, self.arms.height
 
 
 def damage(vehicle: Records, rotor: int, lost: float) -> tuple[float, float]:
@@ -86,64 +125,101 @@ def damage_propeller(vehicle: Records, state: Records, rotor: int, lost: float) 
     state["vibrating"] = int(damaged or vehicle["vibration"] != 0)
 
 
+@compiled
+def transmissibility(ratio: float, damping: float) -> complex:
+    """Force that a damped spring passes on, over that on its mass, at a frequency over the natural one.
+
+    (1 + 2j z r)/(1 - r^2 + 2j z r) (ISO 2041, transmissibility).
+    """
+    lag = 2j * damping * ratio
+    return (1.0 + lag) / (1.0 - ratio * ratio + lag)
+
+
+@compiled
+def _passed(speed: float, bandwidth: float, interval: float) -> complex:
+    """What a unit's filter and its mean over an interval pass of a vibration at ``speed`` in rad/s.
+
+    The filter is a Butterworth one of second order, whose lag is left out; the mean is sin(x)/x and lags by
+    x, half the angle turned in the interval.
+    """
+    share = 1.0 / math.sqrt(1.0 + (speed / (2.0 * math.pi * bandwidth)) ** 4)
+    half = 0.5 * speed * interval
+    if half <= 0.0:
+        return complex(share, 0.0)
+    share *= math.sin(half) / half
+    return complex(share * math.cos(half), -share * math.sin(half))
+
+
 @on_demand
 def vibration(
-    vehicle: Vehicle,
-    state: State,
-    position: Floats,
-    bandwidth: float,
-    random: Words,
-    shaken: Floats,
-    out: Floats,
+    vehicle: Vehicle, state: State, position: Floats, bandwidth: float, interval: float, out: Floats
 ) -> None:
     """Add the rotors' vibration to an ideal unit's specific force and angular rate.
 
     A rotor whose centre of mass is off its axis, m e = U, pulls at its hub with U w^2, turning with it (ISO
-    21940-11); a ripple of its thrust at n blades per turn acts along its axis.  The rigid body answers
-    with F/m and J^-1 (r x F), and the rate is the integral of the latter.  ``shake`` is noise whose spectrum
-    rises to the half of the sampling rate, the difference of white noise: its integral stays bounded, as that
-    of vibration does.
+    21940-11); a ripple of its thrust at n blades per turn acts along its axis.  The body answers with F/m and
+    J^-1 (r x F), and the rate is the integral of the latter.  Blades whose line is off by a small angle e
+    turn with a moment of I w^2 e (couple unbalance; I of a rod), here a quarter turn from the pull.  An arm
+    passes what pulls it sideways or up by its transmissibility H; what pulls along it at a height h bends it
+    up by h, so that it pushes the body with (3 h/2 L) r^2 H of that (r: frequency over the natural one).
+
+    All is linear, so each rotor's forces are complex amplitudes that turn with its phase; their integral over
+    time is that over j w.
 
     Args:
         position: (3,) m, of the sensor, body.
         bandwidth: Hz, of the unit's second-order Butterworth filter; inf for none.  Its lag is left out.
-        random: (4,) random stream of the unit, advanced if the vehicle shakes.
-        shaken: (6,) numbers drawn for the last sample, rewritten.
+        interval: s, over which the unit forms means; 0: its samples are instantaneous.
         out: (6,) m/s^2 and rad/s, body.
     """
     fx, fy, fz, mx, my, mz, lx, ly, lz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    thrust = 0.0
     for k in range(vehicle.rotor_count):
         speed = abs(state.rotor_speed[k])
         if speed < 1.0:
             continue
-        thrust += state.rotor_thrust[k]
         ax, ay, az = vehicle.rotor_axis[k, 0], vehicle.rotor_axis[k, 1], vehicle.rotor_axis[k, 2]
         # e1 and e2 span the rotor's plane; the shafts of multirotors are far from the body's x axis.
         share = 1.0 / math.sqrt(1.0 - ax * ax)
         e1x, e1y, e1z = (1.0 - ax * ax) * share, -ax * ay * share, -ax * az * share
         e2x, e2y, e2z = ay * e1z - az * e1y, az * e1x - ax * e1z, ax * e1y - ay * e1x
-        phase = state.rotor_phase[k]
-        turn = vehicle.rotor_direction[k]
-        cosine, sine = math.cos(phase), math.sin(phase) * turn
-        pull = (vehicle.rotor_imbalance + state.damage_imbalance[k]) * speed * speed
-        ripple = vehicle.thrust_ripple * state.rotor_thrust[k]
-        passing = vehicle.blade_count * phase
-        ratio = speed / (2.0 * math.pi * bandwidth)
-        pull /= math.sqrt(1.0 + ratio**4)
-        ripple /= math.sqrt(1.0 + (vehicle.blade_count * ratio) ** 4)
-        push = ripple * math.cos(passing)
-        # The force, and its integral over time.
-        gx = pull * (cosine * e1x + sine * e2x) + push * ax
-        gy = pull * (cosine * e1y + sine * e2y) + push * ay
-        gz = pull * (cosine * e1z + sine * e2z) + push * az
-        pull /= speed
-        push = ripple * math.sin(passing) / (max(vehicle.blade_count, 1.0) * speed)
-        cosine, sine = -math.cos(phase) * turn, math.sin(phase)
-        ix = pull * (sine * e1x + cosine * e2x) + push * ax
-        iy = pull * (sine * e1y + cosine * e2y) + push * ay
-        iz = pull * (sine * e1z + cosine * e2z) + push * az
         x, y, z = vehicle.rotor_position[k, 0], vehicle.rotor_position[k, 1], vehicle.rotor_position[k, 2]
+        phase, blades = state.rotor_phase[k], max(vehicle.blade_count, 1.0)
+        once = complex(math.cos(phase), math.sin(phase)) * _passed(speed, bandwidth, interval)
+        pull = (vehicle.rotor_imbalance[k] + state.damage_imbalance[k]) * speed * speed * once
+        passing = complex(math.cos(blades * phase), math.sin(blades * phase))
+        ripple = vehicle.thrust_ripple * state.rotor_thrust[k]
+        push = ripple * passing * _passed(blades * speed, bandwidth, interval)
+        # Along e1, along e2 and along the axis: once a turn, and as blades pass.
+        first, second, along = pull, -1j * vehicle.rotor_direction[k] * pull, 0j
+        if vehicle.arm_frequency > 0.0:
+            out1, out2 = x * e1x + y * e1y + z * e1z, x * e2x + y * e2y + z * e2z
+            reach = math.sqrt(out1 * out1 + out2 * out2)
+            ratio = speed / vehicle.arm_frequency
+            answer = transmissibility(ratio, vehicle.arm_damping)
+            push *= transmissibility(blades * ratio, vehicle.arm_damping)
+            if reach > 0.0:
+                out1, out2 = out1 / reach, out2 / reach
+                sideways = (answer - 1.0) * (out1 * second - out2 * first)
+                # The pulls that would have the moment about the axis across the arm at the hub's height.
+                couple = 1j * vehicle.rotor_inertia[k] * vehicle.rotor_tilt[k] * speed * speed * once
+                moment = vehicle.hub_height * (out1 * first + out2 * second)
+                moment += (out1 - 1j * vehicle.rotor_direction[k] * out2) * couple
+                along = 1.5 * moment / vehicle.arm_length * ratio * ratio * answer
+                first, second = first - out2 * sideways, second + out1 * sideways
+        slower = -1j / speed
+        f1, f2, fa = first.real, second.real, along.real + push.real
+        gx, gy, gz = (
+            f1 * e1x + f2 * e2x + fa * ax,
+            f1 * e1y + f2 * e2y + fa * ay,
+            f1 * e1z + f2 * e2z + fa * az,
+        )
+        f1, f2 = (slower * first).real, (slower * second).real
+        fa = (slower * (along + push / blades)).real
+        ix, iy, iz = (
+            f1 * e1x + f2 * e2x + fa * ax,
+            f1 * e1y + f2 * e2y + fa * ay,
+            f1 * e1z + f2 * e2z + fa * az,
+        )
         fx, fy, fz = fx + gx, fy + gy, fz + gz
         mx += y * gz - z * gy
         my += z * gx - x * gz
@@ -151,24 +227,86 @@ def vibration(
         lx += y * iz - z * iy
         ly += z * ix - x * iz
         lz += x * iy - y * ix
+    felt = state.buffet_felt
     p, q, r = product(vehicle.inertia_inverse, mx, my, mz)
+    p, q, r = p + felt[3], q + felt[4], r + felt[5]
     x, y, z = position[0], position[1], position[2]
-    out[0] += fx / vehicle.mass + q * z - r * y
-    out[1] += fy / vehicle.mass + r * x - p * z
-    out[2] += fz / vehicle.mass + p * y - q * x
+    out[0] += fx / vehicle.mass + felt[0] + q * z - r * y
+    out[1] += fy / vehicle.mass + felt[1] + r * x - p * z
+    out[2] += fz / vehicle.mass + felt[2] + p * y - q * x
     p, q, r = product(vehicle.inertia_inverse, lx, ly, lz)
-    out[3], out[4], out[5] = out[3] + p, out[4] + q, out[5] + r
-    if vehicle.shake[0] + vehicle.shake[1] > 0.0:
-        load = thrust / (vehicle.mass * STANDARD_GRAVITY)
-        for axis in range(6):
-            number = vehicle.shake[axis // 3] * normal(random)
-            out[axis] += load * (number - shaken[axis])
-            shaken[axis] = number
+    out[3], out[4], out[5] = out[3] + p + felt[6], out[4] + q + felt[7], out[5] + r + felt[8]
+
+
+@compiled
+def _answer_buffet(vehicle: Vehicle, state: State, seconds: float) -> None:
+    """Advance the arms' answer to the buffet of a step, and keep what of it is beyond the buffet itself.
+
+    A filter of second order with the arms' poles.  Its numerator b, c, b makes its gain 1 at frequency 0,
+    that of the impulse-invariant filter (Oppenheim and Schafer, Discrete-Time Signal Processing, section
+    7.2), times the mean over a step, at the natural frequency, and its lag nearly 0.
+    """
+    felt, turn = state.buffet_felt, vehicle.arm_frequency * seconds
+    decay = math.exp(-vehicle.arm_damping * turn)
+    bent = math.sqrt(1.0 - vehicle.arm_damping * vehicle.arm_damping) * turn
+    c1, c2 = 2.0 * decay * math.cos(bent), decay * decay
+    still = 1.0 - c1 + c2
+    peak = 2.0 * decay * math.sin(bent) * math.sin(0.5 * turn)
+    side = 0.5 * (still - peak) / (1.0 - math.cos(bent))
+    middle = still - 2.0 * side
+    for axis in range(6):
+        force, memory = state.buffet[axis], state.buffet_filter[axis]
+        answer = side * force + memory[0]
+        memory[0] = middle * force + c1 * answer + memory[1]
+        memory[1] = side * force - c2 * answer
+        felt[axis] = answer - force
+    for axis in range(3):
+        felt[axis] /= vehicle.mass
+    felt[3], felt[4], felt[5] = product(vehicle.inertia_inverse, felt[3], felt[4], felt[5])
+    for axis in range(3):
+        felt[6 + axis] += felt[3 + axis] * seconds
+
+
+@compiled
+def _draw_buffet(vehicle: Vehicle, state: State, seconds: float) -> None:
+    """Draw the force and moment of turbulent air on the rotors over the coming step: white noise.
+
+    Eddies change the flow through a disc by a share of it, so their force grows with it: in a hover it is the
+    induced velocity v_h, in flight sqrt(v_h^2 + V^2).
+    """
+    b, square = state.buffet, 0.0
+    for axis in range(6):
+        b[axis] = 0.0
+    for axis in range(3):
+        square += (state.velocity[axis] - state.wind[axis]) ** 2
+    for k in range(vehicle.rotor_count):
+        thrust = abs(state.rotor_thrust[k])
+        if thrust <= 0.0:
+            continue
+        disc = math.pi * vehicle.rotor_radius[k] * vehicle.rotor_radius[k]
+        flow = math.sqrt(1.0 + square * 2.0 * AIR_DENSITY * disc / thrust)
+        # White noise of a density per Hz, held over a step.
+        force = vehicle.turbulence * thrust * flow / math.sqrt(2.0 * seconds)
+        along, across = force * normal(state.buffet_random), IN_PLANE * force
+        gx = along * vehicle.rotor_axis[k, 0] + across * normal(state.buffet_random)
+        gy = along * vehicle.rotor_axis[k, 1] + across * normal(state.buffet_random)
+        gz = along * vehicle.rotor_axis[k, 2]
+        torque = vehicle.torque_thrust_ratio[k] * vehicle.rotor_direction[k] * along
+        x, y, z = vehicle.rotor_position[k, 0], vehicle.rotor_position[k, 1], vehicle.rotor_position[k, 2]
+        b[0], b[1], b[2] = b[0] + gx, b[1] + gy, b[2] + gz
+        b[3] += y * gz - z * gy + torque * vehicle.rotor_axis[k, 0]
+        b[4] += z * gx - x * gz + torque * vehicle.rotor_axis[k, 1]
+        b[5] += x * gy - y * gx + torque * vehicle.rotor_axis[k, 2]
 
 
 @on_demand
 def turn_phases(vehicle: Vehicle, state: State, seconds: float) -> None:
-    """Turn every rotor on over a step by its present speed."""
+    """Turn every rotor on over a step by its present speed; end the step's buffet and draw the next."""
     for k in range(vehicle.rotor_count):
         phase = state.rotor_phase[k] + abs(state.rotor_speed[k]) * seconds
         state.rotor_phase[k] = phase - 2.0 * math.pi * math.floor(phase / (2.0 * math.pi))
+    random = state.buffet_random
+    if vehicle.turbulence > 0.0 and random[0] | random[1] | random[2] | random[3] != 0:
+        if 0.0 < vehicle.arm_frequency * seconds < math.pi:
+            _answer_buffet(vehicle, state, seconds)
+        _draw_buffet(vehicle, state, seconds)

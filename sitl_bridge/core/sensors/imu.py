@@ -25,6 +25,9 @@ IMU = 1
 ZERO_CELSIUS = 273.15
 REFERENCE_TEMPERATURE = 25.0
 """deg C."""
+ACCELEROMETER_RANGE = 16.0 * STANDARD_GRAVITY
+GYROSCOPE_RANGE = math.radians(2000.0)
+"""m/s^2 and rad/s, of PX4's simulated inertial sensor (SimulatorMavlink.cpp)."""
 
 # Indices in ``parameter``.
 PASSED = 0  # share of the vibration
@@ -32,11 +35,14 @@ MISALIGNMENT = 1  # rad
 DRIFT = 2  # m/s^2/K and rad/s/K
 HEATING = 4  # K, and share of the warm-up time in a period
 BANDWIDTH = 6  # Hz, inf for none
+INTERVAL = 7  # s, over which samples are means of the vibration; 0 for none
 # Indices in ``memory``.
 TURN = 0  # three small angles of the accelerometer's axes, three of the gyroscope's, rad
 COEFFICIENT = 6  # three of the accelerometer's bias, three of the gyroscope's
 WARMTH = 12  # K above the air
-SHAKEN = 13  # six numbers of the last sample, m/s^2 and rad/s
+SHAKEN = 13  # three of the last sample's vibration, three each of it sharpened once and twice, m/s^2
+SHARPNESS = 0.6
+"""See ``_sharpen``."""
 
 
 class ImuSpecification(SensorSpecification):
@@ -70,8 +76,13 @@ class ImuSpecification(SensorSpecification):
     bandwidth: Positive | None = Field(
         None, description="Hz, -3 dB of the second-order filter between the vehicle's vibration and a sample"
     )
-    accelerometer_range: Positive = Field(16.0 * STANDARD_GRAVITY, description="m/s^2")
-    gyroscope_range: Positive = Field(math.radians(2000.0), description="rad/s")
+    averaging: bool = Field(
+        False,
+        description="whether a sample is the mean of the vibration since the last one, as PX4's drivers form"
+        " it of a unit's samples at some kHz; else the vibration at its time",
+    )
+    accelerometer_range: Positive = Field(ACCELEROMETER_RANGE, description="m/s^2")
+    gyroscope_range: Positive = Field(GYROSCOPE_RANGE, description="rad/s")
 
     def _fill(self, sensor: Records) -> None:
         self.accelerometer.fill(sensor, (0, 1, 2), self.period)
@@ -81,6 +92,7 @@ class ImuSpecification(SensorSpecification):
         sensor["parameter"][DRIFT : DRIFT + 2] = self.accelerometer_drift, self.gyroscope_drift
         sensor["parameter"][HEATING : HEATING + 2] = self.self_heating, self.period / self.warm_up_time
         sensor["parameter"][BANDWIDTH] = self.bandwidth or math.inf
+        sensor["parameter"][INTERVAL] = self.period if self.averaging else 0.0
         sensor["limit"][0:3], sensor["limit"][3:6] = self.accelerometer_range, self.gyroscope_range
 
 
@@ -119,6 +131,28 @@ def _drift(sensor: Sensor, memory: SensorState, temperature: float, out: Floats)
 
 
 @compiled
+def _sharpen(sensor: Sensor, memory: SensorState, x: float, y: float, z: float) -> None:
+    """Keep the vibration of a sample, and sharpened for the means that PX4 forms of samples.
+
+    The mean over a step is what a real unit's integral gives, but PX4 takes a simulated sample for an
+    instantaneous one and forms (s_k + s_(k-1))/2, once in VehicleIMU.cpp and, of the unit with ID 0, once
+    more in PX4Accelerometer::updateFIFO: of a rotor's line at 100 Hz a tenth would be left at 250 Hz.  The
+    inverse has a pole at -1; with one at -SHARPNESS, 0.79 and 0.63 of that line are left.  It makes 16 times
+    of what is at half the rate, which still fits into 16 g.
+
+    Args:
+        x, y, z: m/s^2, body.
+    """
+    a, m = SHARPNESS, memory.memory
+    vibration = product(sensor.rotation, x, y, z)
+    for axis in range(3):
+        at = SHAKEN + axis
+        m[at] = vibration[axis]
+        m[at + 3] = (1.0 + a) * m[at] - a * m[at + 3]
+        m[at + 6] = (1.0 + a) * m[at + 3] - a * m[at + 6]
+
+
+@compiled
 def sample_imu(
     vehicle: Vehicle, state: State, environment: Environment, sensor: Sensor, memory: SensorState, out: Floats
 ) -> None:
@@ -138,20 +172,22 @@ def sample_imu(
     fx = state.specific_force[0] + dq * z - dr * y + q * cz - r * cy
     fy = state.specific_force[1] + dr * x - dp * z + r * cx - p * cz
     fz = state.specific_force[2] + dp * y - dq * x + p * cy - q * cx
+    interval = sensor.parameter[INTERVAL]
     if state.vibrating != 0:
         for axis in range(6):
             out[axis] = 0.0
-        shaken = memory.memory[SHAKEN : SHAKEN + 6]
-        vibration(
-            vehicle, state, sensor.position[:], sensor.parameter[BANDWIDTH], memory.random[:], shaken, out[:]
-        )
         passed = sensor.parameter[PASSED]
+        vibration(vehicle, state, sensor.position[:], sensor.parameter[BANDWIDTH], interval, out[:])
         fx += passed * out[0]
         fy += passed * out[1]
         fz += passed * out[2]
         p += passed * out[3]
         q += passed * out[4]
         r += passed * out[5]
+        if interval > 0.0:
+            _sharpen(sensor, memory, passed * out[0], passed * out[1], passed * out[2])
+    elif interval > 0.0:
+        _sharpen(sensor, memory, 0.0, 0.0, 0.0)
     qw, qx, qy, qz = state.attitude
     north, down = environment.earth_rate
     p += north * (1.0 - 2.0 * (qy * qy + qz * qz)) + down * 2.0 * (qx * qz - qw * qy)

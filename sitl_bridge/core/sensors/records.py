@@ -65,7 +65,7 @@ class SensorState(Record):
     sample: Annotated[Floats, MAX_VALUES]  # scratch
     error: Annotated[Floats, MAX_AXES]  # error of one sample: turn-on bias, drifting bias and white noise
     turn_on: Annotated[Floats, MAX_AXES]
-    memory: Annotated[Floats, 20]  # specific to the kind
+    memory: Annotated[Floats, 22]  # specific to the kind
     bias: Annotated[Floats, MAX_AXES]
     random: Annotated[Words, 4]  # state of the sensor's random stream
     delay_due: Annotated[Ints, DELAY_SLOTS]

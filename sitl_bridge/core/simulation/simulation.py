@@ -275,6 +275,8 @@ class Simulation(Uncopied):
             )
         except UserError as error:
             raise UserError(f"vehicle {name}: {error}") from error
+        if self.vehicles[i]["turbulence"] > 0.0:
+            self.states[i]["buffet_random"] = stream(self.seed, *names, "buffet")
         if i in self._histories:
             self._begin_history(i)
         self.wind_states[i]["shift"] = episode_shift(episode, stream(self.seed, "turbulence", episode))

@@ -138,6 +138,9 @@ class Tolerances(BaseModel):
         # A small turn; what of its vector lies along the axis turns nothing.
         turned = axes + np.cross(across, axes)
         made["rotor_axis"][:rotors] = turned / np.linalg.norm(turned, axis=1, keepdims=True)
+        # Two equal normal components of the centre of mass off the axis, and of the axis's tilt.
+        for name in ("rotor_imbalance", "rotor_tilt"):
+            made[name][:rotors] *= np.linalg.norm(random.standard_normal((2, rotors)), axis=0) / np.sqrt(2.0)
         made["rotor_position"][:rotors] -= shift
         made["contact_point"][:points] -= shift
         if points:

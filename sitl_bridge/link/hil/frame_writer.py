@@ -12,7 +12,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.gps import FIX_NONE, GPS
-from sitl_bridge.core.sensors.imu import IMU
+from sitl_bridge.core.sensors.imu import ACCELEROMETER_RANGE, GYROSCOPE_RANGE, IMU, SHAKEN
 from sitl_bridge.core.sensors.magnetometer import MAGNETOMETER
 from sitl_bridge.core.sensors.pressure import AIRSPEED, BAROMETER
 from sitl_bridge.core.sensors.ranging import OPTICAL_FLOW, RANGE_FINDER
@@ -49,8 +49,13 @@ from sitl_bridge.link.hil.message_layout import (
     checksum,
 )
 
+FULL_SCALE = 32767.0 / 32768.0
+"""Of 16 g and 2000 deg/s: PX4 takes the first unit's samples as 16-bit numbers, in which +16 g would be -16 g
+(SimulatorMavlink.cpp)."""
 SEA_LEVEL_DENSITY = SEA_LEVEL_PRESSURE / (GAS_CONSTANT * SEA_LEVEL_TEMPERATURE)
 """kg/m^3, to which indicated airspeed refers."""
+_LARGEST_FORCE = FULL_SCALE * ACCELEROMETER_RANGE
+_LARGEST_RATE = FULL_SCALE * GYROSCOPE_RANGE
 
 
 def _description(name: str, message: int) -> Ints:
@@ -154,10 +159,16 @@ def write_sensor(
         p.gyro[axis] = 0.0
         p.mag[axis] = 0.0
     if slots[0] >= 0 and memories[slots[0]].fresh == 1:
-        values = memories[slots[0]].values
+        values, shaken = memories[slots[0]].values, memories[slots[0]].memory
+        sharpened = SHAKEN + 6 if p.id == 0 else SHAKEN + 3
         for axis in range(3):
-            p.acc[axis] = values[axis]
-            p.gyro[axis] = values[3 + axis]
+            more = shaken[sharpened + axis] - shaken[SHAKEN + axis]
+            force = values[axis] + more if more != 0.0 else values[axis]
+            rate = values[3 + axis]
+            if p.id == 0:
+                force = min(max(force, -_LARGEST_FORCE), _LARGEST_FORCE)
+                rate = min(max(rate, -_LARGEST_RATE), _LARGEST_RATE)
+            p.acc[axis], p.gyro[axis] = force, rate
         p.temperature = values[6]
         fields |= FIELD_ACCELEROMETER | FIELD_GYROSCOPE
     if slots[1] >= 0 and memories[slots[1]].fresh == 1:
@@ -167,7 +178,10 @@ def write_sensor(
     if slots[2] >= 0 and memories[slots[2]].fresh == 1:
         values = memories[slots[2]].values
         p.abs_pressure = values[0] * 1e-2
-        p.temperature = values[1]
+        # PX4 takes the temperature for all its sensors, only from frames with a pressure; on one board, the
+        # barometer is as warm as the inertial unit.
+        if fields & FIELD_GYROSCOPE == 0:
+            p.temperature = values[1]
         p.pressure_alt = values[2]
         fields |= FIELD_BAROMETER
     if slots[3] >= 0 and memories[slots[3]].fresh == 1:
