@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
-from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.errors import ConfigurationError, UserError, about, did_you_mean, shortened
 from sitl_bridge.base.input_file import exists
 from sitl_bridge.base.json_data import JsonObject
@@ -41,7 +40,6 @@ from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.sdf_world import SUFFIXES as SDF_SUFFIXES
-from sitl_bridge.core.world.wind_shadow import wind_obstacles
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import find_world, load_world
 from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for, reason_of
@@ -266,7 +264,7 @@ def world_facts(specification: WorldSpecification) -> Facts:
     temperature, pressure, density = air(environment, 0.0)
     north, east, down = (float(x) * 1e9 for x in environment["magnetic_field"])
     return {
-        **specification.model_dump(mode="json", exclude={"wind", "scene", "wind_shadow"}),
+        **specification.model_dump(mode="json", exclude={"wind", "scene"}),
         "gravity_m_s2": float(environment["gravity"]),
         "temperature_k": temperature,
         "pressure_pa": pressure,
@@ -276,7 +274,6 @@ def world_facts(specification: WorldSpecification) -> Facts:
         "inclination_deg": math.degrees(math.atan2(down, math.hypot(north, east))),
         "wind": specification.wind.model_dump(mode="json", exclude_defaults=True) or "none",
         "scene": scene_facts(world.scene) or "level ground alone",
-        "wind_shadow": wind_shadow_fact(world.scene.shapes, specification.wind_shadow),
         "warnings": list(specification.scene.notes),
     }
 
@@ -366,7 +363,6 @@ def scenario_facts(path: Path, given: FlightOptions) -> Facts:
         "events": [f"{event.at:g} s: {event.kind}" for event in scenario.specification.events],
         "wind": scenario.world.wind.model_dump(mode="json", exclude_defaults=True) or "none",
         "scene": scene_facts(scene) or "level ground alone",
-        "wind_shadow": wind_shadow_fact(scene.shapes, scenario.world.wind_shadow),
         "parameters": told["parameters"],
         "warnings": [*scenario.world.scene.notes, *told["warnings"]],
     }
@@ -509,18 +505,3 @@ def scene_facts(scene: Scene) -> JsonObject:
             facts[name] = total
     facts["memory_mb"] = scene.memory / 1e6
     return facts
-
-
-def wind_shadow_fact(shapes: Records, least: float | None) -> str:
-    """How many obstacles shadow the wind.
-
-    Args:
-        shapes: (n,) SHAPE.
-        least: m, of a world's ``wind_shadow``.
-    """
-    if least is None:
-        return "none"
-    count = len(wind_obstacles(shapes, least))
-    if count == 0:
-        return f"none: no upright, still box or cylinder is {least:g} m high and wide"
-    return f"behind {count} of {len(shapes)} objects, those {least:g} m high and wide at least"

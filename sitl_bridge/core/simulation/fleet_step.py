@@ -19,20 +19,19 @@ from sitl_bridge.core.dynamics.records import STATE, VEHICLE, State, Vehicle
 from sitl_bridge.core.dynamics.step import has_diverged, step_vehicle
 from sitl_bridge.core.sensors.records import SENSOR, SENSOR_STATE
 from sitl_bridge.core.sensors.sample import sample_sensors
+from sitl_bridge.core.world.air import air_velocity, is_uneven
 from sitl_bridge.core.world.records import (
     ENVIRONMENT,
     START,
     TURBULENCE,
     WIND,
     WIND_STATE,
-    Environment,
     TurbulenceRecord,
     WindRecord,
     WindState,
 )
 from sitl_bridge.core.world.scene import place_moving_shapes
 from sitl_bridge.core.world.wind import carry_turbulence
-from sitl_bridge.core.world.wind_shadow import air_velocity, is_uneven
 
 
 class Pose(Record):
@@ -138,7 +137,6 @@ def _set_uneven_air(vehicle: Vehicle, state: State, memory: WindState, known: bo
 
 @compiled
 def apply_wind(
-    environment: Environment,
     wind: WindRecord,
     field: TurbulenceRecord,
     memory: WindState,
@@ -157,8 +155,8 @@ def apply_wind(
         seconds: s of the step.
     """
     x, y, z = state.position
-    reach = _gradient_reach(vehicle) if is_uneven(environment, wind) else 0.0
-    north, east, down = air_velocity(environment, wind, field, memory, series, time, x, y, z, reach)
+    reach = _gradient_reach(vehicle) if is_uneven(wind) else 0.0
+    north, east, down = air_velocity(wind, field, memory, series, time, x, y, z, reach)
     carry_turbulence(wind, memory, series, time, seconds)
     state.wind[0] = north + state.neighbour_air[0]
     state.wind[1] = east + state.neighbour_air[1]
@@ -193,7 +191,7 @@ def move_vehicle(fleet: FleetArrays, i: int, time: int, step: int, substeps: int
     seconds = step * 1e-6
     memory, series = fleet.wind_states[i], fleet.wind_series
     wind, field = fleet.wind[0], fleet.turbulence[0]
-    apply_wind(environment, wind, field, memory, series, vehicle, state, time, seconds)
+    apply_wind(wind, field, memory, series, vehicle, state, time, seconds)
     controls = _commands_that_act(fleet, i, time, step)
     step_vehicle(vehicle, state, controls, fleet.armed[i], environment, seconds, substeps, laid_out)
     if has_diverged(state):

@@ -174,25 +174,9 @@ class Environment(Record):
     origin_ecef: Annotated[Floats, 3]  # m
     ned_to_ecef: Annotated[Floats, 3, 3]
     scene: SceneRecord  # what stands in the world
-    wind_obstacles: int  # address of (wind_obstacle_count,) WIND_OBSTACLE
-    wind_obstacle_count: int
 
 
 ENVIRONMENT = Environment.dtype
-
-
-class WindObstacle(Record):
-    """A static upright box or cylinder in whose lee there is less wind."""
-
-    place: Annotated[Floats, 2]  # m N, E of its vertical axis
-    base: float  # m down, of its lower end
-    height: float  # m
-    round: int  # 1: a cylinder, of radius half[0]
-    along: Annotated[Floats, 2]  # unit vector N, E of a box's first axis; the second is a right angle on
-    half: Annotated[Floats, 2]  # m, half lengths along the two
-
-
-WIND_OBSTACLE = WindObstacle.dtype
 
 
 class WindRecord(Record):

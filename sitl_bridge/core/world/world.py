@@ -29,7 +29,6 @@ from sitl_bridge.core.world.records import ENVIRONMENT, START
 from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import SceneSpecification
 from sitl_bridge.core.world.wind import Gust, Wind, WindSpecification
-from sitl_bridge.core.world.wind_shadow import wind_obstacles
 
 SLOPE_REACH = 1000.0
 """m from the origin, at which gravity and magnetic field are evaluated for their slopes."""
@@ -105,11 +104,6 @@ class WorldSpecification(BaseModel):
     scene: SceneSpecification = Field(
         SceneSpecification(), description="what stands in it; level ground alone"
     )
-    wind_shadow: Positive | None = Field(
-        None,
-        description="m, least height and width of the upright, still boxes and cylinders that shadow the"
-        " wind; absent: nothing does",
-    )
 
 
 class World:
@@ -120,7 +114,6 @@ class World:
         wind: (1,) WIND, written in place by ``set_wind``.
         wind_series: (k, 4) recorded wind.
         scene: what stands in it.
-        wind_obstacles: (k,) WIND_OBSTACLE, what shadows the wind.
 
     Args:
         specification: what it is like.
@@ -165,10 +158,6 @@ class World:
         record["ned_to_ecef"] = ned_to_ecef_rotation(latitude, longitude)
         self.scene = Scene(self.specification.scene)
         record["scene"] = self.scene.record[0]
-        least = self.specification.wind_shadow
-        self.wind_obstacles = wind_obstacles(self.scene.shapes, math.inf if least is None else least)
-        record["wind_obstacles"] = self.wind_obstacles.ctypes.data
-        record["wind_obstacle_count"] = len(self.wind_obstacles)
         self.wind = self.specification.wind.pack(start)
         self.wind_series = np.zeros((0, 4))
         self._wind_functions: list[WindFunction] = []

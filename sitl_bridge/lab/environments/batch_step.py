@@ -358,7 +358,7 @@ def _advance(b: BatchArrays, block: int, i: int, armed: int) -> bool:
         _steer(b, block, i, seconds)
     if batch.still == 0 or state.uneven_wake != 0:
         wind, field, memory = b.winds[block], b.turbulence[0], b.wind_states[i]
-        apply_wind(environment, wind, field, memory, b.series, vehicle, state, time, seconds)
+        apply_wind(wind, field, memory, b.series, vehicle, state, time, seconds)
     else:
         state.uneven_air = 0
         for axis in range(3):
