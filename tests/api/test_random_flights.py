@@ -40,7 +40,7 @@ def random_model(random: np.random.Generator, radius: float, thrust: float, top:
     ideal = math.sqrt(c2 / (2.0 * 1.225 * math.pi)) / radius
     inertia = spread(random, 0.02, 0.2) * 0.05 * radius**5 * 1e3 + 1e-8
     fields: dict[str, Any] = {"radius": radius, "inertia": inertia}
-    law = random.integers(4)
+    law = random.integers(3)
     if law == 0:
         ratios = tuple(np.linspace(0.0, 0.8, 6))
         turns = top / (2.0 * math.pi)
@@ -69,11 +69,6 @@ def random_model(random: np.random.Generator, radius: float, thrust: float, top:
         "chord": radius * random.uniform(0.08, 0.3),
         "uneven_inflow": bool(random.integers(2)),
     }
-    if law == 3:
-        fields |= {
-            "flap_stiffness": 0.0 if random.random() < 0.3 else spread(random, 1e-3, 1e3),
-            "blade_inertia": inertia / blades * random.uniform(0.05, 0.95),
-        }
     return CoefficientRotor(**fields)
 
 

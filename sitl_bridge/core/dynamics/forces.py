@@ -15,7 +15,6 @@ from sitl_bridge.base.kernels.compiled import compiled, on_demand
 from sitl_bridge.base.kernels.rotations import product
 from sitl_bridge.base.quantities import STRICT, NonNegative, Positive
 from sitl_bridge.core.dynamics.contact import contact_force
-from sitl_bridge.core.dynamics.flapping import add_flapping, flap_blades
 from sitl_bridge.core.dynamics.induced_flow import (
     add_pitching_moments,
     begin_flow,
@@ -293,14 +292,10 @@ def _rotors(
         _ground_effect(vehicle, state, density, down, a.r20, a.r21, a.r22)
     if state.scratch.standing != 0:
         _drag_blades(state, n)
-    if vehicle.flapping != 0:
-        flap_blades(vehicle, state, n, m)
     if vehicle.motor_kind == MOTOR_DC:
         _accelerate_motors(vehicle, state)
     _rotor_effects(state, n)
-    if vehicle.flapping != 0:
-        add_flapping(vehicle, state, n, m)
-    elif vehicle.uneven_inflow != 0:
+    if vehicle.uneven_inflow != 0:
         add_pitching_moments(state, n)
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.core.dynamics.flapping import UNEVENNESS, flapped_loads
 from sitl_bridge.core.dynamics.records import State, Vehicle
 
 _SLOWEST = 1.0
@@ -31,6 +30,8 @@ _APPARENT_MASS = 8.0 / 3.0
 """Apparent mass of the air over rho R^3: that of a rigid disc (Carpenter and Fridovich)."""
 FLOW_IMPLICIT = 1.0 - math.sqrt(0.5)
 """Of ROS2; with it the method is L-stable."""
+_UNEVENNESS = 15.0 * math.pi / 128.0
+"""A quarter of Pitt and Peters's 15 pi/32."""
 STALL_ANGLE = 0.24
 """rad; a lift coefficient of 1.2 at a slope of 5/rad, ordinary sections at a Reynolds number of 1e5."""
 # Johnson, Rotorcraft Aeromechanics, section 4-3.4: v_i in the vortex ring state over speeds in units of v_h.
@@ -287,14 +288,6 @@ def induced_loads(
     through = along + induced + ring_velocity(induced, along, in_plane)
     force, moment, drag, roll = blade_loads(thrust, torque, slope, disc, radius, magnitude, through, in_plane)
     drag = vehicle.drag_share[k] * drag + vehicle.rotor_drag[k] * magnitude * ratio
-    if vehicle.flapping != 0:
-        lift = thrust + slope * math.sqrt(thrust / disc)
-        spin = vehicle.rotor_direction[k]
-        turning, push, roll = flapped_loads(
-            vehicle, lift, force, slope, disc, radius, magnitude, through, in_plane, induced, spin
-        )
-        moment = max(moment + turning, 0.0) + vehicle.torque_constant[k]
-        return sign * force, sign * moment, drag + push, roll
     roll *= vehicle.roll_share[k] * vehicle.rotor_direction[k]  # the same if thrust and rotation are reversed
     roll += vehicle.rolling_moment[k] * magnitude * ratio
     return sign * force, sign * (moment + vehicle.torque_constant[k]), drag, roll
@@ -516,7 +509,7 @@ def add_pitching_moments(state: State, n: int) -> None:
         flow = math.sqrt(ax * ax + ay * ay + az * az + through * through) + 1e-9
         slope = rows.slope[k]
         relief = 2.0 * slope * rows.per_disc[k] * steepness / flow
-        rate = UNEVENNESS * slope * rows.radius[k] * induced / (flow + steepness + relief)
+        rate = _UNEVENNESS * slope * rows.radius[k] * induced / (flow + steepness + relief)
         rate *= sign * rows.health[k]
         rows.moment_x[k] += rate * (ay * rows.axis_z[k] - az * rows.axis_y[k])
         rows.moment_y[k] += rate * (az * rows.axis_x[k] - ax * rows.axis_z[k])

@@ -89,9 +89,6 @@ class Vehicle(Record):
     drag_share: Annotated[Floats, MAX_ROTORS]  # 1: in-plane force by the blades; 0: by rotor_drag alone
     roll_share: Annotated[Floats, MAX_ROTORS]  # 1: hub moment by the blades; 0: by rolling_moment alone
     uneven_inflow: int  # 1: hub pitching moment by the uneven inflow of forward flight
-    flapping: int  # 1: the blades flap
-    flap_stiffness: float  # N m/rad, moment of a rotor's hub over the tilt of its disc
-    flap_inertia: float  # kg m^2, sum of the blades' inertias about their roots
     table: Annotated[Ints, MAX_ROTORS]  # address of a PROPELLER_TABLE in this process; 0 for none
     # --- motors
     motor_kind: int
@@ -231,11 +228,6 @@ class Scratch(Record):
     air_mass: PerRotor
     ring: PerRotor  # above 0 in the vortex ring state
     ring_flow: PerRotor  # m/s, that a vortex ring adds to the induced velocity
-    # of flapping blades: see flapping.py
-    tilt_x: PerRotor
-    tilt_y: PerRotor
-    tilt_z: PerRotor
-    coning: PerRotor
     # of the commands, and of the motors' share of the current: see motor.py
     steady: PerRotor
     offset: PerRotor

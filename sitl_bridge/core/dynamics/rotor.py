@@ -396,12 +396,6 @@ class CoefficientRotor(RotorModel):
     uneven_inflow: bool = Field(
         False, description="hub pitching moment by the uneven inflow of forward flight, for inflow"
     )
-    flap_stiffness: NonNegative | None = Field(
-        None, description="N m/rad, of each blade against flapping about its root; none: rigid, for inflow"
-    )
-    blade_inertia: Positive | None = Field(
-        None, description="kg m^2, of each blade about its root, for flap_stiffness"
-    )
     reverse_thrust: float = Field(
         REVERSE_THRUST,
         description="thrust backwards over thrust forwards at the same speed, with reversible motors; 1 for a"
@@ -434,27 +428,6 @@ class CoefficientRotor(RotorModel):
             raise ValueError("uneven_inflow needs inflow: momentum")
         if self.rolling_moment_released and not self.rolling_moment:
             raise ValueError("rolling_moment_released needs a rolling_moment")
-        return self
-
-    @model_validator(mode="after")
-    def _flaps(self) -> CoefficientRotor:
-        if (self.flap_stiffness is None) != (self.blade_inertia is None):
-            raise ValueError("flapping needs both flap_stiffness and blade_inertia")
-        if self.flap_stiffness is None or self.blade_inertia is None:
-            return self
-        if self.inflow != "momentum":
-            raise ValueError("flap_stiffness needs inflow: momentum")
-        for name in ("drag", "rolling_moment"):
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name} is measured with the blades' flapping: leave it or flap_stiffness out;"
-                    f" {name}: null removes that of a base"
-                )
-        whole = self.blades * self.blade_inertia
-        if whole > self.inertia:
-            raise ValueError(
-                f"blade_inertia: {self.blades} blades have {whole:g} kg m^2, the whole rotor {self.inertia:g}"
-            )
         return self
 
     @model_validator(mode="after")
@@ -525,7 +498,7 @@ class CoefficientRotor(RotorModel):
             "vortex ring state": momentum,
             "stall of the blades": momentum,
             "hub pitching moment of the uneven inflow": self.uneven_inflow,
-            "flapping": self.flap_stiffness is not None,
+            "flapping": False,
         }
         return [name for name, has in having.items() if has], [n for n, has in having.items() if not has]
 
@@ -542,8 +515,7 @@ class CoefficientRotor(RotorModel):
         side = 1.0 if self.rolling_moment_released else vehicle["rotor_direction"][k]
         vehicle["rolling_moment"][k] = side * (self.rolling_moment or 0.0)
         vehicle["drag_share"][k] = self.drag is None
-        # The hub moment of flapping blades is computed apart, see flapping.py.
-        vehicle["roll_share"][k] = self.rolling_moment is None and self.flap_stiffness is None
+        vehicle["roll_share"][k] = self.rolling_moment is None
         vehicle["blade_slope"][k] = self.lift_slope * self._blade_chords()
         vehicle["blade_area"][k] = self.radius * self._blade_chords()
         vehicle["table"][k] = 0 if self.table is None else self.table.address()
@@ -563,7 +535,7 @@ class CoefficientRotor(RotorModel):
         return min(ideal / power, 1.0) if power > 0.0 else 1.0
 
     def pack_shared(self, vehicle: Records) -> None:
-        """Write of a () VEHICLE record the law, the loss in reverse, and how its blades flap.
+        """Write of a () VEHICLE record the law and the loss in reverse.
 
         Reversed sections keep their profile drag, and the induced power falls with T^(3/2), so that the share
         lost of the torque is M (1 - f^(3/2)) with the figure of merit M and the share f of the thrust.
@@ -573,10 +545,6 @@ class CoefficientRotor(RotorModel):
         share = self.reverse_thrust
         vehicle["reverse_loss"] = (1.0 - share, self._figure_of_merit() * (1.0 - share**1.5))
         vehicle["uneven_inflow"] = self.uneven_inflow
-        if self.flap_stiffness is not None and self.blade_inertia is not None:
-            vehicle["flapping"] = 1
-            vehicle["flap_stiffness"] = 0.5 * self.blades * self.flap_stiffness
-            vehicle["flap_inertia"] = self.blades * self.blade_inertia
 
 
 class RotorChange(BaseModel):

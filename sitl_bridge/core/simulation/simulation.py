@@ -205,7 +205,7 @@ class Simulation(Uncopied):
         needs: dict[Callable[..., Any], Any] = {
             step_vehicle: True,
             sample_sensors: kinds != NONE,
-            add_pitching_moments: induced & (vehicles["uneven_inflow"] != 0) & (vehicles["flapping"] == 0),
+            add_pitching_moments: induced & (vehicles["uneven_inflow"] != 0),
             vibration: vehicles["vibration"],
             turn_phases: vehicles["vibration"],
             sample_range_finder: kinds == RANGE_FINDER,
