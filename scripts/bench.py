@@ -19,59 +19,50 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import bench_environment
-import bench_perception
-import bench_recorder
 import numba
 import numpy as np
 import psutil
-from bench_peers import jmavsim_archive, jmavsim_factor, sih_factor
 
 from sitl_bridge.autopilot.stack import TICK, StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
+from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
 from sitl_bridge.core.dynamics.proximity import Proximity
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
+from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification
-from sitl_bridge.core.world.world import World, WorldSpecification
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.scene_specification import SceneSpecification
+from sitl_bridge.core.world.world import World
+from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.link.px4.find import Px4Build, find_px4
 from sitl_bridge.link.px4.px4_process import Px4Process
-from sitl_bridge.live.bus.address import BusAddress
-from sitl_bridge.live.bus.broker import NICENESS
-from sitl_bridge.live.bus.bus import Bus
-from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.run_recorder import RunRecorder
 from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.swarm.avoidance.closed_loop import fly
-from sitl_bridge.swarm.formation.specification import (
-    FormationSection,
-    LimitsSpecification,
-    MoveLimits,
-    MoveSection,
-    PathSection,
-    PatternSection,
-    Waypoint,
-    plan_formation,
-)
-from sitl_bridge.swarm.quick_simulation import fly_quick
-from sitl_bridge.swarm.radio import RadioSpecification
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTANCE = 9
 ARM, TAKE_OFF = 400, 22
 """MAV_CMD_COMPONENT_ARM_DISARM, MAV_CMD_NAV_TAKEOFF"""
 PORT = 4560 + INSTANCE
+RECORDED_STEPS = 500
+"""Steps of ``record_frames``."""
+BATCH, BATCHES = 250, 60
+"""Steps that are written at once, about as many as the bridge collects; how often they are."""
 SETTLE = 4.0
 """s of wall time between connecting and measuring, in which PX4 starts its modules."""
 
@@ -160,11 +151,9 @@ def null_factors(
     return factors
 
 
-def bridge_factor(
-    build: Px4Build, airframe: str, directory: Path, count: int, seconds: float, *, recorded: bool = False
-) -> float:
+def bridge_factor(build: Px4Build, airframe: str, directory: Path, count: int, seconds: float) -> float:
     """Real-time factor of the bridge; several vehicles are in one world, collisions and downwash included."""
-    return factor_of(bridge_step(build, airframe, directory, count, seconds, recorded=recorded))
+    return factor_of(bridge_step(build, airframe, directory, count, seconds))
 
 
 def factor_of(step: dict[str, float]) -> float:
@@ -173,7 +162,7 @@ def factor_of(step: dict[str, float]) -> float:
 
 
 def bridge_step(
-    build: Px4Build, airframe: str, directory: Path, count: int, seconds: float, *, recorded: bool = False
+    build: Px4Build, airframe: str, directory: Path, count: int, seconds: float
 ) -> dict[str, float]:
     """us of a step with real PX4s, and processor time within it: of PX4s and of the lockstep thread."""
     frame = load_airframe(airframe)
@@ -188,9 +177,6 @@ def bridge_step(
     server.prepare()
     stacks: list[Px4Process] = []
     with contextlib.ExitStack() as stack:
-        if recorded:
-            directory.mkdir(parents=True)
-            server.recorder = stack.enter_context(RunRecorder(directory, server.errors))
         stack.enter_context(server)
         for i in range(count):
             px4 = Px4Process(build, INSTANCE + i, directory / str(i), parameters(airframe), lean=count > 1)
@@ -267,67 +253,6 @@ def lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
         parts = ", ".join(f"{n.replace('_', ' ')} {us:.1f}" for n, us in result[name]["us_of_a_step"].items())
         say(f"    us of a step: {parts}")
     return result
-
-
-PEERS = """
-import selectors, socket, sys
-from pymavlink.dialects.v20 import common as mavlink
-speaker = mavlink.MAVLink(None, 1, 1)
-commands = [0.66] * 4 + [0.0] * 12
-selector = selectors.DefaultSelector()
-for port in sys.argv[1:]:
-    peer = socket.create_connection(("127.0.0.1", int(port)))
-    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    selector.register(peer, selectors.EVENT_READ)
-while True:
-    for key, _ in selector.select():
-        data = key.fileobj.recv(65536)
-        if not data:
-            sys.exit()
-        if data[7] == 107:  # HIL_SENSOR comes first in every step
-            time = int.from_bytes(data[10:18], "little")
-            key.fileobj.send(speaker.hil_actuator_controls_encode(time, commands, 129, 1).pack(speaker))
-"""
-
-
-def link_overhead(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Processor time of the bridge per vehicle and step, by number of vehicles, with scripted flight stacks.
-
-    It includes everything of the bridge with its system calls; the flight stacks are a separate process.
-    """
-    found: dict[int, dict[str, float]] = {}
-    frame = load_airframe("iris")
-    for effects in (False, True):
-        for count in (1, 2, 4, 8, 16):
-            setups = [
-                VehicleSetup(
-                    frame.vehicle(), frame.sensor_records(), position=(0.0, 3.0 * i, -500.0), name=str(i)
-                )
-                for i in range(count)
-            ]
-            ports = [PORT + i for i in range(count)]
-            proximity = Proximity() if effects else None
-            server = LockstepServer(
-                Simulation(World(), setups, proximity=proximity), ports=ports, speed=math.inf
-            )
-            server.prepare()
-            costs = []
-            with server, subprocess.Popen([sys.executable, "-c", PEERS, *map(str, ports)]) as peers:
-                try:
-                    while server.status().steps < 200:
-                        time.sleep(0.01)
-                    for _ in range(3):
-                        first, begin = server.status().steps, time.process_time()
-                        while server.status().steps < first + 12_000 // count:
-                            time.sleep(0.05)
-                        spent = time.process_time() - begin
-                        costs.append(1e6 * spent / (server.status().steps - first) / count)
-                finally:
-                    peers.kill()
-            name = "with collisions and downwash" if effects else "alone"
-            found.setdefault(count, {})[name] = statistics.median(costs)
-            say(f"  {count} vehicles, {name}: {statistics.median(costs):.1f} us a vehicle and step")
-    return {"us_per_vehicle_step": found}
 
 
 def fleet_lockstep(options: argparse.Namespace, say: Any) -> dict[str, Any]:
@@ -407,42 +332,6 @@ def fleet(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return {"vehicle_steps_per_second": found}
 
 
-def contact(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """us of processor time for a vehicle's step without a scene, far from one, near one and on a roof."""
-    frame = load_airframe("iris")
-    boxes = [
-        BoxObject(kind="box", position=(6.0 * (i % 20), 6.0 * (i // 20), -1.0), size=(2.0, 2.0, 2.0))
-        for i in range(200)
-    ]
-    scene = SceneSpecification(objects=tuple(boxes))
-    worlds = {"none": World(), "boxes": World(WorldSpecification(scene=scene))}
-    cases = {
-        "no scene, in the air": ("none", (0.0, -300.0, -10.0)),
-        "far from 200 boxes, in the air": ("boxes", (0.0, -300.0, -10.0)),
-        "3 m above a roof": ("boxes", (0.0, 0.0, -5.0)),
-        "no scene, on the ground": ("none", (0.0, -300.0, 0.0)),
-        "far from 200 boxes, on the ground": ("boxes", (0.0, -300.0, 0.0)),
-        "on a roof": ("boxes", (0.0, 0.0, -2.0)),
-    }
-    simulations = {}
-    for name, (world, place) in cases.items():
-        simulation = Simulation(worlds[world], [VehicleSetup(frame.vehicle(), frame.sensor_records(), place)])
-        if place[2] < -2.0:
-            weight = float(simulation.vehicles[0]["mass"]) * float(simulation.world.environment[0]["gravity"])
-            simulation.states[0]["external_force"][2] = -weight
-        simulations[name] = simulation
-    times: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(9):
-        for name, simulation in simulations.items():
-            begin = time.process_time()
-            simulation.advance(2000)
-            times[name].append((time.process_time() - begin) / 2000 * 1e6)
-    found = {name: statistics.median(values) for name, values in times.items()}
-    for name, value in found.items():
-        say(f"  {name}: {value:.2f} us a step")
-    return {"step_us": found}
-
-
 def built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     """Simulated over processor time of vehicles in Hold with the built-in stack, everything on one core."""
     found: dict[str, float] = {}
@@ -468,34 +357,6 @@ def built_in(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
             cost = TICK / count / found[name]
             say(f"  {name}, {up} in the air: {found[name]:.3g} x real time, {cost:.0f} us a vehicle and tick")
     return {"real_time_factor": found}
-
-
-def formation(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Simulated over processor time of point masses in formation, without planning."""
-    found = {}
-    for count in (9, 100, 2000):
-        ways = PathSection(
-            waypoints=(
-                Waypoint(position=(0.0, 0.0, -100.0), hold=5.0),
-                Waypoint(position=(20.0, 0.0, -100.0)),
-            ),
-            yaw=0.0,
-        )
-        specification = FormationSection(
-            start=PatternSection(pattern="cube", spacing=4.0),
-            leader=ways,
-            patterns=(MoveSection(pattern="pyramid", spacing=6.0, at=0.0),),
-            limits=LimitsSpecification(moves=MoveLimits(speed=4.0)),
-        )
-        begin = time.process_time()
-        plan = plan_formation(specification, count, Path(), RadioSpecification(rate=20.0))
-        planned = time.process_time()
-        result = fly_quick(plan)
-        flown = time.process_time()
-        factor = float(result.time[-1] - result.time[0]) / (flown - planned)
-        found[count] = {"factor": factor, "planning_s": planned - begin}
-        say(f"  {count} vehicles: {factor:.1f} x real time; planned in {planned - begin:.1f} s")
-    return {"vehicles": found}
 
 
 def avoidance(options: argparse.Namespace, say: Any) -> dict[str, Any]:
@@ -535,7 +396,13 @@ import time
 begin = time.time()
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
+from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
+from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
+from sitl_bridge.core.sensors.perception.view import Poses, View
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.world.scene import Scene
+from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.core.world.world import World
 import socket, math, sys
 frame = load_airframe("iris")
@@ -574,250 +441,64 @@ def start_up(_options: argparse.Namespace, say: Any) -> dict[str, Any]:
     return found
 
 
-PEER = """
-import gc, os, socket, struct, sys, time
-import numpy as np
-from pymavlink.dialects.v20 import common as mavlink
-rows = np.memmap(sys.argv[2], np.int64, "r+")
-speaker = mavlink.MAVLink(None, 1, 1)
-peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-gc.disable()
-count, sent = 0, 0
-while True:
-    data = peer.recv(65536)
-    now = time.monotonic_ns()
-    if not data:
-        break
-    if data[7] != 107:  # HIL_SENSOR comes first in every step
-        continue
-    if sent:
-        count += 1
-        rows[count], rows[0] = now - sent, count
-    stamp = int.from_bytes(data[10:18], "little")
-    answer = speaker.hil_actuator_controls_encode(stamp, [0.0] * 16, 129, 1).pack(speaker)
-    sent = time.monotonic_ns()
-    peer.send(answer)
-"""
-"""A flight stack that records the time from each answer to the next frame."""
-
-MOST_STEPS = 20_000_000
-
-
-def bus_slice(rows: Any, seconds: float) -> Any:
-    """us (k,) from an answer to the next frame, over some seconds."""
-    first = int(rows[0])
-    time.sleep(seconds)
-    return rows[first + 1 : int(rows[0]) + 1] * 1e-3
-
-
-class Used:
-    """Processor time of this program's threads and of the bus's processes, each with its niceness."""
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self._before = self._rows()
-
-    @staticmethod
-    def _rows() -> dict[tuple[str, int], float]:
-        own = psutil.Process()
-        names = {thread.native_id: thread.name for thread in threading.enumerate()}
-        rows = {
-            (f"thread {names[row.id]}", own.nice()): row.user_time + row.system_time
-            for row in own.threads()
-            if names.get(row.id) in ("lockstep", "bus")
-        }
-        for process in own.children(recursive=True):
-            module = next(
-                (word for word in process.cmdline() if word.startswith("sitl_bridge.live.bus")), None
-            )
-            if module is not None:
-                times = process.cpu_times()
-                rows[f"process {module}", process.nice()] = times.user + times.system
-        return rows
-
-    def shares(self) -> dict[str, float]:
-        """Shares of a core since the object was created."""
-        elapsed = time.monotonic() - self._begin
-        return {
-            f"{name}, niceness {nice}": (used - self._before.get((name, nice), 0.0)) / elapsed
-            for (name, nice), used in self._rows().items()
-        }
-
-
-def bus(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Step times, measured by the flight stack, with and without a bus and under a flood of commands.
-
-    A round has a part without a bus, one with it, a flooded one, and one with it again: the difference
-    between the second and the last is noise.  Another process of this machine sends the flood, at the bus's
-    niceness.
-    """
-    seconds = min(options.seconds, 4.0)
-    frame = load_airframe("iris")
-    setup = VehicleSetup(frame.vehicle(), frame.sensor_records())
-    server = LockstepServer(Simulation(World(), [setup], seed=1), ports=[PORT], speed=math.inf)
-    server.prepare()
-    found: dict[str, list[Any]] = {"without a bus": [], "with it": [], "flooded": [], "with it again": []}
-    taken: list[float] = []
-    shares: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory() as place, server:
-        table = Path(place) / "steps"
-        rows = np.memmap(table, np.int64, "w+", shape=(MOST_STEPS,))
-        peer = subprocess.Popen([sys.executable, "-c", PEER, str(PORT), str(table)])
-        try:
-            while rows[0] < 1000:
-                time.sleep(0.01)
-            for _ in range(options.repeats):
-                found["without a bus"].append(bus_slice(rows, seconds))
-                with bus_and_flood(server, Path(place)) as (opened, flood):
-                    found["with it"].append(bus_slice(rows, seconds))
-                    flood(round(seconds * 1000.0))
-                    time.sleep(0.1)
-                    before, used = opened.counts.read, Used()
-                    found["flooded"].append(bus_slice(rows, seconds - 0.2))
-                    shares.append(used.shares())
-                    taken.append((opened.counts.read - before) / (seconds - 0.2))
-                    time.sleep(1.0)
-                    found["with it again"].append(bus_slice(rows, seconds))
-        finally:
-            peer.kill()
-            peer.wait()
-    if server.failure is not None:
-        raise server.failure
-    return bus_figures(found, taken, shares, say)
-
-
-@contextlib.contextmanager
-def bus_and_flood(server: LockstepServer, place: Path) -> Iterator[tuple[Bus, Callable[[int], None]]]:
-    """A bus, and a function that sends it a number of commands."""
-    with Bus(RunContext(server, place), BusAddress.parse("embedded?run=bench")) as opened:
-        opened.connected.wait()
-        command = [sys.executable, str(ROOT / "tests" / "flood.py"), str(opened.port), "bench"]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, **pipes) as sender:
-            psutil.Process(sender.pid).nice(NICENESS)
-
-            def flood(count: int) -> None:
-                print(count, file=sender.stdin, flush=True)
-
-            flood(1)
-            sender.stdout.readline()
-            time.sleep(1.0)
-            yield opened, flood
-            sender.kill()  # on a busy machine it may not have finished
-
-
-def bus_figures(
-    found: dict[str, list[Any]], taken: list[float], shares: list[dict[str, float]], say: Any
-) -> dict[str, Any]:
-    """Quantiles of each condition, and their ratios within a round."""
-    names = ("p50", "p99", "p99.9", "max")
-    quantiles = {
-        name: np.array([np.quantile(part, (0.5, 0.99, 0.999, 1.0)) for part in parts])
-        for name, parts in found.items()
-    }
-    result: dict[str, Any] = {"commands_a_second": statistics.median(taken)}
-    say(f"  commands read: {statistics.median(taken):.0f} a second; us of a step, all rounds together:")
-    for name, parts in found.items():
-        pooled = np.quantile(np.concatenate(parts), (0.5, 0.99, 0.999, 1.0))
-        result[name] = dict(zip(names, pooled.tolist(), strict=True))
-        figures = "  ".join(f"{n} {v:7.0f}" for n, v in zip(names, pooled, strict=True))
-        say(f"    {name:14} {figures}  ({sum(map(len, parts))} steps)")
-    quiet = 0.5 * (quantiles["with it"] + quantiles["with it again"])
-    ratios = {
-        "flooded to with it": quantiles["flooded"] / quiet,
-        "noise: with it again to with it": quantiles["with it again"] / quantiles["with it"],
-        "with it to without": quantiles["with it"] / quantiles["without a bus"],
-    }
-    say("  ratios within a round, median (least to greatest):")
-    for name, values in ratios.items():
-        result[name] = {n: values[:, k].tolist() for k, n in enumerate(names)}
-        figures = "  ".join(
-            f"{n} {np.median(v):.2f} ({v.min():.2f} to {v.max():.2f})"
-            for n, v in zip(names, values.T, strict=True)
-        )
-        say(f"    {name}: {figures}")
-    result["processor"] = {
-        name: statistics.median(row.get(name, 0.0) for row in shares) for name in shares[0]
-    }
-    say("  share of a core under the flood:")
-    for name, share in result["processor"].items():
-        say(f"    {name}: {share:.3f}")
+def recorder(options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """Processor time of the recorder for one vehicle, us a step, and MB of ten minutes."""
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        for airframe in ("iris", "iris_full"):
+            frames = record_frames(airframe, Path(temporary) / f"{airframe}.frames").read_bytes()
+            rows, marks = np.zeros(BATCH, ROW), np.zeros(BATCH, STEP)
+            data = np.resize(np.frombuffer(frames, np.uint8), len(frames) * BATCH // RECORDED_STEPS)
+            costs, size = [], 0
+            for k in range(options.repeats):
+                place = Path(temporary) / f"{airframe}{k}"
+                place.mkdir()
+                with RunRecorder(place, ErrorLog()) as recording:
+                    recording.write(rows, data, marks)
+                    begin = time.process_time()
+                    for time_of_row in range(BATCHES):
+                        rows["time"] = time_of_row
+                        recording.write(rows, data, marks)
+                    costs.append(1e6 * (time.process_time() - begin) / (BATCHES * BATCH))
+                    recording.close()
+                    size = sum(file.stat().st_size for file in place.iterdir())
+            megabytes = size / ((BATCHES + 1) * BATCH) * 600.0 / 0.004 * 1e-6
+            result[airframe] = {"us": statistics.median(costs), "megabytes": megabytes}
+            say(f"  {airframe}: {statistics.median(costs):.2f} us a step, {megabytes:.0f} MB in 600 s")
     return result
 
 
-def rays_and_images(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Rays and images of scenes."""
-    return bench_perception.perception(3 * options.repeats, say)
-
-
-def peers(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Real-time factors of other simulators, interleaved with the bridge and the null simulator."""
-    build, archive = find_px4(), jmavsim_archive()
-    found: dict[str, list[float]] = {"null simulator": [], "sitl-bridge, iris": [], "SIH, quadx": []}
-    if archive is None:
-        say("  without jMAVSim: JMAVSIM_DIR names no checkout of it")
-    else:
-        found["jMAVSim"] = []
-    with tempfile.TemporaryDirectory() as temporary:
-        place = Path(temporary)
-        program, frames = compile_null(place), record_frames("iris", place / "iris.frames")
-        for k in range(options.repeats):
-            at = place / str(k)
-            null = null_factors(build, program, frames, "iris", at / "null", 1, options.seconds)
-            found["null simulator"] += null
-            found["sitl-bridge, iris"].append(bridge_factor(build, "iris", at / "bridge", 1, options.seconds))
-            found["SIH, quadx"].append(sih_factor(build, at / "sih", options.seconds, SETTLE))
-            if archive is not None:
-                start = functools.partial(
-                    Px4Process, build, INSTANCE, at / "jmavsim" / "px4", parameters("iris")
-                )
-                found["jMAVSim"].append(
-                    jmavsim_factor(archive, PORT, start, at / "jmavsim", options.seconds, SETTLE)
-                )
-            say(f"  round {k + 1}: " + ", ".join(f"{name} {f[-1]:.1f} x" for name, f in found.items()))
-    medians = {name: statistics.median(factors) for name, factors in found.items()}
-    for name, factor in medians.items():
-        say(f"  {name}: {factor:.1f} x real time")
-    return {"px4": build.version, **medians}
-
-
-def recording(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Cost of recording: processor time, bytes, conversion, and the real-time factor with real PX4."""
-    try:
-        build = find_px4()
-    except UserError as error:
-        say(f"  without PX4: {error}")
-        return bench_recorder.recorder(record_frames, None, options.repeats, say)
-
-    def factor(directory: Path, kept: bool) -> float:
-        return bridge_factor(build, "iris", directory, 1, options.seconds, recorded=kept)
-
-    return bench_recorder.recorder(record_frames, factor, options.repeats, say)
-
-
-def steps_of_environments(options: argparse.Namespace, say: Any) -> dict[str, Any]:
-    """Steps of vector environments."""
-    return bench_environment.environments(options.repeats, 0.2 * options.seconds, say)
+def perception(options: argparse.Namespace, say: Any) -> dict[str, Any]:
+    """ms of processor time of a depth image and a lidar's turn, 2 m above each shipped world's origin."""
+    camera = DepthCameraSpecification(kind="depth_camera", rate=15.0)
+    lidar = LidarSpecification(kind="lidar", columns=1024)
+    poses = Poses(np.array([0]), np.array([[0.0, 0.0, -2.0]]), np.array([[1.0, 0.0, 0.0, 0.0]]))
+    scenes = {"level ground": Scene(SceneSpecification())}
+    worlds = sorted((ROOT / "missions" / "worlds").glob("*.yaml"))
+    scenes |= {file.stem: scene for file in worlds if (scene := Scene(load_world(file).scene))}
+    figures: dict[str, float] = {}
+    for name, scene in scenes.items():
+        view = View(SceneCaster(scene, 0, np.zeros((0, 4))), poses, 0, np.random.default_rng(1))
+        for what, sensor in (("640 x 480 depth image", camera), ("16 x 1024 lidar, a turn", lidar)):
+            sensor.measure(view)
+            times = []
+            for _ in range(3 * options.repeats):
+                begin = time.thread_time()
+                sensor.measure(view)
+                times.append(1e3 * (time.thread_time() - begin))
+            figures[f"{name}: {what}"] = statistics.median(times)
+            say(f"  {name}: {what}: {statistics.median(times):.1f} ms")
+    return figures
 
 
 MEASUREMENTS = {
     "start-up": (start_up, "from starting Python to the first sensor frame, and memory"),
     "steps": (fleet, "dynamics and sensors of the iris in flight, by number of vehicles, one core"),
-    "contact": (contact, "a step without a scene, far from objects, above and on a roof, processor time"),
     "built-in": (built_in, "the built-in stack with dynamics and sensors, one core, processor time"),
-    "formation": (formation, "formation of point masses at 50 Hz, one core, processor time"),
     "avoidance": (avoidance, "predictive collision avoidance, per vehicle and tick, processor and wall time"),
-    "bus": (bus, "lockstep with a scripted flight stack under 1,000 commands a second"),
-    "recorder": (
-        recording,
-        "a recording: processor time, bytes, conversion to MCAP, speed with real PX4",
-    ),
-    "environment": (steps_of_environments, "vector environments, beside crazyflow's where it is installed"),
-    "perception": (rays_and_images, "rays and images of a scene, one thread, processor time"),
+    "recorder": (recorder, "a recording: processor time and bytes"),
+    "perception": (perception, "a depth image and a lidar in each shipped world, processor time"),
     "lockstep": (lockstep, "lockstep with one real PX4, disarmed"),
-    "peers": (peers, "other simulators of PX4 beside the bridge, disarmed"),
-    "link": (link_overhead, "the link with scripted flight stacks, processor time of the bridge"),
     "fleet": (fleet_lockstep, "lockstep with several real PX4s in one world, disarmed"),
 }
 """Measurements: a function and its description."""

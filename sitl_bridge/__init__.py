@@ -104,7 +104,7 @@ def __getattr__(name: str) -> "Any":
     try:
         module = import_module(f"{__name__}.{_MODULES.get(name) or _HOMES[name]}")
     except ModuleNotFoundError as error:
-        if error.name not in ("gymnasium", "pettingzoo"):
+        if error.name != "gymnasium":
             raise
         from sitl_bridge.base.errors import UserError
 

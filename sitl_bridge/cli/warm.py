@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
@@ -46,12 +45,6 @@ def _simulate() -> None:
     from sitl_bridge.core.world.world import World
     from sitl_bridge.link.hil.server import LockstepServer
 
-    if find_spec("gymnasium") is not None:
-        from sitl_bridge.lab.environments.vector import VectorEnvironment
-
-        environments = VectorEnvironment(2, actions="motors")
-        environments.reset(seed=0)
-        environments.step(environments.action_space.sample())
     frames = [load_airframe(name) for name in AIRFRAMES]
     alone = [VehicleSetup(frame.vehicle(), frame.sensor_records()) for frame in frames]
     setup = alone[0]

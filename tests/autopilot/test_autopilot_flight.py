@@ -42,7 +42,7 @@ LONG = {
     "without_gps.py",
 }
 """More of what shorter ones of the default run do."""
-OTHER_VEHICLES = {"follow_terrain.py", "replan.py", "stick_approach.py"}
+OTHER_VEHICLES = {"follow_terrain.py", "stick_approach.py"}
 """Need a sensor that the iris lacks; their scenario names the vehicle."""
 FIXED_PORT = {"plain_mavsdk.py"}
 """Listens at instance 0; test_start.py flies it."""

@@ -132,6 +132,7 @@ def _stack_environment(*arguments: Any, **options: Any) -> Any:
     inspect.signature(StackEnvironment).bind(*arguments, **options)
     stand_in = create_autospec(StackEnvironment, instance=True)
     stand_in.reset.return_value = (None, {})
+    stand_in.step.return_value = (None, 0.0, False, False, {})
     return stand_in
 
 

@@ -10,7 +10,6 @@ from support.px4_flights import (
     SPEEDS,
     WITHOUT_GPS,
     approach_the_wall,
-    fly_scenario,
     fly_without_gps,
     follow_terrain,
     land_on_the_marker,
@@ -51,13 +50,6 @@ def test_it_has_its_heading_from_motion_capture_without_a_magnetometer(tmp_path:
 
 def test_it_follows_the_terrain_under_sticks_and_lands_on_it(tmp_path: Path) -> None:
     follow_terrain("px4", tmp_path)
-
-
-def test_it_finds_a_way_past_objects_that_move_into_its_own(tmp_path: Path) -> None:
-    _, outcome = fly_scenario("replan.yaml", "px4", tmp_path)
-    assert outcome.succeeded, outcome.reason
-    (vehicle, _), *_ = outcome.vehicles
-    assert not vehicle.contacts
 
 
 def test_it_lands_on_a_marker_beside_the_plans_place(tmp_path: Path) -> None:

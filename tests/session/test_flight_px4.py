@@ -29,7 +29,7 @@ from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 pytestmark = pytest.mark.px4
 
-IN_SCENES = {"replan.py", "stick_approach.py"}
+IN_SCENES = {"stick_approach.py"}
 """Need another vehicle and obstacles: test_closed_loop_px4.py flies them."""
 FLOWN = [
     path for path in sorted([*MISSIONS.glob("*.plan"), *MISSIONS.glob("*.py")]) if path.name not in IN_SCENES

@@ -1,4 +1,4 @@
-"""Integration of a vehicle's motion over a part of a step: Runge-Kutta of fourth order, or Euler in free air.
+"""Integration of a vehicle's motion over a part of a step: Runge-Kutta of fourth order.
 
 Forces are summed in forces.py.  The classical Runge-Kutta method goes over position, velocity, attitude and
 angular velocity, and over the rotor speeds of DC motors.  A first-order motor's speed is a known function of
@@ -14,9 +14,9 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.battery import adapt_drive
 from sitl_bridge.core.dynamics.contact import contact_steps, update_contact
 from sitl_bridge.core.dynamics.forces import derivative
-from sitl_bridge.core.dynamics.induced_flow import FLOW_IMPLICIT, keep_flow, prepare_speeds, renew_flow
+from sitl_bridge.core.dynamics.induced_flow import FLOW_IMPLICIT, prepare_speeds, renew_flow
 from sitl_bridge.core.dynamics.motor import drive_motors, gains_speed
-from sitl_bridge.core.dynamics.records import EULER, INDUCED_LAW, MOTOR_DC, State, Vehicle
+from sitl_bridge.core.dynamics.records import INDUCED_LAW, MOTOR_DC, State, Vehicle
 from sitl_bridge.core.dynamics.scene_contact import find_surfaces, update_surfaces
 from sitl_bridge.core.dynamics.stability import decay_rate, stable_steps
 from sitl_bridge.core.world.records import SceneRecord
@@ -220,63 +220,13 @@ def _integrate(
 
 
 @compiled
-def _keep_loads(vehicle: Vehicle, state: State) -> None:
-    """Keep the rotors' loads of the last evaluation as results of the step."""
-    rows = state.scratch
-    for k in range(vehicle.rotor_count):
-        state.rotor_thrust[k] = rows.thrust[k]
-        state.rotor_torque[k] = rows.torque[k]
-
-
-@compiled
 def evaluate(vehicle: Vehicle, state: State, density: float, gravity: float) -> None:
     """Bring the results of the step in line with the state at its end; the scratch has its rotor speeds."""
     _load(state, state.scratch.work[0])
     derivative(vehicle, state, density, gravity, state.scratch.work[0], state.scratch.work[1], 0.0)
-    _keep_loads(vehicle, state)
-
-
-@compiled
-def _integrate_once(
-    vehicle: Vehicle, state: State, density: float, gravity: float, h: float, rise: float, fall: float
-) -> None:
-    """One semi-implicit Euler step of ``h`` seconds in free air, from one evaluation of the forces.
-
-    Velocities come first, and position and attitude follow the new ones (symplectic Euler; Hairer, Lubich,
-    Wanner: Geometric Numerical Integration, ch. I.1.2).  The results are those of the step's start.
-
-    Args:
-        density: kg/m^3.
-        gravity: m/s^2.
-        h: s.
-        rise, fall: exp(-h/2/tau) of a motor that gains or loses speed.
-    """
-    y, dy, rows = state.scratch.work[0], state.scratch.work[1], state.scratch
-    rows.flow_implicit = 1.0
-    adapt_drive(vehicle, state)
-    _begin(vehicle, state, y)
-    derivative(vehicle, state, density, gravity, y, dy, h)
-    _keep_loads(vehicle, state)
-    for i in range(3):
-        y[3 + i] += h * dy[3 + i]
-        y[i] += h * y[3 + i]
-        y[10 + i] += h * dy[10 + i]
-    wx, wy, wz = 0.5 * h * y[10], 0.5 * h * y[11], 0.5 * h * y[12]
-    qw, qx, qy, qz = y[6], y[7], y[8], y[9]
-    y[6] = qw - qx * wx - qy * wy - qz * wz
-    y[7] = qx + qw * wx + qy * wz - qz * wy
-    y[8] = qy + qw * wy + qz * wx - qx * wz
-    y[9] = qz + qw * wz + qx * wy - qy * wx
-    _store(state, y)
-    if vehicle.rotor_law == INDUCED_LAW:
-        keep_flow(state, vehicle.rotor_count, h)
-    if vehicle.motor_kind == MOTOR_DC:
-        for k in range(vehicle.rotor_count):
-            rows.speed[k] = max(state.rotor_speed[k] + h * rows.acceleration[k], 0.0)
-    else:
-        _turn_rotors(vehicle, state, rise * rise, fall * fall)
     for k in range(vehicle.rotor_count):
-        state.rotor_speed[k] = rows.speed[k]
+        state.rotor_thrust[k] = state.scratch.thrust[k]
+        state.rotor_torque[k] = state.scratch.torque[k]
 
 
 @compiled
@@ -326,16 +276,11 @@ def integrate_step(
     """
     h = seconds / substeps
     touched = state.in_contact
-    once = False
     rise, fall = _motor_decay(vehicle, state, h)
     for part in range(substeps):
         _begin_drive(vehicle, state, part)
         splits = _parts(vehicle, state, density, h)
-        once = splits == 1 and vehicle.integrator == EULER and _is_free(vehicle, state, h)
-        if once:
-            ahead = density + gradient * (state.position[2] - down)
-            _integrate_once(vehicle, state, ahead, gravity, h, rise, fall)
-        elif splits == 1:
+        if splits == 1:
             _integrate(vehicle, state, density, gradient, down, gravity, scene, h, rise, fall)
         else:
             n = 1.0 / splits
@@ -343,7 +288,6 @@ def integrate_step(
                 _begin_drive(vehicle, state, part + piece)
                 _integrate(vehicle, state, density, gradient, down, gravity, scene, h * n, rise**n, fall**n)
                 touched += state.in_contact
-    if not once:
-        start_rotors(vehicle, state)
-        evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
+    start_rotors(vehicle, state)
+    evaluate(vehicle, state, density + gradient * (state.position[2] - down), gravity)
     return int(touched)

@@ -36,10 +36,6 @@ INDUCED_LAW = 2
 CUSTOM_LAW = 3
 """Numbers of the rotor laws."""
 
-RUNGE_KUTTA = 0
-EULER = 1
-"""Numbers of the integrators of a vehicle's motion."""
-
 
 class PropellerTableRecord(Record):
     """C_T and C_P of a propeller over rotor speed and advance ratio."""
@@ -59,7 +55,6 @@ PROPELLER_TABLE = PropellerTableRecord.dtype
 class Vehicle(Record):
     """What a vehicle is: its mass, rotors, motors, body, feet and battery."""
 
-    integrator: int  # RUNGE_KUTTA or, in free air, EULER
     mass: float  # kg, total mass
     inertia: Annotated[Floats, 3, 3]  # kg m^2 about the centre of gravity, body axes
     inertia_inverse: Annotated[Floats, 3, 3]

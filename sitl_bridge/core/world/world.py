@@ -177,13 +177,6 @@ class World:
         self.wind[:] = wind
         self.wind_series = series
 
-    @property
-    def still(self) -> bool:
-        """Whether the air never moves."""
-        wind = self.wind[0]
-        moving = any(wind[name] for name in ("log_speed_20ft", "dryden_speed_20ft", "gust_count", "custom"))
-        return not moving and len(self.wind_series) == 0 and wind["steady"].tobytes() == bytes(24)
-
     def refuse_failed_wind(self) -> None:
         """Raise what a wind of the user's own raised in a step, if it did.
 

@@ -18,14 +18,12 @@ from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.api.world_choice import WorldChoice
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.lab.environments.records import ATTITUDE, RATES, TRUTH_SIZE
 from sitl_bridge.lab.environments.spaces import (
     LEVELS,
     LIMIT,
+    TRUTH_FIGURES,
     Observation,
-    action_level,
     action_space,
-    observation_figures,
     observation_space,
 )
 from sitl_bridge.lab.environments.tasks import (
@@ -45,10 +43,10 @@ ARRIVAL_LIMIT = 90.0
 
 
 class StackEnvironment(Env[Observation, ArrayLike]):
-    """The environment of ``Environment``, with a flight stack between the actions and the motors.
+    """A vehicle with a flight stack between the actions and the motors; rewards follow from the true motion.
 
-    Spaces, task, reward and end of an episode are the same.  A reset flies the vehicle back to the start, and
-    begins a new flight where the last episode ended on the ground or disarmed, or its battery is empty.
+    A reset flies the vehicle back to the start, and begins a new flight where the last episode ended on the
+    ground or disarmed, or its battery is empty.
 
     Args:
         autopilot: ``"px4"`` or ``"builtin"``.
@@ -88,11 +86,13 @@ class StackEnvironment(Env[Observation, ArrayLike]):
     ) -> None:
         found = airframe_of(airframe)
         self.task = task or HoldPosition()
+        if not isinstance(self.task, Task):
+            raise UserError(f"task: {self.task!r} is no object of a task; give ReachWaypoint()")
         if self.task.height <= 0.0:
             raise UserError("stack environment: the task's height must be above 0; the stack takes off to it")
         if actions not in LEVELS:
             raise UserError(f"actions: a flight stack takes {', '.join(LEVELS)}, not {actions!r}")
-        self.level = action_level(actions, len(found.rotors))
+        self.level = LEVELS[actions]
         self._steps = round(period / 0.004)
         if not 1 <= self._steps <= 100 or abs(self._steps * 0.004 - period) > 1e-9:
             raise UserError(f"period: {period:g} s is no multiple of 0.004 s from 0.004 to 0.4 s")
@@ -106,12 +106,12 @@ class StackEnvironment(Env[Observation, ArrayLike]):
             "name": "environment",
             "warm": warm,
         }
-        self.figures = observation_figures("truth", self.task)
+        self.figures = (*TRUTH_FIGURES, *self.task.figures)
         self.observation_space = observation_space(self.figures)
         self.action_space = action_space(self.level)
         self._sitl: Sitl | None = None
         self._random = np.random.default_rng(seed)
-        self._truth = np.zeros((1, TRUTH_SIZE))
+        self._truth = np.zeros((1, len(TRUTH_FIGURES)))
         self._action = np.zeros((1, self.level.size))
         self._contacts, self._began, self._failed = 0, 0, False
         self._owner: object = None
@@ -233,9 +233,9 @@ class StackEnvironment(Env[Observation, ArrayLike]):
 
     def _command(self, *figures: float) -> None:
         vehicle = self._vehicle
-        if self.level.number == RATES:
+        if self.level.name == "rates":
             vehicle.set_rates(*figures[1:], thrust=figures[0])
-        elif self.level.number == ATTITUDE:
+        elif self.level.name == "attitude":
             vehicle.set_attitude(*figures[1:], thrust=figures[0])
         else:
             vehicle.set_velocity(figures[:3], yaw=figures[3])

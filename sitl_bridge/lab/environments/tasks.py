@@ -10,15 +10,6 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.kernels.compiled import compiled
-
-
-@compiled
-def _distances(goals: Floats, truth: Floats, distances: Floats) -> None:
-    """Distances (n,) from vehicles, truth (n, 13), to goals (n, 3), m."""
-    for i in range(len(distances)):
-        x, y, z = goals[i, 0] - truth[i, 0], goals[i, 1] - truth[i, 1], goals[i, 2] - truth[i, 2]
-        distances[i] = math.sqrt(x * x + y * y + z * z)
 
 
 @dataclass(frozen=True)
@@ -127,8 +118,7 @@ class Task:
 
     def distance(self, motion: VehicleMotion) -> Floats:
         """(n,) m to the goal."""
-        distance = np.empty(len(self.goals))
-        _distances(self.goals, motion.truth, distance)
+        distance: Floats = np.linalg.norm(self.goals - motion.position, axis=1)
         return distance
 
 
