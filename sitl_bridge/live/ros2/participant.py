@@ -31,7 +31,7 @@ from sitl_bridge.live.ros2.types import dds_type, encoded, type_hash
 
 CONFIGURATION = """<CycloneDDS><Domain id="any">
 <General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast>
-<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>63000B</FragmentSize></General>
+<MaxMessageSize>8400B</MaxMessageSize><FragmentSize>8000B</FragmentSize></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>
 <Peers><Peer address="127.0.0.1"/></Peers></Discovery>
 <Compatibility><IgnoreTypeInformation>1.15</IgnoreTypeInformation></Compatibility>
