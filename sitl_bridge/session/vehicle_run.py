@@ -215,6 +215,8 @@ class VehicleRun:
             self.say(
                 f"px4-rc.mavlink of this PX4 has no line for {lines}; it sends more telemetry than needed"
             )
+        if process.dds_by_simulated_time:
+            self.say("PX4's uXRCE-DDS client stamps with simulated time: UXRCE_DDS_SYNCT 0")
         for module in process.without:
             self.say(f"this PX4 has no {module}, which {airframe.name} needs (docs/px4-versions.md)")
         if process.exposed:

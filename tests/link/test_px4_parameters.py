@@ -389,6 +389,8 @@ def test_time_outs_of_wall_time_links_grow_with_the_speed_within_px4s_limits(iri
     assert (slow["COM_OF_LOSS_T"], slow["COM_DISARM_PRFLT"]) == (1.0, 10.0)
     assert (fast["COM_OF_LOSS_T"], fast["COM_DISARM_PRFLT"], fast["COM_DL_LOSS_T"]) == (20.0, 200.0, 200)
     assert (unbounded["COM_OBC_LOSS_T"], unbounded["COM_DL_LOSS_T"]) == (60.0, 300)
+    assert (slow["UXRCE_DDS_SYNCT"], fast["UXRCE_DDS_SYNCT"], unbounded["UXRCE_DDS_SYNCT"]) == (0, 0, 0)
+    assert "UXRCE_DDS_SYNCT" not in parameters_for(iris, speed=1.0)  # there it follows the agent's clock
     assert station_time_out(1.0) == {"COM_DL_LOSS_T": 10}
     assert station_time_out(math.inf) == {"COM_DL_LOSS_T": 300}
 

@@ -130,6 +130,7 @@ REASONS = {
     r"BAT1_|SIM_BAT_|RTL_TIME_MARGIN": "battery, and a remaining time that PX4's link takes for zero",
     r"COM_(OF_LOSS_T|OBC_LOSS_T|DL_LOSS_T|RC_LOSS_T|DISARM_PRFLT)$": "link: time-outs of programs in wall"
     " time, which PX4 counts in simulated time",
+    r"UXRCE_DDS_SYNCT": "speed: PX4's uXRCE-DDS client would follow its agent's wall clock",
     r"SYS_FAILURE_EN": "link: faults may be injected",
     r"FD_ACT_|MOTFAIL_": "link: PX4's simulator module makes up the motors' currents",
 }
@@ -189,6 +190,8 @@ def _derived(airframe: Airframe, world: World, speed: float, battery_over_mavlin
     found |= _perception(airframe)
     found |= _battery(airframe, result, over_mavlink=battery_over_mavlink)
     found |= scaled_time_outs({name: DEFAULTS[name] for name in TIME_OUTS}, speed)
+    if speed != 1.0:
+        found[DDS_CLOCK] = 0
     found["SYS_FAILURE_EN"] = 1
     found |= _motor_failure(factor)
     undefined = [name for name, value in found.items() if math.isnan(value)]
@@ -383,6 +386,9 @@ def _motor_failure(factor: float) -> Parameters:
     }
 
 
+DDS_CLOCK = "UXRCE_DDS_SYNCT"
+"""Whether PX4's uXRCE-DDS client follows the wall clock of its agent, which jumps and drops Offboard at other
+speeds than 1; without it stamps are those of simulated time."""
 TIME_OUTS = ("COM_OF_LOSS_T", "COM_OBC_LOSS_T", "COM_DL_LOSS_T", "COM_RC_LOSS_T", "COM_DISARM_PRFLT")
 
 

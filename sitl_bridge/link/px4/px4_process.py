@@ -29,7 +29,7 @@ from sitl_bridge.base.system.port_holder import (
 from sitl_bridge.core.vehicle.control_effectiveness import Parameters
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE
 from sitl_bridge.link.hil.ports import LAST_WITH_OWN_PORT, STACK_PORTS
-from sitl_bridge.link.px4.airframe_parameters import check_against_build
+from sitl_bridge.link.px4.airframe_parameters import DDS_CLOCK, check_against_build
 from sitl_bridge.link.px4.find import Px4Build
 from sitl_bridge.link.px4.given_parameters import build_parameters
 from sitl_bridge.link.px4.loopback import LoopbackGuard
@@ -167,6 +167,7 @@ class Px4Process(ChildProcess):
     Attributes:
         exposed: reason why its ports are reachable from other machines against the setting; empty otherwise.
         unchanged: expected lines of PX4's scripts that were not found and so not changed.
+        dds_by_simulated_time: whether its uXRCE-DDS client was told to stamp with simulated time.
         without: modules that the airframe needs and this PX4 does not have.
 
     Raises:
@@ -192,6 +193,7 @@ class Px4Process(ChildProcess):
         if thin:
             parameters = parameters | TOPICS_ALONE
         self._handed_over, absent = check_against_build(parameters, build.etc, given or {})
+        self.dds_by_simulated_time = self._handed_over.get(DDS_CLOCK) == 0
         self.without = tuple(MODULES[name].split()[0] for name in MODULES if name in absent)
         needless = unchanged_defaults(self._handed_over, build_parameters(build.etc), build.etc)
         startup = _make_directory(directory, self._handed_over, needless)
