@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from support.recorded_climb import Climb
 from sitl_bridge.analysis.export.cdr_layout import DEFINITIONS, schema_name
 from sitl_bridge.analysis.export.drawn_messages import map_message
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.graph import RosGraph, WaitedNodes
@@ -116,7 +118,7 @@ class Node:
 
     def subscribe(self, topic: str, name: str, depth: int | None = None) -> None:
         made = Topic(self.participant, f"rt{topic}" if topic[0] == "/" else topic, foreign_type(name))
-        keeps = topic.endswith(("/tf_static", "/map", "/markers", "ros_discovery_info"))
+        keeps = topic.endswith(("/tf_static", "/map", "/markers", "ros_discovery_info", "/robot_description"))
         kept = Policy.Durability.TransientLocal if keeps else Policy.Durability.Volatile
         history = Policy.History.KeepAll if depth is None else Policy.History.KeepLast(depth)
         qos = Qos(Policy.Reliability.Reliable(0), kept, history)
@@ -571,3 +573,55 @@ def test_a_node_that_is_there_and_answers_nothing_is_named_once(monkeypatch: pyt
     waited.wait(5)
     waited.wait(5)
     assert said == ["simulated time stands: the ROS 2 node slow has not answered for 0 s"]
+
+
+def test_the_vehicle_is_described_as_a_robot_for_those_that_come_later(
+    published: tuple[Source, Node, list[str]],
+) -> None:
+    source, node, _ = published
+    topic = "/vehicle_0/robot_description"
+    node.until(lambda: topic in node.offered)
+    node.subscribe(topic, "std_msgs/msg/String")
+    (message,) = node.until(lambda: node.take(topic))
+    robot = ElementTree.fromstring(message.data)
+    links = [link.get("name") for link in robot.iter("link")]
+    assert links == ["vehicle_0/base_link", "vehicle_0/base_link/camera_0"]
+    joint = robot.find("joint")
+    assert joint is not None
+    assert {end.tag: end.get("link") for end in joint} == dict(zip(("parent", "child"), links, strict=True))
+    rotors = source.simulation.vehicles[0]["rotor_position"][:4] * (1.0, -1.0, -1.0)  # FRD to FLU
+    arms, discs = [], []
+    for visual in robot.iter("visual"):
+        origin, cylinder = visual.find("origin"), visual.find("geometry/cylinder")
+        assert origin is not None
+        assert cylinder is not None
+        place, turn = (np.array(str(origin.get(name)).split(), float) for name in ("xyz", "rpy"))
+        axis = Rotation.from_euler("xyz", turn).apply([0.0, 0.0, float(str(cylinder.get("length"))) / 2.0])
+        (arms if turn.any() else discs).append(place + axis if turn.any() else place)
+    assert np.allclose(discs, rotors, atol=1e-3)
+    assert np.allclose(arms, rotors, atol=1e-3)  # an arm ends at its rotor
+
+
+def test_samples_say_the_variance_of_their_noise_and_gps_its_velocity(
+    published: tuple[Source, Node, list[str]],
+) -> None:
+    source, node, _ = published
+    node.until(lambda: "/vehicle_0/fix_velocity" in node.offered)
+    kinds = {"imu": "sensor_msgs/msg/Imu", "fix_velocity": "geometry_msgs/msg/TwistStamped"}
+    for end, kind in kinds.items():
+        node.subscribe(f"/vehicle_0/{end}", kind)
+    time.sleep(0.5)  # the publisher finds the subscribers
+    source.running.set()
+    imu = node.until(lambda: node.take("/vehicle_0/imu"))[-1]
+    noise = next(s for s in source.simulation.sensors[0] if s["kind"] == ImuSpecification.code)["noise"]
+    assert noise[0] > 0.0
+    assert np.diag(imu.linear_acceleration_covariance.reshape(3, 3)) == pytest.approx(noise[:3] ** 2)
+    assert np.diag(imu.angular_velocity_covariance.reshape(3, 3)) == pytest.approx(noise[3:6] ** 2)
+    speeds: list[Any] = []
+
+    def climbs() -> bool:
+        speeds.extend(node.take("/vehicle_0/fix_velocity"))
+        return bool(speeds) and speeds[-1].twist.linear.z > 0.2
+
+    node.until(climbs)  # up is positive
+    assert speeds[-1].header.frame_id == "map"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.analysis.export.cdr_layout import bytes_of, layout_of
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records, Singles
+from sitl_bridge.core.sensors.records import MAX_AXES
 from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.link.hil.recorded_samples import samples_of
 from sitl_bridge.record.followed_steps import RecordedSteps
@@ -21,6 +22,8 @@ from sitl_bridge.record.followed_steps import RecordedSteps
 WORLD = "map"
 NO_COVARIANCE = -1.0
 """First element of a covariance in sensor_msgs/Imu where there is no such estimate."""
+DIAGONAL = [0, 4, 8]
+"""Elements of a covariance of three axes."""
 ODOMETRY_RATE = 50.0
 """Hz of ground truth and transforms."""
 GPS_FIX = 3
@@ -106,6 +109,7 @@ def ros_messages(
     last: int,
     rate: float = ODOMETRY_RATE,
     topics: Set[str] | None = None,
+    sensors: Sequence[Records] | None = None,
 ) -> Iterator[RosMessages]:
     """Topics of the rows ``first`` to ``last`` of a run.
 
@@ -115,6 +119,7 @@ def ros_messages(
         first, last: rows; whole steps.
         rate: Hz of ground truth, rotor speeds and transforms.
         topics: that are made; None for all.
+        sensors: records of each vehicle's sensors, for covariances; None leaves these at 0, unknown.
     """
     rows = run.rows[first:last]
     every = max(round(1e6 / rate / run.step), 1)
@@ -136,17 +141,29 @@ def ros_messages(
         if topics is None or turning in topics:
             yield rotor_speeds(turning, kept["time"] * 1000, kept["rotor_speed"][:, : rotors[i]])
     samples = samples_of(run, first, last) if topics is None or topics - truth else {}
-    for kind, (_, _, sensor) in SENSORS.items():
+    for end, (kind, _, sensor) in SENSORS.items():
         table = samples.get(kind)
         if table is None:
             continue
         for i, name in enumerate(names):
             for instance in np.unique(table["instance"][table["vehicle"] == i]).tolist():
-                topic = sensor_topic(name, kind, instance)
+                topic = sensor_topic(name, end, instance)
                 if topics is None or topic in topics:
-                    yield sensor(
-                        topic, name, table[(table["vehicle"] == i) & (table["instance"] == instance)]
-                    )
+                    mine = table[(table["vehicle"] == i) & (table["instance"] == instance)]
+                    noise = _variances(None if sensors is None else sensors[i], kind, instance)
+                    yield sensor(topic, name, mine, noise)
+
+
+def _variances(sensors: Records | None, kind: str, instance: int) -> Floats:
+    """(MAX_AXES,) of the white noise of a sensor's samples; its drifting bias is no part of them."""
+    if sensors is None:
+        return np.zeros(MAX_AXES)
+    named = [KIND_NAMES.get(int(code)) == kind for code in sensors["kind"]]
+    found = np.flatnonzero(np.array(named, bool) & (sensors["instance"] == instance))
+    variances: Floats = (
+        sensors["noise"][found].sum(axis=0) ** 2
+    )  # of one, or of a user's own of unknown noise
+    return variances
 
 
 def _odometry(topic: str, name: str, rows: Records) -> RosMessages:
@@ -207,28 +224,40 @@ def _begin_samples(topic: str, kind: str, name: str, samples: Records) -> tuple[
     return begin_messages(topic, kind, samples["time"] * 1000, {"header.frame_id": base_link(name)})
 
 
-def _imu(topic: str, name: str, samples: Records) -> RosMessages:
+def _imu(topic: str, name: str, samples: Records, variances: Floats) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/Imu", name, samples)
     table["orientation.w"] = 1.0
     table["orientation_covariance"][:, 0] = NO_COVARIANCE
+    table["linear_acceleration_covariance"][:, DIAGONAL] = variances[:3]
+    table["angular_velocity_covariance"][:, DIAGONAL] = variances[3:6]
     set_axes(table, "angular_velocity", to_flu(samples["angular_velocity"].astype(np.float64)))
     set_axes(table, "linear_acceleration", to_flu(samples["acceleration"].astype(np.float64)))
     return made
 
 
-def _magnetic_field(topic: str, name: str, samples: Records) -> RosMessages:
+def _magnetic_field(topic: str, name: str, samples: Records, variances: Floats) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/MagneticField", name, samples)
+    table["magnetic_field_covariance"][:, DIAGONAL] = variances[:3]
     set_axes(table, "magnetic_field", to_flu(samples["field"]))
     return made
 
 
-def _pressure(topic: str, name: str, samples: Records) -> RosMessages:
+def _pressure(topic: str, name: str, samples: Records, variances: Floats) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/FluidPressure", name, samples)
+    table["variance"] = variances[0]
     table["fluid_pressure"] = samples["pressure"]
     return made
 
 
-def _fix(topic: str, name: str, samples: Records) -> RosMessages:
+def _fix_velocity(topic: str, _name: str, samples: Records, _variances: Floats) -> RosMessages:
+    strings = {"header.frame_id": WORLD}
+    made, table = begin_messages(topic, "geometry_msgs/TwistStamped", samples["time"] * 1000, strings)
+    stamp(table, samples["fix_time"] * 1000)
+    set_axes(table, "twist.linear", to_enu(samples["velocity"]))
+    return made
+
+
+def _fix(topic: str, name: str, samples: Records, _variances: Floats) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/NavSatFix", name, samples)
     stamp(table, samples["fix_time"] * 1000)
     table["status.status"] = np.where(samples["fix_type"] >= GPS_FIX, 0, -1)
@@ -241,7 +270,7 @@ def _fix(topic: str, name: str, samples: Records) -> RosMessages:
     return made
 
 
-def _range(topic: str, name: str, samples: Records) -> RosMessages:
+def _range(topic: str, name: str, samples: Records, _variances: Floats) -> RosMessages:
     made, table = _begin_samples(topic, "sensor_msgs/Range", name, samples)
     table["radiation_type"] = 1
     table["min_range"], table["max_range"] = samples["minimum"], samples["maximum"]
@@ -253,14 +282,17 @@ def _range(topic: str, name: str, samples: Records) -> RosMessages:
 
 Maker: TypeAlias = Callable[[str, str, Records], RosMessages]
 """Makes the messages of a topic and a vehicle's name from rows or samples."""
-SENSORS: dict[str, tuple[str, str, Maker]] = {
+SensorMaker: TypeAlias = Callable[[str, str, Records, Floats], RosMessages]
+"""Makes messages likewise, with the variances of a sample's axes."""
+SENSORS: dict[str, tuple[str, str, SensorMaker]] = {
     "imu": ("imu", "sensor_msgs/Imu", _imu),
-    "magnetometer": ("magnetic_field", "sensor_msgs/MagneticField", _magnetic_field),
-    "barometer": ("pressure", "sensor_msgs/FluidPressure", _pressure),
-    "gps": ("fix", "sensor_msgs/NavSatFix", _fix),
-    "range_finder": ("range", "sensor_msgs/Range", _range),
+    "magnetic_field": ("magnetometer", "sensor_msgs/MagneticField", _magnetic_field),
+    "pressure": ("barometer", "sensor_msgs/FluidPressure", _pressure),
+    "fix": ("gps", "sensor_msgs/NavSatFix", _fix),
+    "fix_velocity": ("gps", "geometry_msgs/TwistStamped", _fix_velocity),
+    "range": ("range_finder", "sensor_msgs/Range", _range),
 }
-"""By the kind of sensor: the end of the topic, the type of message, and what makes it."""
+"""By the end of the topic: the kind of sensor, the type of message, and what makes it."""
 
 
 def motion_topics(name: str) -> dict[str, tuple[str, Maker]]:
@@ -285,9 +317,9 @@ def topic_types(names: Sequence[str], sensors: Sequence[Records]) -> dict[str, s
         types[motor_command_topic(name)] = "actuator_msgs/Actuators"
         types[rotor_topic(name)] = "sensor_msgs/JointState"
         for sensor in records:
-            kind = KIND_NAMES.get(int(sensor["kind"]), "")
-            if kind in SENSORS:
-                types[sensor_topic(name, kind, int(sensor["instance"]))] = SENSORS[kind][1]
+            kind = KIND_NAMES.get(int(sensor["kind"]))
+            for end in (end for end, (of, _, _) in SENSORS.items() if of == kind):
+                types[sensor_topic(name, end, int(sensor["instance"]))] = SENSORS[end][1]
     return types
 
 
@@ -301,6 +333,6 @@ def rotor_topic(name: str) -> str:
     return f"/{ros_name(name)}/rotors"
 
 
-def sensor_topic(name: str, kind: str, instance: int) -> str:
+def sensor_topic(name: str, end: str, instance: int) -> str:
     """Topic of a vehicle's sensor."""
-    return f"/{ros_name(name)}/{SENSORS[kind][0]}{instance or ''}"
+    return f"/{ros_name(name)}/{end}{instance or ''}"

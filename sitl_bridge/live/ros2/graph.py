@@ -22,6 +22,7 @@ import numpy as np
 from sitl_bridge.analysis.export.drawn_messages import GRID, MARKERS, map_message, map_topic, marker_messages
 from sitl_bridge.analysis.export.flight_stack_topics import battery_message, battery_topic
 from sitl_bridge.analysis.export.live_samples import MOUNTINGS, mountings, sample_messages
+from sitl_bridge.analysis.export.robot_description import description_message
 from sitl_bridge.analysis.export.ros_topics import (
     RosMessages,
     begin_messages,
@@ -232,6 +233,7 @@ class RosGraph:
         try:
             self._publish_mountings()
             self._publish_markers()
+            self._publish_descriptions()
             with StepFollower(
                 self._run.directory, len(simulation), simulation.start, simulation.step, MOST_ROWS
             ) as steps:
@@ -292,6 +294,15 @@ class RosGraph:
             time = self._simulation.time * 1000
             self._participant.publish(MOUNTINGS, mountings(mounted, time).data[0].tobytes())
 
+    def _publish_descriptions(self) -> None:
+        for name, vehicle in zip(self._simulation.names, self._simulation.vehicles, strict=True):
+            seeing = [
+                one.specification for one in self._runners if self._simulation.names[one.vehicle] == name
+            ]
+            made = description_message(name, vehicle, [sensor.name for sensor in seeing])
+            self._participant.advertise(made.topic, made.name)
+            self._participant.publish(made.topic, made.data[0].tobytes())
+
     def _publish_markers(self) -> None:
         try:
             run = RecordedRun(self._run.directory)
@@ -336,7 +347,10 @@ class RosGraph:
             ):
                 yield battery_message(name, int(times[-1]) * 1000, voltage, current, left)
         recorded = {topic for topic in topics if topic in self._recorded}
-        yield from ros_messages(part, simulation.names, self._rotors, 0, len(rows), topics=recorded)
+        sensors = list(simulation.sensors)
+        yield from ros_messages(
+            part, simulation.names, self._rotors, 0, len(rows), topics=recorded, sensors=sensors
+        )
 
     @staticmethod
     def _series(found: RosMessages) -> Iterator[tuple[int, str, bytes]]:

@@ -88,7 +88,8 @@ class FoxgloveStream:
         self._cameras = {camera_topic(camera): camera for camera in run.cameras()}
         self._context = foxglove.Context()
         self._ros = RosChannels(self._context)
-        types = topic_types(run.names, [airframe.sensor_records() for airframe in run.airframes])
+        self._sensors = [airframe.sensor_records() for airframe in run.airframes]
+        types = topic_types(run.names, self._sensors)
         types |= dict.fromkeys(self._cameras, "sensor_msgs/Image")
         self._channels = {topic: self._ros.channel(topic, kind) for topic, kind in types.items()}
         self._session = directory.name
@@ -152,7 +153,8 @@ class FoxgloveStream:
     def _send(self, topics: set[str], server: WebSocketServer) -> None:
         part = self._steps.part()
         rotors = [len(airframe.rotors) for airframe in self._run.airframes]
-        self._ros.log(ros_messages(part, self._run.names, rotors, 0, len(part.rows), topics=topics))
+        names, sensors = self._run.names, self._sensors
+        self._ros.log(ros_messages(part, names, rotors, 0, len(part.rows), topics=topics, sensors=sensors))
         waiting, self._pictures = self._pictures, []
         for picture in waiting:
             self._publish_picture(picture)
