@@ -205,6 +205,7 @@ def test_the_schemas_are_those_of_an_exported_file(streamed: Streamed) -> None:
                 "magnetic_field",
                 "pressure",
                 "fix",
+                "fix_velocity",
             )
         ),
     } | {topic for topic in client.channels if topic.endswith("range")}

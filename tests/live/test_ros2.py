@@ -6,7 +6,10 @@ import itertools
 import json
 import math
 import os
+import shutil
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -590,7 +593,8 @@ def test_the_vehicle_is_described_as_a_robot_for_those_that_come_later(
     assert joint is not None
     assert {end.tag: end.get("link") for end in joint} == dict(zip(("parent", "child"), links, strict=True))
     rotors = source.simulation.vehicles[0]["rotor_position"][:4] * (1.0, -1.0, -1.0)  # FRD to FLU
-    arms, discs = [], []
+    arms: list[Any] = []
+    discs: list[Any] = []
     for visual in robot.iter("visual"):
         origin, cylinder = visual.find("origin"), visual.find("geometry/cylinder")
         assert origin is not None
@@ -625,3 +629,46 @@ def test_samples_say_the_variance_of_their_noise_and_gps_its_velocity(
 
     node.until(climbs)  # up is positive
     assert speeds[-1].header.frame_id == "map"
+
+
+TWO_HOSTS = """
+set -e
+ip link set lo up
+unshare -n sleep 60 & other=$!
+until ip link add veth0 type veth peer name veth1 netns $other 2>/dev/null; do sleep 0.1; done
+ip address add 10.9.0.1/24 dev veth0; ip link set veth0 up
+on="nsenter -t $other -n"
+$on ip link set lo up; $on ip address add 10.9.0.2/24 dev veth1; $on ip link set veth1 up
+"$1" -c "
+import socket, sys
+from sitl_bridge.live.ros2.participant import Participant
+open_ = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # as another program's
+open_.bind(('0.0.0.0', 7500))
+one = Participant(0, print)
+one.advertise('/clock', 'rosgraph_msgs/Clock')
+print('ready', flush=True)
+sys.stdin.read()
+" < <(sleep 50) > ready & run=$!
+until grep -q ready ready; do sleep 0.1; done
+$on "$1" "$2" 10.9.0.1
+kill $run $other
+"""
+"""A run's participant in one network namespace and a stranger in another one, joined by a cable."""
+
+
+def test_no_other_machine_reaches_the_sockets(tmp_path: Path) -> None:
+    command = ["unshare", "-n", "bash", "-c", TWO_HOSTS, "two", sys.executable]
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and ip")
+    done = subprocess.run(
+        [*command, str(ROOT / "tests" / "support" / "ros_stranger.py")],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=250.0,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == {"7410": "refused", "7411": "refused", "7500": "taken", "topics": []}
