@@ -67,7 +67,7 @@ def node(program: Path, *arguments: object) -> list[Any]:
 @pytest.mark.parametrize("reliability", ["best_effort", "reliable"])
 def test_every_topic_reaches_a_node(tmp_path: Path, reliability: str) -> None:
     with running(tmp_path, "start", "--airframe", "iris_full"):
-        (seen,) = node(SUPPORT / "ros_listener.py", 10, reliability, 5)
+        (seen,) = node(SUPPORT / "ros_listener.py", 20, reliability, 5)
     assert "/sitl_bridge" in seen["nodes"]
     frames = {
         "/clock": None,
@@ -104,7 +104,7 @@ def test_pictures_clouds_and_scans_reach_a_best_effort_node(
     tmp_path: Path, airframe: str, ends: list[str]
 ) -> None:
     with running(tmp_path, "start", "--airframe", airframe):
-        (seen,) = node(SUPPORT / "ros_listener.py", 8, "best_effort", 5, ",".join(ends))
+        (seen,) = node(SUPPORT / "ros_listener.py", 15, "best_effort", 5, ",".join(ends))
     for end in ends:
         found = seen["topics"][f"/vehicle_0/{end}"]
         assert found["count"] >= 0.9 * found["sent"], found

@@ -1,4 +1,7 @@
-"""Tries from another network namespace to reach a run's ROS 2 sockets: ``ros_stranger.py HOST``; prints JSON."""
+"""Tries from another network namespace to reach the ROS 2 sockets of a run: ``ros_stranger.py HOST``.
+
+It prints JSON.
+"""
 
 import json
 import socket
