@@ -157,7 +157,8 @@ def finish(flight: Sitl, reason: str) -> list[str]:
     files = [f"{name}: {path}" for name, path in flight.stacks.finish(reason).files]
     with ErrorLog(print_error).guard(f"writing of the report of {directory}"):
         files.append(f"report: {write_report(report([read_run(directory)]), directory / 'report.html')}")
-    files.append(f"verdict: {verdict.word}: {'; '.join(verdict.reasons)}")
+    others = [text for text in verdict.reasons if text != reason]  # that one is in the traceback
+    files.append(": ".join([f"verdict: {verdict.word}", *others]))
     return [*files, *(f"note: {note}" for note in verdict.notes)]
 
 

@@ -32,6 +32,8 @@ MARKERS = (
     "speed(factor): simulated over wall time; as fast as it goes without",
     "parameters(NAME=value, ...): of the flight stack",
 )
+_EXPLAINED = re.compile(r"E\s+\+\s+where (<NO: |\w+ = <sitl_bridge\.)")
+"""Lines of pytest's explanation of a statement, and of the flight that it is about."""
 _flights: pytest.StashKey[FlightPool] = pytest.StashKey()
 _place: pytest.StashKey[Path] = pytest.StashKey()
 _open: pytest.StashKey[list[DeferredFlight]] = pytest.StashKey()
@@ -294,6 +296,9 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed and call.when != "teardown":
         item.stash[_failed] = True
+        for entry in getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ()):
+            # pytest explains what each part of an assertion is; a statement has said it already.
+            entry.lines = [line for line in entry.lines if not _EXPLAINED.match(line)]
         for flight in item.stash.get(_open, []):
             if flight.begun is not None:
                 report.sections.append(("flight", _account(flight.begun, call)))

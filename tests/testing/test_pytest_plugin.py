@@ -101,11 +101,13 @@ def test_a_failing_test_names_run_directory_summary_and_messages(pytester: pytes
             "*run directory: *",
             "*summary: *summary.json",
             "*report: *report.html",
-            "*verdict: failed: *",
+            "*verdict: failed",
             "*flown by the built-in flight stack, not PX4, seed 1",
             "*Takeoff detected",
         ]
     )
+    said = [line for line in result.outlines if "came within" in line and not line.startswith("FAILED")]
+    assert len(said) == 1, "one sentence, and the beginning of it in pytest's own list of failures"
     kept = [path.parent.name for path in (pytester.path / "temp").rglob("summary.json")]
     assert [name.endswith("test_far") for name in kept] == [True]
     runs = [path for path in (pytester.path / "temp" / "sitl0").iterdir() if path.name != "latest"]
