@@ -22,6 +22,8 @@ from sitl_bridge.record.ulog_samples import UlogSamples
 
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
 """A terminal's colours, which PX4 logs with some of its messages."""
+MOST_ENDS = 1000
+"""Times that a reader may come to the end of a file, which a sound reader does once for each way back."""
 DEBUG = 7
 """Level of the least important messages."""
 Fields = Mapping[str, Sequence[str]]
@@ -56,7 +58,7 @@ class FlightLog:
         """
         try:
             samples = UlogSamples.find(path, set(topics))
-            with path.open("rb") as file:
+            with _Watched(io.FileIO(path)) as file:
                 log = _parse(path, file if samples is None else io.BytesIO(samples.rest), list(topics))
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -113,6 +115,24 @@ class FlightLog:
         time = seconds(detected)
         spans = true_spans(np.asarray(detected["landed"]) == 0)
         return [(float(time[begin]), float(time[min(end, len(time) - 1)])) for begin, end in spans]
+
+
+class _Watched(io.BufferedReader):
+    """A file that ends a reader that has come to its end too often.
+
+    pyulog steps back by the length that a damaged definition claims, also where it has read less, and so goes
+    round for ever.
+    """
+
+    _ends = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Bytes, as any file's."""
+        data = super().read(size)
+        self._ends += size is not None and len(data) < size
+        if self._ends > MOST_ENDS:
+            raise EOFError("its definitions are damaged")
+        return data
 
 
 def _parse(path: Path, file: BinaryIO, topics: list[str]) -> ULog:

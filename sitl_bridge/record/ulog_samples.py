@@ -25,7 +25,7 @@ _IDS = 1 << 16
 
 
 @compiled
-def _survey(data: Bytes, counts: Ints, sizes: Ints, subscriptions: Ints) -> tuple[int, int]:
+def _survey(data: Bytes, counts: Ints, sizes: Ints, subscriptions: Ints) -> int:
     """Count what is in a log, up to its end or to where it is cut off.
 
     Args:
@@ -35,9 +35,9 @@ def _survey(data: Bytes, counts: Ints, sizes: Ints, subscriptions: Ints) -> tupl
         subscriptions: (k,) places of the subscription messages, written.
 
     Returns:
-        number of subscriptions and bytes outside samples; -1 and 0 if it is damaged or has data appended.
+        number of subscriptions; -1 if it is damaged or has data appended.
     """
-    at, rest, found = HEADER, HEADER, 0
+    at, found = HEADER, 0
     while at + 3 <= data.shape[0]:
         size, kind = data[at] + 256 * data[at + 1], data[at + 2]
         end = at + 3 + size
@@ -48,21 +48,19 @@ def _survey(data: Bytes, counts: Ints, sizes: Ints, subscriptions: Ints) -> tupl
             if sizes[k] == _SUBSCRIBED:
                 sizes[k] = size
             if sizes[k] != size:
-                return -1, 0
+                return -1
             counts[k] += 1
         elif kind == _ADD and size > 3 and found < subscriptions.shape[0]:
             k = data[at + 4] + 256 * data[at + 5]
             if sizes[k] != 0:
-                return -1, 0
+                return -1
             sizes[k] = _SUBSCRIBED
             subscriptions[found] = at
             found += 1
         elif kind not in _OTHERS or size == 0 or (kind == _FLAGS and data[min(at + 11, end)] != 0):
-            return -1, 0
-        if kind != _DATA:
-            rest += 3 + size
+            return -1
         at = end
-    return found, rest
+    return found
 
 
 @compiled
@@ -125,10 +123,11 @@ class UlogSamples:
             return None
         data = np.asarray(np.memmap(path, np.uint8, "c"))
         counts, sizes, subscriptions = (np.zeros(_IDS, np.int64) for _ in range(3))
-        number, size = _survey(data, counts, sizes, subscriptions)
+        number = _survey(data, counts, sizes, subscriptions)
         if number < 1:
             return None
         begins, end = np.full(_IDS, -1, np.int64), 0
+        size = len(data) - int(counts @ (3 + sizes))
         for at in map(int, subscriptions[:number]):
             message = bytes(data[at : at + 3 + int(data[at]) + 256 * int(data[at + 1])])
             k = int.from_bytes(message[4:6], "little")

@@ -91,3 +91,16 @@ def test_a_version_that_is_no_number_is_left_out(tmp_path: Path) -> None:
     content = b"".join(struct.pack("<HB", len(body), kind[0]) + body for kind, body in messages)
     file.write_bytes(b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 0) + content)
     assert FlightLog.read(file, {TOPIC: ()}).version == ""
+
+
+def test_a_damaged_definition_at_the_end_is_refused_instead_of_read_for_ever(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a.ulg"
+    key = b"char[1] a"
+    info = bytes([len(key)]) + key + b"x"
+    message = struct.pack("<HB", len(info), ord("I")) + info
+    claim = struct.pack("<HB", len(message) * 1000 + 11, 0)
+    file.write_bytes(b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 0) + message * 1200 + claim + bytes(10))
+    with pytest.raises(UserError, match="definitions are damaged"):
+        FlightLog.read(file, {TOPIC: ()})
