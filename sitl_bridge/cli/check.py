@@ -36,6 +36,9 @@ def check(
     px4: Annotated[
         Path | None, typer.Option(help="PX4 whose parameters are known (default: the one that `fly` takes)")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="of an airframe: SVG to write, its rotors, sensors and feet")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """Validate an airframe, world, scenario, campaign or QGroundControl plan, and print its figures.
@@ -58,6 +61,13 @@ def check(
         raise UserError(f"--flight {flight}: stands beside an airframe, which {file} is not")
     if (param or params) and "parameters" not in facts:
         raise UserError(f"--param and --params: are of an airframe or a scenario, which {file} is not")
+    if picture is not None:
+        from sitl_bridge.cli.airframe_picture import draw_airframe
+        from sitl_bridge.core.vehicle.airframe_file import load_airframe
+
+        if "thrust_to_weight" not in facts:
+            raise UserError(f"--picture {picture}: draws an airframe, which {file} is not")
+        facts["picture"] = str(draw_airframe(load_airframe(file), picture))
     if as_json:
         typer.echo(json.dumps(plain_values(facts), indent=2, allow_nan=False))
         return

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,10 @@ FIGURES_OF_MERIT = 0.25, 0.8
 LARGEST_GYRATION = 2.0
 """Radius of gyration by the distance of the blades' tips.  Airframes here have 0.9 at most; g m^2 makes it 32
 times as large."""
+SMALLEST_GYRATION = 0.1
+"""Likewise; the shipped airframes have 0.25 at least."""
+OFF_CENTRE = 0.15
+"""Of the rotors' mean distance: how far their centre may be from the centre of gravity without a note."""
 MOST_NAMES = 12
 """Names of objects of a scene that are listed."""
 
@@ -182,6 +187,12 @@ def airframe_warnings(airframe: Airframe, result: Performance, density: float) -
             f"inertia: the radius of gyration is {gyration:.3g} times the distance of the blades' tips; is it"
             " in another unit than kg m²?"
         )
+    if gyration < SMALLEST_GYRATION:
+        found.append(
+            f"inertia: the radius of gyration is only {gyration:.2g} times the distance of the blades' tips:"
+            " no vehicle of this mass and size is so compact"
+        )
+    found += rotor_warnings(airframe)
     if result.thrust_to_weight < LITTLE_THRUST:
         found.append(
             f"thrust to weight is only {result.thrust_to_weight:.2f}; little thrust is left for control"
@@ -208,6 +219,34 @@ def airframe_warnings(airframe: Airframe, result: Performance, density: float) -
     if len(lowest) < 3:
         found.append(
             "contact.points: fewer than three points lie within 2 cm of the lowest; it would tip over"
+        )
+    return found
+
+
+def rotor_warnings(airframe: Airframe) -> list[str]:
+    """Rotors whose places and directions contradict one another, or the centre of gravity."""
+    found = []
+    hubs = np.array([rotor.position for rotor in airframe.rotors])
+    models = [rotor.own(airframe.rotor_model) for rotor in airframe.rotors]
+    arm = float(np.linalg.norm(hubs[:, :2], axis=1).mean())
+    off = float(np.linalg.norm(hubs[:, :2].mean(axis=0)))
+    if off > OFF_CENTRE * arm:
+        found.append(
+            f"rotors: their centre is {100.0 * off:.1f} cm from the centre of gravity, the origin of all"
+            " positions; is the origin another one?"
+        )
+    pairs = []
+    for i, j in combinations(range(len(hubs)), 2):
+        apart = float(np.linalg.norm((hubs[i] - hubs[j])[:2]))
+        level = abs(hubs[i, 2] - hubs[j, 2]) < 0.1 * models[i].radius
+        if level and apart < 0.98 * (models[i].radius + models[j].radius):
+            pairs.append(f"{i + 1} and {j + 1} ({apart:.3g} m apart)")
+    if pairs:
+        found.append(f"rotors: discs of the same height overlap: {', '.join(pairs)}")
+    turning = [1 if rotor.direction == "ccw" else -1 for rotor in airframe.rotors]
+    if sum(turning) != 0:
+        found.append(
+            f"rotors: {turning.count(1)} turn ccw and {turning.count(-1)} cw: their torques do not cancel"
         )
     return found
 

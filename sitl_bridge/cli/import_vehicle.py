@@ -23,7 +23,7 @@ def import_vehicle(
         list[Path],
         typer.Argument(
             help="SDF (file or directory of a model), URDF, xacro; airframe script or .params of PX4; thrust"
-            " table (.csv); later ones win"
+            " table (.csv); flight log (.ulg), to which open figures are fitted; later ones win"
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="airframe file (.yaml) to write")],

@@ -371,19 +371,13 @@ def write_identified(path: Path, base: str, found: Identification, flights: Sequ
         UserError: if the file cannot be written.
         ConfigurationError: if the values make no valid airframe.
     """
-    prior, notes = load_airframe(base).unloaded(), []
-    changed = _difference(_plain(prior), _plain(found.airframe))
-    if "inertia" in changed and not found.airframe.inertia.of_a_body():
-        changed["inertia"]["as_published"] = True
-        notes.append(
-            "no rigid body has these moments of inertia, one exceeds the sum of the others: the file has"
-            " `as_published: true`"
-        )
+    prior = load_airframe(base).unloaded()
+    changed, notes = identified_fields(prior, found)
     head = {
         "base": _reference(base, path),
         "name": f"{prior.name[:29]}_identified",
         "description": f"{prior.description}; identified from flights",
-        "sources": _sources(found, ", ".join(flights)),
+        "sources": identified_sources(found, ", ".join(flights)),
     }
     text = yaml.safe_dump(head, sort_keys=False, width=1000)
     write_whole(path, text + yaml.safe_dump(changed, sort_keys=False, width=110, default_flow_style=None))
@@ -417,7 +411,18 @@ def _reference(base: str, path: Path) -> str:
     return file.name if file.parent == path.parent.resolve() else str(file)
 
 
-def _sources(found: Identification, flights: str) -> dict[str, str]:
+def identified_fields(prior: Airframe, found: Identification) -> tuple[JsonObject, list[str]]:
+    """The fields that a fit changed, and what a user should know of them."""
+    changed: JsonObject = _difference(_plain(prior), _plain(found.airframe))
+    if "inertia" not in changed or found.airframe.inertia.of_a_body():
+        return changed, []
+    changed["inertia"]["as_published"] = True
+    note = "no rigid body has these moments of inertia, one exceeds the sum of the others: the file has"
+    return changed, [f"{note} `as_published: true`"]
+
+
+def identified_sources(found: Identification, flights: str) -> dict[str, str]:
+    """Where the fitted figures come from, by path."""
     sources = {}
     for estimate in found.estimates:
         if estimate.parameter is DELAY:

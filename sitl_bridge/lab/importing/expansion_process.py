@@ -8,6 +8,7 @@ memory are limited.  The request is JSON on the standard input, the answer on th
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import sys
@@ -20,6 +21,7 @@ HARMLESS = {
     "compile", "exec", "import", "object.__getattr__", "sys._getframe", "code.__new__", "marshal.loads",
     "marshal.dumps", "builtins.id",
 }  # fmt: skip
+READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_DIRECTORY
 READING = {"open", "os.listdir", "os.scandir", "glob.glob", "pathlib.Path.glob"}
 
 
@@ -32,9 +34,9 @@ def confine(roots: Iterable[str]) -> None:
             return
         if event in READING and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
             place = os.path.realpath(os.fsdecode(arguments[0]))
-            mode = arguments[1] if event == "open" else "r"
+            writes = event == "open" and bool(arguments[2] & ~READ_ONLY)
             inside = any(place == root or place.startswith(root + os.sep) for root in allowed)
-            if inside and not set(str(mode or "r")) & set("wax+"):
+            if inside and not writes:
                 return
             raise PermissionError(f"{place} lies outside the template's directories")
         raise PermissionError(f"a template may not do this: {event}")
@@ -90,12 +92,13 @@ def expand_jinja(file: str, roots: list[str], given: dict[str, str]) -> str:
     import numpy as np
     from jinja2.sandbox import SandboxedEnvironment
 
-    loader = jinja2.FileSystemLoader([str(Path(file).parent), *roots])
+    above = [place for place in Path(file).parents if any(place.is_relative_to(root) for root in roots)]
+    loader = jinja2.FileSystemLoader([*above, *roots])
     environment = SandboxedEnvironment(loader=loader, undefined=jinja2.ChainableUndefined)
     environment.from_string("{% for a in b %}{{ a }}{% endfor %}").render()
     confine(roots)
-    # PX4's models are expanded with numpy at hand (scripts/jinja_gen.py of PX4-SITL_gazebo-classic).
-    return environment.get_template(Path(file).name).render(np=np, **given)
+    # PX4's Gazebo classic expands its models with numpy at hand (scripts/jinja_gen.py), MRS with math.
+    return environment.get_template(Path(file).name).render(np=np, math=math, **given)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ class Figures:
 
     name: str = ""
     description: str = ""
+    caveat: str = ""  # what no real vehicle has
     values: dict[str, Any] = field(default_factory=dict)  # plain data by path: ``rotor_model.radius``
     sources: dict[str, str] = field(default_factory=dict)  # likewise
     left_out: dict[str, None] = field(default_factory=dict)  # what was in the files and has no field

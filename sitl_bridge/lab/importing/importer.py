@@ -12,13 +12,14 @@ import yaml
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import is_file
-from sitl_bridge.base.json_data import plain_values
+from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.sdf_world import model_file, search_path
 from sitl_bridge.lab.importing.estimates import Given, complete, give_by_hand
 from sitl_bridge.lab.importing.figures import Figures
+from sitl_bridge.lab.importing.flight_fit import fit_logs
 from sitl_bridge.lab.importing.gazebo_sensors import SUITE, read_sensors
 from sitl_bridge.lab.importing.gazebo_vehicle import CLASSIC, GZ, body, motor_plugin, read_vehicle
 from sitl_bridge.lab.importing.model_tree import TreeReader
@@ -30,6 +31,7 @@ from sitl_bridge.lab.importing.px4_settings import (
     script_parameters,
 )
 from sitl_bridge.lab.importing.templates import read_model_file, tree_of
+from sitl_bridge.lab.importing.thrust_table import read_thrust
 
 MODELS = (".sdf", ".urdf", ".xacro", ".jinja", ".j2", ".xml", ".world")
 
@@ -59,7 +61,8 @@ def import_vehicle(
     """Make an airframe file of a vehicle's descriptions; later files win.
 
     Args:
-        files: SDF, URDF, xacro; airframe scripts and parameters of PX4; thrust tables (CSV).
+        files: SDF, URDF, xacro; airframe scripts and parameters of PX4; then thrust tables (CSV), which win
+            over the figures by hand, and flight logs (ULog), to which open figures are fitted.
         output: the airframe file, which is written whole and then read as a check.
         given: figures by hand.
         choices: how the files are read.
@@ -71,14 +74,27 @@ def import_vehicle(
     if output.suffix not in (".yaml", ".yml"):
         raise UserError(f"{output}: an airframe file ends in .yaml")
     figures = Figures(name=given.name or "")
+    logs = [file for file in files if file.suffix.lower() == ".ulg"]
+    models = [file for file in files if file.suffix.lower() in MODELS or file.is_dir()]
+    tables = [file for file in files if file.suffix.lower() == ".csv"]
     for file in files:
-        _read(file, figures, choices, alone=len(files) == 1)
+        if file not in logs + tables:
+            _read(file, figures, choices, alone=len(files) == len(models) + len(logs))
     give_by_hand(given, figures)
+    for table in tables:
+        read_thrust(table, figures)
     if given.arm is not None and figures.has("rotors"):
         scale_rotors(figures, given.arm)
     complete(figures, as_gazebo=choices.as_gazebo)
-    write_whole(output, airframe_text(figures, [file.name for file in files]))
+    if choices.as_gazebo:
+        figures.caveat = "moves as in Gazebo: no drag of the body, no sag of the battery, no ground effect"
+    names = [file.name for file in files]
+    write_whole(output, airframe_text(figures, names))
     load_airframe(output)
+    if logs:
+        fit_logs(logs, output, figures)
+        write_whole(output, airframe_text(figures, names))
+        load_airframe(output)
     estimated = tuple(path for path, text in figures.sources.items() if text.startswith("derived:"))
     return Imported(output, tuple(figures.notes), estimated, tuple(figures.left_out))
 
@@ -147,7 +163,9 @@ def airframe_text(figures: Figures, files: Sequence[str]) -> str:
         if path not in unsourced and not path.startswith("px4.parameters.")
         if path in figures.values or path.startswith("sensors.")
     }
-    head = {"name": name, "description": figures.description, "sources": sources}
+    head: JsonObject = {"name": name, "description": figures.description}
+    head |= {"caveat": figures.caveat} if figures.caveat else {}
+    head["sources"] = sources
     lines = [f"# Made by `sitl-bridge import {' '.join(files)}`.", _dumped(head, width=100_000)]
     for section in ORDER:
         if section in data:

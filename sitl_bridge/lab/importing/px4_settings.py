@@ -110,6 +110,14 @@ def read_px4(path: Path, figures: Figures) -> None:
     if not parameters:
         raise UserError(f"{path}: sets no parameters")
     give_parameters(parameters, where, figures)
+    if any(name.startswith(("MC_", "MPC_")) for name in parameters) and not any(
+        name.startswith("SIM_") for name in parameters
+    ):
+        number = int(parameters.get("SYS_AUTOSTART", 0))
+        label = (
+            path.name if is_script(path) else f"{number}_{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)[:40]}"
+        )
+        figures.give("px4.airframe", label, where)
 
 
 def give_parameters(parameters: Parameters, where: str, figures: Figures) -> None:
