@@ -49,7 +49,8 @@ def test_it_holds_a_minute_within_0_35_m_by_px4s_own_estimate(airframe: str, tmp
 def test_it_flies_a_square_and_lands(airframe: str, tmp_path: Path) -> None:
     outcome, record, _ = fly(MISSIONS / "square.plan", tmp_path, airframe)
     assert outcome.succeeded, outcome.reason
-    assert record.deviations["mission legs"].rms < 1.0
+    # Up to 0.3 m where waypoints are accepted within 2 m; main of July 2026 accepts them within 10 m.
+    assert record.deviations["mission legs"].rms < 1.3
     assert outcome.impact_speed < 1.5
     assert failures(record) == []
     assert record.failsafes == []
