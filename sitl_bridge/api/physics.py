@@ -22,7 +22,7 @@ from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import CONTROLS, VehicleSetup
 from sitl_bridge.core.simulation.simulation import Simulation as Core
 from sitl_bridge.core.world.atmosphere import air
-from sitl_bridge.perception.payload_runner import sensor_hosts
+from sitl_bridge.perception.sensor_hosts import sensor_hosts
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.truth_row import write_rows
 

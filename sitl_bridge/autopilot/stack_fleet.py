@@ -29,7 +29,7 @@ from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.message_layout import COMPONENT_ID, MAX_STEP_BYTES, SYSTEM_ID
 from sitl_bridge.link.mavlink.message import pack
-from sitl_bridge.perception.payload_runner import sensor_hosts
+from sitl_bridge.perception.sensor_hosts import sensor_hosts
 from sitl_bridge.record.records import ROW, STEP
 from sitl_bridge.record.truth_log import StepRecorder
 

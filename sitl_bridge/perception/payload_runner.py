@@ -1,15 +1,14 @@
 """Runs a camera that takes photos on command, with its gimbal and its MAVLink components.
 
 A photo is taken with the pose at the time of its trigger, which may lie a little in the past when the command
-arrives, and is written at its latency in simulated time, as the samples of other sensors are.  What runs a
-vehicle's sensors between steps, whichever they are, is made here, too.
+arrives, and is written at its latency in simulated time, as the samples of other sensors are.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,26 +19,19 @@ import numpy as np
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.output_file import make_directory
 from sitl_bridge.base.rotations import matrix_from_euler, matrix_from_quaternion, quaternion_from_matrix
-from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.perception.gimbal import Gimbal, heading_of
-from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
 from sitl_bridge.core.sensors.perception.view import (
     Arrays,
     Poses,
-    SeeingSpecification,
     View,
     attitudes_between,
 )
-from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
-from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.camera_component import CameraComponent, TakenPhoto
 from sitl_bridge.perception.gimbal_component import COMPONENTS, GimbalComponent
-from sitl_bridge.perception.mapping.map_building import MapBuilder
 from sitl_bridge.perception.mavlink_component import ComponentLink
 from sitl_bridge.perception.photo_folder import CameraPose, PhotoFolder, jpeg
 from sitl_bridge.perception.pose_estimate import EstimatedPose, PoseEstimate
@@ -81,6 +73,8 @@ class PayloadRunner(SensorRunner):
         camera: its protocol.
         gimbal: that of the gimbal; None for a fixed camera.
     """
+
+    has_components = True
 
     def __init__(
         self,
@@ -284,100 +278,16 @@ def _image_heading(turn: Floats) -> float:
     return heading_of(-math.copysign(1.0, turn[2, 0]) * turn[:, 2:] if steep else turn)
 
 
-def sensor_hosts(
-    airframe: Airframe,
+def make_payload_runner(
+    specification: PayloadCameraSpecification,
     simulation: Simulation,
     *,
-    vehicle: int = 0,
-    stream: str | None = None,
-    directory: Path | None = None,
-    title: Callable[[str], str] = lambda name: name,
-    errors: ErrorLog | None = None,
-) -> list[SensorHost]:
-    """Return the hosts of a vehicle's sensors that are sampled between steps, from now on.
-
-    The user's own come first, then those that see, with their recordings and the map that they build.
-
-    Args:
-        simulation: the vehicles and their world.
-        vehicle: index of the vehicle.
-        stream: name of its random streams; None for the vehicle's.
-        directory: of the run, for tables and recordings; None keeps no files.
-        title: makes the name of a table or a recording from the sensor's.
-        errors: takes the end of a table, a recording or the map; None: printed, or a warning of Python's.
-
-    Raises:
-        UserError: for sensors that cannot be loaded, for those that build maps of different cells, and where
-            a file or directory cannot be made.
-    """
-    own = simulation.names[vehicle]
-    hosts: list[SensorHost] = [
-        CustomSensorHost(
-            sensor,
-            vehicle=vehicle,
-            name=stream or own,
-            seed=simulation.seed,
-            start=simulation.time,
-            table=None if directory is None else directory / f"{title(sensor.name)}.csv",
-            errors=errors,
-        )
-        for sensor in airframe.custom_sensors()
-    ]
-    builder: MapBuilder | None = None
-    for sensor in airframe.seeing_sensors():
-        mapper = None
-        if isinstance(sensor, RangingSpecification) and sensor.map_cell is not None:
-            mapper = builder = builder or _map_builder(sensor.map_cell, own, directory, errors)
-            if builder.cell != sensor.map_cell:
-                raise UserError(
-                    f"{own}: its sensors build one map; give {sensor.name} the map_cell of the others,"
-                    f" {builder.cell:g} m"
-                )
-        runner = runner_for(
-            sensor,
-            simulation,
-            directory=directory,
-            title=title(sensor.name),
-            errors=errors,
-            vehicle=vehicle,
-            name=stream,
-            mapper=mapper,
-        )
-        hosts.append(runner)
-    return hosts
-
-
-def _map_builder(cell: float, name: str, directory: Path | None, errors: ErrorLog | None) -> MapBuilder:
-    """Its file, ``maps/NAME.npz`` in the run directory, is at most half a second old in flight."""
-    file = None
-    if directory is not None:
-        file = directory / "maps" / f"{name}.npz"
-        make_directory(file.parent)
-    return MapBuilder(cell, file, report_of(errors, f"the map of {name}"))
-
-
-def runner_for(
-    specification: SeeingSpecification,
-    simulation: Simulation,
-    *,
-    directory: Path | None = None,
-    title: str = "",
-    errors: ErrorLog | None = None,
+    directory: Path | None,
+    title: str,
+    errors: ErrorLog | None,
     **others: Any,
-) -> SensorRunner:
-    """The runner of a sensor that sees.
-
-    Args:
-        simulation: the vehicles and their world.
-        directory: of the run, for recordings and photos; None for none.
-        title: name of the sensor in the run; by default its own.
-        errors: takes the end of a recording, and photos that cannot be written.
-        others: as of ``SensorRunner``.
-    """
-    title = title or specification.name
-    if not isinstance(specification, PayloadCameraSpecification):
-        recording = recording_of(specification, directory, title, errors)
-        return SensorRunner(specification, simulation, recording=recording, **others)
+) -> PayloadRunner:
+    """The runner of a payload camera in a run; arguments as of ``runner_for`` in sensor_hosts.py."""
     specification = _with_own_port(specification, others.get("vehicle", 0))
     return PayloadRunner(
         specification,
@@ -401,7 +311,7 @@ def _with_own_port(camera: PayloadCameraSpecification, vehicle: int) -> PayloadC
 def _video_of(
     camera: PayloadCameraSpecification, directory: Path | None, title: str, errors: ErrorLog | None
 ) -> VideoStream | None:
-    """The video of a camera in a run, or None; the arguments are those of ``runner_for``."""
+    """The video of a camera in a run, or None; the arguments are those of ``make_payload_runner``."""
     if camera.video is None or directory is None:
         return None
     size, description = (camera.width, camera.height), directory / "video" / f"{title}.sdp"

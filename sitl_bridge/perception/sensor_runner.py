@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.flight_stack_messages import companion_messages, is_reported, link_messages
 from sitl_bridge.perception.mapping.map_building import MapBuilder
+from sitl_bridge.perception.mavlink_component import ComponentLink
 from sitl_bridge.perception.recording import SampleRecording
 
 
@@ -51,6 +53,9 @@ class SensorRunner:
         companion: sends messages over a MAVLink link that is not the simulator's, between two steps; None
             where there is none.
     """
+
+    has_components: ClassVar[bool] = False
+    """Whether it speaks MAVLink as components of its own, over a link that ``connect`` gives."""
 
     def __init__(
         self,
@@ -98,6 +103,10 @@ class SensorRunner:
         self._count = 0
         process = self.specification.processor()
         self._sample(view, process)
+
+    def connect(self, link: ComponentLink) -> None:
+        """Speak MAVLink over a link from now on; for those that have components."""
+        raise NotImplementedError
 
     @property
     def name(self) -> str:

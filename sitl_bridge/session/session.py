@@ -37,7 +37,8 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.live.bus.address import is_this_machine
 from sitl_bridge.live.bus.outlet import RunContext
-from sitl_bridge.perception.payload_runner import PayloadRunner, sensor_hosts
+from sitl_bridge.perception.sensor_hosts import sensor_hosts
+from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_recorder import RunRecorder
@@ -242,7 +243,7 @@ class Session:
         airframe = settings.vehicles[0].airframe
         if any(reports_obstacles(sensor) for sensor in airframe.seeing_sensors()):
             self.say("warning: obstacle distances reach PX4, on this host, with --battery only")
-        elif any(isinstance(host, PayloadRunner) for host in self.server.hosts):
+        elif any(isinstance(host, SensorRunner) and host.has_components for host in self.server.hosts):
             self.say("warning: PX4 on this host reaches the camera with --battery only")
 
     def _start_outlets(self) -> None:

@@ -34,7 +34,6 @@ from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.given_parameters import ChosenParameters
 from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
 from sitl_bridge.live.bus.client_link import StackReport
-from sitl_bridge.perception.payload_runner import PayloadRunner
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions.environment import MAP_VARIABLE, SYSTEM_VARIABLE, URL_VARIABLE
@@ -285,7 +284,7 @@ class VehicleRun:
         """Let the sensors send messages of a companion computer to the stack over the monitor's link."""
         own = [h for h in hosts if isinstance(h, SensorRunner) and h.vehicle == self.number]
         for runner in own:
-            if isinstance(runner, PayloadRunner):
+            if runner.has_components:
                 runner.connect(self.monitor.open_components())
             runner.companion = self.monitor.deliver
 

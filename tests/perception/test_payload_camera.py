@@ -22,7 +22,8 @@ from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
 from sitl_bridge.perception.camera_component import CameraComponent
-from sitl_bridge.perception.payload_runner import PayloadRunner, runner_for
+from sitl_bridge.perception.payload_runner import PayloadRunner
+from sitl_bridge.perception.sensor_hosts import runner_for
 
 SYSTEM, STACK, STATION = 1, (1, 1), (255, 190)
 SMALL = {"kind": "payload_camera", "width": 64, "height": 48, "latency": 0.02}
