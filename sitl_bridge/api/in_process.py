@@ -14,16 +14,9 @@ from typing import Any
 import numpy as np
 
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS
-from sitl_bridge.analysis.evaluation.run_record import (
-    SUMMARY,
-    RecordedVehicle,
-    RunRecord,
-    read_run,
-    run_in_memory,
-)
-from sitl_bridge.analysis.evaluation.summary import Outcome, summarise, whole_summary
+from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, run_in_memory
+from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
-from sitl_bridge.analysis.evaluation.verdict import conclude
 from sitl_bridge.api.stacks import Flown, Stacks
 from sitl_bridge.api.truth_table import Recording, TruthTable
 from sitl_bridge.autopilot.commander import Commander
@@ -41,8 +34,7 @@ from sitl_bridge.autopilot.topic_log import formats
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.json_data import JsonObject, plain_values
-from sitl_bridge.base.output_file import write_json
+from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
@@ -62,6 +54,7 @@ from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_reader import FlightLog
+from sitl_bridge.session.outcome import conclude
 from sitl_bridge.session.settings import BUILTIN, AutopilotChoice, FlightSettings
 from sitl_bridge.session.stacks import READY_LIMIT, ROUND, Message, MissionProgress
 
@@ -424,49 +417,36 @@ class InProcessStacks(Stacks):
         simulation, ended = self.simulation, self.now
         self.close(give_back=False)
         place = self._place
-        if place is None:
-            run = self._run_in_memory()
-        else:
+        if place is not None:
             place.describe(**self._facts)
-            run = RunRecord(place.path, self.settings.name)
-            with self._errors.guard("reading of the recording"):
-                run = read_run(place.path)
-        records = {vehicle.name: vehicle.record for vehicle in run.vehicles}
-        summaries = {}
-        for i, vehicle in enumerate(self.settings.vehicles):
-            log = self.logs[vehicle.name]
-            files = (
-                {"flight log": log, "ground truth": place.truth} if place and isinstance(log, Path) else {}
-            )
-            outcome = Outcome(
-                self.settings.name if vehicle.mission is None else str(vehicle.mission),
-                vehicle.airframe.name,
-                not reason,
-                reason,
+        logs = {} if place is None else {"run directory": place.path, "ground truth": place.truth}
+        outcomes = [
+            Outcome.at_end(
+                simulation,
+                i,
+                reason=reason,
+                mission=self.settings.name if vehicle.mission is None else str(vehicle.mission),
+                airframe=vehicle.airframe.name,
                 flight_stack=BUILTIN,
                 seed=self.settings.seed,
                 simulated_seconds=(ended - simulation.start) * 1e-6,
                 wall_seconds=time.monotonic() - self._begun,
-                impact_speed=float(simulation.states[i]["impact_speed"]),
-                vortex_ring_seconds=float(simulation.states[i]["vortex_ring_time"]),
                 battery_used=1.0 - float(self.batteries[i]),
-                logs=files,
-                contacts=[one for one in simulation.named_contacts() if one.vehicle == vehicle.name],
+                logs={"flight log": log} if isinstance(log := self.logs[vehicle.name], Path) else {},
             )
-            summaries[vehicle.name] = summarise(outcome, records.get(vehicle.name), [])
-        summary = whole_summary(
-            self.settings.name,
-            summaries,
-            reason=reason,
-            errors=self._errors.lines,
-            collision_count=int(simulation.proximity[0]["count"]),
+            for i, vehicle in enumerate(self.settings.vehicles)
+        ]
+        flown = conclude(
+            self.settings,
+            {"reason": reason, "interrupted": False},
+            simulation,
+            self._run_in_memory() if place is None else place,
+            logs,
+            [(outcome, ()) for outcome in outcomes],
+            self._errors,
         )
-        verdict, _ = conclude(run, summary)
-        self._flown = Flown(run, verdict)
-        if place is not None:
-            place.give_room()
-            write_json(place.path / SUMMARY, plain_values(summary))
-            self._flown.files += [("run directory", place.path), ("summary", place.path / SUMMARY)]
+        files = [(name, path) for name, path in flown.logs.items() if name != "ground truth"]
+        self._flown = Flown(flown.run, flown.verdict, files)
         self._pool.give_back(self._key, self.fleet)
         return self._flown
 
@@ -480,7 +460,7 @@ class InProcessStacks(Stacks):
             log = FlightLog.from_memory(memory, NAME)
             name, airframe = vehicle.name, vehicle.airframe
             record = results_of(Path(), log)
-            mission, rotors = str(vehicle.mission), len(airframe.rotors)
+            mission, rotors = str(vehicle.mission or ""), len(airframe.rotors)
             vehicles.append(RecordedVehicle(name, airframe.name, mission, rotors, table[:, i], log, record))
         return run_in_memory(self._facts, vehicles, self.settings.name)
 

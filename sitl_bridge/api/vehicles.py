@@ -39,6 +39,10 @@ SETTLED = 0.2
 SLOW = 0.5
 """m/s below which a vehicle counts as having come to a halt; from there PX4 stops within 0.05 m
 (MPC_ACC_HOR, 3 m/s^2)."""
+LEFT = 2.0
+"""s in another mode after which a command counts as given up: flight stacks tell their mode once a second, and
+the last one may still be on its way."""
+GOING_DOWN = ("Land", "Return", "Precision land", "Descend")
 UNSET = math.nan
 FACING = math.radians(12.0)
 """Heading error at which a vehicle faces where it is to: PX4's MIS_YAW_ERR."""
@@ -249,8 +253,33 @@ class Vehicles(VehicleArrays):
                 )
             self._stacks.advance(self._stacks.steps_to_look)
 
-    def _wait(self, done: Callable[[int], bool], limit: float, what: str) -> None:
-        waiting = self._stacks.wait(self._numbers, done, limit)
+    def _wait(
+        self, done: Callable[[int], bool], limit: float, what: str, command: str, modes: Sequence[str]
+    ) -> None:
+        """Wait until all are done; gives up what a vehicle no longer does.
+
+        Args:
+            done: whether a vehicle is.
+            limit: s of simulated time.
+            what: they are to be by then, for messages.
+            command: that they follow.
+            modes: in which they do.
+        """
+        began, seen = self.time, dict.fromkeys(self._numbers, self.time)
+
+        def done_or_left(i: int) -> bool:
+            if done(i):
+                return True
+            if self._stacks.mode(i) in modes:
+                seen[i] = self.time
+            if self.time - seen[i] > LEFT or not self._stacks.is_armed(i):
+                said = [m for m in self._stacks.messages if m.time >= began and m.level <= WARNING]
+                words = dict.fromkeys(m.text for m in said if m.vehicle == self._stacks.names[i])
+                cause = "; ".join(words) or "the flight stack names no cause"
+                raise UserError(f"{cause}: {command} is given up, {self._state_of(i, last_words=False)}")
+            return False
+
+        waiting = self._stacks.wait(self._numbers, done_or_left, limit)
         if waiting:
             told = "; ".join(self._state_of(i) for i in waiting)
             raise UserError(f"not {what} within {limit:g} s of simulated time: {told}")
@@ -292,14 +321,12 @@ class Vehicles(VehicleArrays):
         self._release()
 
         def is_up(i: int) -> bool:
-            if not self._stacks.is_armed(i):
-                raise UserError(f"{self._stacks.title(i)} disarmed during its take-off{self._last_words(i)}")
             state = self._core.states[i]
             climbed = ground[i] - state["position"][2] > 0.7 * height
             return bool(climbed and abs(state["velocity"][2]) < SETTLED and self._stacks.mode(i) == "Hold")
 
         if wait:
-            self._wait(is_up, limit, f"at a height of {height:g} m")
+            self._wait(is_up, limit, f"at a height of {height:g} m", "take_off", ("Takeoff", "Hold"))
 
     def hold(self) -> None:
         """Stop and hold; returns at once."""
@@ -326,7 +353,7 @@ class Vehicles(VehicleArrays):
         self._stacks.set_mode(flying._numbers, mode, what)
         flying._release()
         if wait:
-            flying._wait(lambda i: not self._stacks.is_armed(i), limit, "on the ground")
+            flying._wait(lambda i: not self._stacks.is_armed(i), limit, "on the ground", what, GOING_DOWN)
 
     # ------------------------------------------------------------------ set-points
 
@@ -360,8 +387,8 @@ class Vehicles(VehicleArrays):
             wait: whether to wait for that at all.
 
         Raises:
-            UserError: for a place that does not fit, and for a vehicle that is not armed, refuses, or has not
-                arrived in time.
+            UserError: for a place that does not fit, and for a vehicle that is not armed, refuses, leaves
+                Offboard on the way, as by a failsafe, or has not arrived in time.
         """
         if position is None:
             if north is None and east is None and height is None:
@@ -399,7 +426,8 @@ class Vehicles(VehicleArrays):
                     arrived.add(i)
             return i in arrived
 
-        self._wait(there, limit, f"{'' if fly_by else 'slow and '}within {within:g} m of the place")
+        what = f"{'' if fly_by else 'slow and '}within {within:g} m of the place"
+        self._wait(there, limit, what, "go_to", ("Offboard",))
 
     def _headings(self, yaw: ArrayLike | None, what: str) -> list[float]:
         if yaw is None:
@@ -889,7 +917,7 @@ class Vehicles(VehicleArrays):
             raise UserError(f"a place has the figures north, east, down in m, not the shape {rows.shape}")
         return np.broadcast_to(rows, (n, rows.shape[1])).copy()
 
-    def _state_of(self, i: int) -> str:
+    def _state_of(self, i: int, *, last_words: bool = True) -> str:
         north, east, down = self._core.states[i]["position"]
         armed = "armed" if self._stacks.is_armed(i) else "disarmed"
         target = self._stacks.targets[i]
@@ -899,7 +927,7 @@ class Vehicles(VehicleArrays):
         who = f"vehicle {self._stacks.names[i]}: " if len(self._stacks.names) > 1 else ""
         mode = self._stacks.mode(i)
         place = f"at ({north:.2f}, {east:.2f}, {down:.2f})"
-        return f"{who}{armed}, in {mode}, {place}{away}{self._last_words(i)}"
+        return f"{who}{armed}, in {mode}, {place}{away}{self._last_words(i) if last_words else ''}"
 
     def _last_words(self, i: int) -> str:
         name = self._stacks.names[i]

@@ -15,6 +15,9 @@ class ErrorLog:
 
     Args:
         notify: receives the first error of each kind as a line for the user, on the thread of the error.
+
+    Attributes:
+        losses: lines on what only showed the flight and has ended.
     """
 
     def __init__(self, notify: Callable[[str], None] = lambda _line: None) -> None:
@@ -22,6 +25,13 @@ class ErrorLog:
         self._lock = threading.Lock()
         self._first: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self.losses: list[str] = []
+
+    def lose(self, what: str, error: BaseException) -> None:
+        """Report what has ended, without which the flight goes on and may succeed."""
+        line = f"{what} has ended, and the simulation went on without: {cause(error)}"
+        self.losses.append(line)
+        self._notify(line)
 
     def add(self, task: str, error: BaseException) -> None:
         """Count an error; the first one of a task is reported.

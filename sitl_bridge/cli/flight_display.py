@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sitl_bridge.analysis.evaluation.flight_record import Deviation, FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import FIGURES, Deviation, FlightFigures, FlightRecord
 from sitl_bridge.analysis.evaluation.summary import Outcome, warnings_of
 from sitl_bridge.analysis.evaluation.vehicle_distances import MIN_FLIGHT_HEIGHT, closest_distance
 from sitl_bridge.analysis.evaluation.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN, Verdict
@@ -150,12 +150,13 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column()
+    figures, estimated = outcome.figures or FlightFigures(), None if record is None else record.figures
+    if figures.air_time > 0 or (record is not None and record.air_time > 0):
+        time, way, speed, height = (figures.in_words(name, estimated) for name in FIGURES)
+        table.add_row("Flown", f"{time} in the air, {way}, up to {speed} and {height} high")
+    else:
+        table.add_row("Flown", "it never left the ground")
     if record is not None and record.air_time > 0:
-        table.add_row(
-            "Flown",
-            f"{record.air_time:.1f} s in the air, {record.distance:.0f} m, up to {record.max_speed:.1f} m/s "
-            f"and {record.max_height:.1f} m high",
-        )
         table.add_row("Modes", ", ".join(f"{mode} {seconds:.0f} s" for mode, seconds in record.modes))
         for name, deviation in record.deviations.items():
             true = record.true_deviations.get(name)
@@ -165,8 +166,6 @@ def _figures(outcome: Outcome, record: FlightRecord | None) -> Table:
             error = record.estimate_error
             table.add_row("Estimate error", f"RMS {error.rms:.2f} m, at most {error.max:.2f} m")
         table.add_row("Estimator", _estimator_words(record))
-    else:
-        table.add_row("Flown", "it never left the ground")
     if outcome.impact_speed > 0.0:
         table.add_row("Touchdown", f"{outcome.impact_speed:.2f} m/s")
     if outcome.vortex_ring_seconds >= 0.05:
@@ -206,14 +205,16 @@ def show_fleet(console: Console, outcome: FlightOutcome) -> None:
         table.add_column(heading)
     table.add_row(*(Text(str(column.header), "bold") for column in table.columns))
     for name, (one, record) in zip(outcome.names, outcome.vehicles, strict=True):
-        flew = record is not None and record.air_time > 0
+        figures, estimated = one.figures or FlightFigures(), None if record is None else record.figures
+        flew = figures.air_time > 0 or (estimated is not None and estimated.air_time > 0)
         table.add_row(
             name,
             one.airframe,
             "built-in" if one.flight_stack == BUILTIN else one.flight_stack,
-            f"{record.air_time:.1f} s" if flew and record else "-",
-            f"{record.distance:.0f} m" if flew and record else "-",
-            f"{record.max_height:.1f} m" if flew and record else "-",
+            *(
+                figures.in_words(figure, estimated) if flew else "-"
+                for figure in ("air_time", "distance", "max_height")
+            ),
             f"{one.impact_speed:.2f} m/s",
             f"{one.battery_used:.0%}" if math.isfinite(one.battery_used) else "-",
         )

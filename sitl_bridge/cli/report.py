@@ -77,6 +77,9 @@ def report(
     if figures is not None:
         with terminal.step("drawing the figures"):
             written += write_figures(found, figures)
+    for record in records:
+        for damage in record.damage if terminal.quiet else ():
+            print(f"sitl-bridge: {record.path}: {damage}", file=sys.stderr)
     for one in found:
         show_measures(terminal.console, one)
     for path in written:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rich.live import Live
 from rich.text import Text
 
-from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.base.system import signals
 from sitl_bridge.cli.flight_display import live_line, show, show_fleet
 from sitl_bridge.cli.report import write_report_of
@@ -61,7 +61,11 @@ def run_session(settings: FlightSettings, terminal: Terminal, *, live: bool, rep
     with terminal.step("evaluating the flight"):
         outcome = session.conclude()
     # There is nothing to summarise where nobody flew vehicles that have no mission.
-    if session.settings.has_mission or not outcome.succeeded or any(_flew(r) for _, r in outcome.vehicles):
+    if (
+        session.settings.has_mission
+        or not outcome.succeeded
+        or any(_flew(one) for one, _ in outcome.vehicles)
+    ):
         if len(session.vehicles) == 1:
             show(console, *outcome.vehicles[0], session.vehicles[0].messages, outcome.verdict)
         else:
@@ -100,5 +104,5 @@ def _elapsed(begun: float) -> str:
     return f"{minutes}:{seconds:02d}"
 
 
-def _flew(record: FlightRecord | None) -> bool:
-    return record is not None and record.air_time > 0
+def _flew(one: Outcome) -> bool:
+    return one.figures is not None and one.figures.air_time > 0

@@ -36,7 +36,7 @@ MAVSDK_3_MODULES = frozenset(
 """Modules that ``mavsdk`` has in version 3 alone (``_GRPC_PLUGINS`` in mavsdk/_legacy.py of version 4)."""
 REMEDY = (
     "make an environment for it, and name its interpreter: python3 -m venv ~/mavsdk3 &&"
-    " ~/mavsdk3/bin/pip install 'mavsdk<4' && sitl-bridge fly {script} --python ~/mavsdk3/bin/python; or"
+    " ~/mavsdk3/bin/pip install {package} && sitl-bridge fly {script} --python ~/mavsdk3/bin/python; or"
     " write it for MAVSDK 4, as missions/plain_mavsdk.py is"
 )
 """One line: the faults of a flight are printed a line each."""
@@ -172,6 +172,17 @@ def mavsdk_3_line(program: ast.AST) -> int | None:
     return min(lines, default=None)
 
 
+def mavsdk_grpc_line(program: ast.AST) -> int | None:
+    """Number of the first line that imports ``mavsdk_grpc``; None if there is none."""
+    lines = []
+    for node in ast.walk(program):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imported = [alias.name for alias in node.names]
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else imported
+            lines += [node.lineno for name in names if name.partition(".")[0] == "mavsdk_grpc"]
+    return min(lines, default=None)
+
+
 def require_mavsdk(program: ast.AST, script: Path, python: Path | None) -> None:
     """Check that an interpreter has the MAVSDK that a script was written for.
 
@@ -180,8 +191,14 @@ def require_mavsdk(program: ast.AST, script: Path, python: Path | None) -> None:
         python: the interpreter; None for this program's.
 
     Raises:
-        UserError: for a script of MAVSDK 3 without it, with the commands that help.
+        UserError: for a script of MAVSDK 3 or of mavsdk_grpc without it, with the commands that help.
     """
+    line = mavsdk_grpc_line(program)
+    if line is not None and package_version(python or THIS, "mavsdk-grpc") is None:
+        raise UserError(
+            f"{script}: line {line} needs the package mavsdk-grpc, which {python or 'this program'} does not"
+            f" have; {REMEDY.format(script=script, package='mavsdk-grpc')}"
+        )
     line = mavsdk_3_line(program)
     if line is None:
         return
@@ -194,6 +211,6 @@ def require_mavsdk(program: ast.AST, script: Path, python: Path | None) -> None:
     )  # fmt: skip
     raise UserError(
         f"{script}: line {line} needs MAVSDK 3, and {python or 'this program'} has {has}; "
-        + REMEDY.format(script=script)
+        + REMEDY.format(script=script, package="'mavsdk<4'")
         + renamed
     )

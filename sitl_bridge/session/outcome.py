@@ -19,9 +19,9 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson, plain_values
 from sitl_bridge.base.output_file import write_json
 from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.px4.vehicle_status import VehicleMessage
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.session.settings import FlightSettings
-from sitl_bridge.session.vehicle_run import VehicleRun
 
 
 @dataclass(frozen=True)
@@ -57,45 +57,54 @@ def conclude(
     settings: FlightSettings,
     facts: ReadJson,
     simulation: Simulation,
-    directory: RunDirectory,
+    place: RunDirectory | RunRecord,
     logs: Mapping[str, Path],
-    vehicles: Sequence[tuple[VehicleRun, Outcome]],
+    vehicles: Sequence[tuple[Outcome, Sequence[VehicleMessage]]],
     errors: ErrorLog,
 ) -> FlightOutcome:
-    """Read a flight that has ended, judge it, and write its summary into the run directory.
+    """Read a flight that has ended, judge it, and write its summary into its run directory.
 
     Args:
         facts: of the whole flight for its summary, such as the reason of a failure so far.
+        place: its run directory, or its record where it left none.
         logs: files of the run by their content.
-        vehicles: with what the simulation knows of each.
+        vehicles: what the simulation knows of each, with its flight log, and texts of its flight stack.
         errors: receives errors of the evaluation; with any of them the flight has failed.
     """
-    names = tuple(vehicle.name for vehicle in settings.vehicles)
-    run, files = RunRecord(directory.path, settings.name), dict(logs)
-    with errors.guard("reading of the recording"):
-        run = read_run(directory.path)
-    read = {vehicle.name: vehicle.record for vehicle in run.vehicles}
-    records = [read.get(name) for name in names]
+    names, files = tuple(vehicle.name for vehicle in settings.vehicles), dict(logs)
     formation: dict[str, float] = {}
-    with errors.guard("comparison of the formation with the truth"):
-        formation = add_truth(directory.path / "formation", directory.truth, len(names))
-        run.formation |= formation
+    if isinstance(place, RunRecord):
+        run = place
+    else:
+        run = RunRecord(place.path, settings.name)
+        with errors.guard("reading of the recording"):
+            run = read_run(place.path)
+        with errors.guard("comparison of the formation with the truth"):
+            formation = add_truth(place.path / "formation", place.truth, len(names))
+            run.formation |= formation
+    read = {vehicle.name: vehicle for vehicle in run.vehicles}
+    records = [read[name].record if name in read else None for name in names]
     flown: list[Outcome] = []
-    for (vehicle, outcome), record in zip(vehicles, records, strict=True):
-        ulogs = vehicle.flight_stack.ulogs() if vehicle.flight_stack is not None else []
-        if ulogs and record is None:
-            errors.add("reading of the flight log", UserError(f"{ulogs[-1]}: cannot be read"))
-        flown.append(replace(outcome, logs={**files, **({"flight log": ulogs[-1]} if ulogs else {})}))
+    for (outcome, _), name, record in zip(vehicles, names, records, strict=True):
+        log = outcome.logs.get("flight log")
+        if log is not None and record is None:
+            errors.add("reading of the flight log", UserError(f"{log}: cannot be read"))
+        known = name in read and (record is not None or read[name].rows is not None)
+        with errors.guard("reading of the truth"):
+            outcome = replace(outcome, figures=read[name].figures if known else None)
+        flown.append(replace(outcome, logs={**files, **outcome.logs}))
+    collisions, count = simulation.collisions, int(simulation.proximity[0]["count"])
     summary = whole_summary(
         settings.name,
         {
-            vehicle.settings.name: summarise(outcome, record, vehicle.messages)
-            for (vehicle, _), outcome, record in zip(vehicles, flown, records, strict=True)
+            name: summarise(outcome, record, messages)
+            for name, outcome, record, (_, messages) in zip(names, flown, records, vehicles, strict=True)
         },
         **facts,
         errors=errors.lines,
-        collision_count=int(simulation.proximity[0]["count"]),
-        collisions=[collision_values(row, simulation.names) for row in simulation.collisions],
+        losses=errors.losses,
+        collision_count=count,
+        collisions=[collision_values(row, simulation.names) for row in collisions],
         logs={name: str(path) for name, path in files.items()},
     )
     verdict, closest = Verdict(FAILED), None
@@ -103,27 +112,20 @@ def conclude(
         verdict, evaluation = judge_at_end(run, summary)
         closest = evaluation.closest
         summary["closest"] = None if closest is None else closest_values(closest, names)
-    with errors.guard("writing of the summary"):
-        file = directory.path / "summary.json"
-        directory.give_room()
-        write_json(file, plain_values(summary))
-        files["summary"] = file
+    if not isinstance(place, RunRecord):
+        with errors.guard("writing of the summary"):
+            file = place.path / "summary.json"
+            place.give_room()
+            write_json(file, plain_values(summary))
+            files["summary"] = file
     late = [line for line in errors.lines if line not in summary["errors"]]
     if late:
         verdict = replace(verdict, word=FAILED, reasons=(*verdict.reasons, *late))
     if len(flown) == 1:
         flown = [replace(flown[0], succeeded=verdict.succeeded, reason="; ".join(verdict.reasons))]
+    judged = tuple(zip(flown, records, strict=True))
     return FlightOutcome(
-        settings.name,
-        names,
-        run,
-        verdict,
-        tuple(zip(flown, records, strict=True)),
-        simulation.collisions,
-        int(simulation.proximity[0]["count"]),
-        closest,
-        files,
-        formation,
+        settings.name, names, run, verdict, judged, collisions, count, closest, files, formation
     )
 
 

@@ -132,7 +132,7 @@ class Scenario(BaseModel):
         None, description="limit of simulated time in s; a longer flight fails; default: none"
     )
     on_stall: OnStall = Field("leave", description="reaction to a flight stack that stops answering")
-    limits: dict[str, float | None] = Field(
+    limits: dict[str, bool | float | None] = Field(
         {}, description="limits of measures by name, which the flight must keep; null for no limit"
     )
 

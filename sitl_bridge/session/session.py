@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sitl_bridge.base.error_log import ErrorLog, cause
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.base.json_data import JsonObject, ReadJson
+from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.base.output_file import write_json
 from sitl_bridge.base.system.processor_placement import ProcessorPlacement
@@ -378,21 +378,19 @@ class Session:
         return FleetMissions(*run, self.say, self.errors, self.note_event)
 
     def _wait_for_builtin(self) -> None:
-        """Wait until the built-in stacks have connected; they may have to be compiled first."""
+        """Wait until the built-in stacks have connected, which may have to be compiled first, or ended."""
         waiting = [vehicle for vehicle in self.vehicles if vehicle.autopilot.kind == "builtin"]
         while waiting:
             links = self.server.status().links
-            waiting = [vehicle for vehicle in waiting if not links[vehicle.number].connected]
-            for vehicle in waiting:
-                assert vehicle.flight_stack is not None
-                ended = vehicle.flight_stack.ended()
-                if ended:
-                    raise UserError(ended)
-            if waiting and time.monotonic() - self._begun > COMPILE_LIMIT:
-                name = waiting[0].autopilot.name
-                raise UserError(f"{name} has not connected within {COMPILE_LIMIT:.0f} s")
+            waiting = [v for v in waiting if not (links[v.number].connected or self._has_ended(v))]
+            if time.monotonic() - self._begun > COMPILE_LIMIT:
+                return
             if waiting:
                 time.sleep(TICK)
+
+    @staticmethod
+    def _has_ended(vehicle: VehicleRun) -> bool:
+        return vehicle.flight_stack is not None and bool(vehicle.flight_stack.ended())
 
     def _describe(self) -> None:
         settings = self.settings
@@ -577,28 +575,12 @@ class Session:
         nobody = not any(link.connected for link in progress.server.links)
         if nobody and progress.server.steps == 0 and waited > READY_LIMIT:
             port = self.server.ports[0]
-            return f"{name} has not connected to port {port} within {READY_LIMIT:.0f} s"
+            return f"{name} has not connected to port {port} within {waited:.0f} s"
         if progress.server.time > self.settings.time_limit:
             return f"the time limit of {self.settings.time_limit:g} s of simulated time has passed"
         return ""
 
     # ---------------------------------------------------------------- afterwards
-
-    def _figures(self, number: int) -> JsonObject:
-        if self._final is None:
-            return {"seed": self.settings.seed}
-        name = self.settings.vehicles[number].name
-        return {
-            "partial": not self.recorder.complete,
-            "seed": self.settings.seed,
-            "simulated_seconds": self._final.server.time,
-            "wall_seconds": self._wall,
-            "impact_speed": float(self.simulation.states[number]["impact_speed"]),
-            "vortex_ring_seconds": float(self.simulation.states[number]["vortex_ring_time"]),
-            "battery_used": 1.0 - float(self._final.server.battery[number, 2]),
-            "contacts": [one for one in self.simulation.named_contacts() if one.vehicle == name],
-            "link_faults": dict(self.server.status().links[number].faults),
-        }
 
     def outcome_of(self, vehicle: VehicleRun) -> Outcome:
         """Outcome of one vehicle's flight."""
@@ -613,13 +595,27 @@ class Session:
             reason = vehicle.mission.reason()
         else:
             reason = ""
-        return Outcome(
-            mission,
-            vehicle.settings.airframe.name,
-            not reason,
-            reason,
+        number, known = vehicle.number, dict[str, Any]()
+        if self._final is not None:
+            known = {
+                "simulated_seconds": self._final.server.time,
+                "wall_seconds": self._wall,
+                "battery_used": 1.0 - float(self._final.server.battery[number, 2]),
+                "link_faults": dict(self.server.status().links[number].faults),
+            }
+        stack = vehicle.flight_stack
+        ulogs = [] if stack is None else stack.ulogs()
+        return Outcome.at_end(
+            self.simulation,
+            number,
+            reason=reason,
+            mission=mission,
+            airframe=vehicle.settings.airframe.name,
             flight_stack=vehicle.autopilot.name,
-            **self._figures(vehicle.number),
+            seed=self.settings.seed,
+            partial=not self.recorder.complete,
+            logs={"flight log": ulogs[-1]} if ulogs else {},
+            **known,
         )
 
     @property
@@ -647,6 +643,6 @@ class Session:
             self.simulation,
             self.directory,
             self.logs,
-            [(vehicle, self.outcome_of(vehicle)) for vehicle in self.vehicles],
+            [(self.outcome_of(vehicle), vehicle.messages) for vehicle in self.vehicles],
             self.errors,
         )

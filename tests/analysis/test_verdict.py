@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.run_directories import make_run
+from rich.console import Console
+from support.run_directories import GOALS, HEIGHT, LANDING, TAKE_OFF, make_run, write_truth
 
 from sitl_bridge.analysis.evaluation.estimator_health import rejection_in_words
 from sitl_bridge.analysis.evaluation.flight_record import Estimator
 from sitl_bridge.analysis.evaluation.run_changes import stalls
-from sitl_bridge.analysis.evaluation.run_record import read_run
+from sitl_bridge.analysis.evaluation.run_record import RunRecord, read_run
+from sitl_bridge.analysis.evaluation.summary import Outcome, summarise
 from sitl_bridge.analysis.evaluation.verdict import Verdict, conclude
+from sitl_bridge.analysis.report.report_text import body
 from sitl_bridge.analysis.report.reported_run import report
+from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.cli.flight_display import show
 
 
 def verdict(path: Path) -> Verdict:
@@ -164,3 +169,69 @@ def test_the_flight_s_verdict_is_stored_and_shown(tmp_path: Path, facts: dict[st
 def test_a_share_that_rounds_to_nothing_is_not_printed_as_nothing() -> None:
     assert rejection_in_words("yaw", 0.04) == "yaw rejected in less than 0.1 % of the flight"
     assert rejection_in_words("yaw", 0.24) == "yaw rejected in 0.2 % of the flight"
+
+
+def shown_of(run: RunRecord) -> tuple[str, str]:
+    """What the table of ``fly`` and the page of ``report`` say of a flight of one vehicle."""
+    (vehicle,), (one,) = run.vehicles, report([run])
+    console = Console(width=200, record=True, quiet=True)
+    with console.capture() as captured:
+        console.quiet = False
+        show(console, Outcome("m.py", "iris", True, figures=vehicle.figures), vehicle.record, [], one.verdict)
+    return captured.get(), body([one])
+
+
+def test_figures_of_a_flight_are_those_of_the_truth(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "run"))
+    figures = run.vehicles[0].figures
+    assert figures.air_time == pytest.approx(LANDING - TAKE_OFF, abs=0.02)
+    assert figures.max_height == pytest.approx(HEIGHT, abs=0.01)
+    assert figures.distance == pytest.approx(GOALS[-1][1] + HEIGHT, abs=0.1)
+    table, page = shown_of(run)
+    assert "38.0 s in the air" in table
+    assert "estimate" not in table.partition("Modes")[0], "the estimate is no other"
+    assert "38.0 s" in page
+
+
+def test_a_vehicle_that_slid_and_believed_to_fly_is_told_by_the_truth(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run")
+    (path / "truth.npy").unlink()
+    write_truth(path / "truth.npy", slides=(0,))
+    run = read_run(path)
+    (vehicle,) = run.vehicles
+    assert vehicle.record is not None
+    assert vehicle.figures.air_time == vehicle.figures.distance == 0.0
+    assert vehicle.record.distance > 10.0
+    table, page = shown_of(run)
+    assert "0.0 s (estimate 38.0 s) in the air, 0 m (estimate" in table
+    assert "0.0 m (estimate 5.0 m)" in page
+    data = summarise(Outcome("m.py", "iris", True, figures=vehicle.figures), vehicle.record, [])["flight"]
+    assert data["distance"] == 0.0
+    assert data["estimated"]["distance"] == vehicle.record.distance
+
+
+@pytest.mark.parametrize("vehicles", [1, 2])
+def test_a_flight_that_ends_in_the_air_says_so_and_fails_where_it_must_land(
+    tmp_path: Path, vehicles: int
+) -> None:
+    path = make_run(tmp_path / "run", vehicles)
+    (path / "truth.npy").unlink()
+    write_truth(path / "truth.npy", vehicles, end=LANDING - 5.0)
+    found = verdict(path)
+    told = "the flight ended in the air: " + ("5.0 m up" if vehicles == 1 else "0 5.0 m up, 1 5.0 m up")
+    assert found.succeeded
+    assert found.notes == (told,)
+    description = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(description | {"limits": {"landed": True}}))
+    found = verdict(path)
+    assert (found.word, found.reasons, found.notes) == ("failed", (told,), ())
+
+
+def test_what_only_showed_the_flight_may_end(tmp_path: Path) -> None:
+    errors = ErrorLog()
+    errors.lose("the page", ValueError("killed"))
+    assert errors.lines == []
+    run = read_run(make_run(tmp_path / "run"))
+    found, _ = conclude(run, run.summary | {"errors": errors.lines, "losses": errors.losses})
+    assert found.succeeded
+    assert found.notes == ("the page has ended, and the simulation went on without: ValueError: killed",)

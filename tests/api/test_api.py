@@ -321,6 +321,31 @@ def test_real_px4_that_has_landed_arms_and_flies_again(tmp_path: Path) -> None:
         flies_twice(sitl)
 
 
+def leaves_a_fence(autopilot: str, **options: Any) -> None:
+    """A fence sends a vehicle home from its way to a place."""
+    fence = {"GF_MAX_HOR_DIST": 30.0, "GF_ACTION": 3}
+    with sb.Sitl("iris", autopilot=autopilot, parameters=fence, seed=1, **options) as sitl:
+        drone = sitl.vehicle
+        drone.arm()
+        drone.take_off(6.0)
+        with pytest.raises(
+            sb.UserError, match=r"^[^:]*(f|F)(ence|ailsafe).*: go_to is given up, armed, in (Hold|Return)"
+        ):
+            drone.go_to(north=60.0)
+        assert drone.armed
+        assert drone.position[0] > 20.0, "it has not waited for the landing"
+
+
+def test_what_a_command_waits_for_is_given_up_with_the_cause_when_the_vehicle_leaves_it() -> None:
+    leaves_a_fence("builtin")
+
+
+@pytest.mark.px4
+@pytest.mark.timeout(300)
+def test_what_a_command_waits_for_is_given_up_when_real_px4_leaves_it(tmp_path: Path) -> None:
+    leaves_a_fence("px4", runs=tmp_path)
+
+
 def stops_and_returns(sitl: sb.Sitl) -> None:
     """Where a hold stops and what it faces, and the heading in which a return ends."""
     drone = sitl.vehicle

@@ -44,8 +44,7 @@ from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.truth_log import TruthLog, read_truth
 from sitl_bridge.record.ulog_writer import UlogWriter
 from sitl_bridge.session.outcome import conclude
-from sitl_bridge.session.settings import AutopilotChoice, FlightSettings, VehicleSettings
-from sitl_bridge.session.vehicle_run import VehicleRun
+from sitl_bridge.session.settings import FlightSettings, VehicleSettings
 from sitl_bridge.swarm.formation.files import write_csv
 from sitl_bridge.swarm.formation.trajectory import Trajectory
 
@@ -196,10 +195,7 @@ def test_a_flight_whose_recording_ended_early_has_not_succeeded_and_says_why(
     vehicle = VehicleSettings(load_airframe("iris"))
     directory = RunDirectory(tmp_path, "square")
     directory.describe()
-    aircraft = VehicleRun(
-        vehicle, AutopilotChoice("builtin"), 0, directory.path, notes.append, notes.append, errors
-    )
-    flown = (aircraft, Outcome("square.plan", "iris", succeeded=True))
+    flown = (Outcome("square.plan", "iris", succeeded=True), ())
     settings = FlightSettings((vehicle,), "square")
     with room(10):
         for _ in range(3):

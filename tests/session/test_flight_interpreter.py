@@ -121,11 +121,11 @@ def test_no_script_here_is_taken_for_one_of_mavsdk_3() -> None:
         assert mavsdk_3_line(ast.parse(script.read_text(encoding="utf-8"))) is None, script
 
 
-def with_mavsdk(path: Path, version: str) -> Path:
+def with_mavsdk(path: Path, version: str, package: str = "mavsdk") -> Path:
     """An interpreter that finds this version of MAVSDK first."""
-    facts = path.parent / "site" / f"mavsdk-{version}.dist-info" / "METADATA"
+    facts = path.parent / "site" / f"{package.replace('-', '_')}-{version}.dist-info" / "METADATA"
     facts.parent.mkdir(parents=True)
-    facts.write_text(f"Metadata-Version: 2.1\nName: mavsdk\nVersion: {version}\n")
+    facts.write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
     return program(path, f'#!/bin/sh\nPYTHONPATH={path.parent / "site"} exec {sys.executable} "$@"\n')
 
 
@@ -143,6 +143,23 @@ def test_a_script_of_mavsdk_3_is_refused_with_the_commands_that_help_or_runs_in_
         assert f"sitl-bridge fly {script} --python ~/mavsdk3/bin/python" in said
         assert said.isprintable(), "line ends would be printed as escapes"
     check_mission_file(script, (), with_mavsdk(tmp_path / "three" / "python", "3.17.4"))
+
+
+@pytest.mark.parametrize(
+    "imports", ["from mavsdk_grpc import System\n", "import os\nimport mavsdk_grpc as mavsdk\n"]
+)
+def test_a_script_of_mavsdk_grpc_is_refused_with_the_commands_that_help_or_runs_in_its_environment(
+    imports: str, script: Path, tmp_path: Path
+) -> None:
+    script.write_text(imports + "print(1)\n")
+    with pytest.raises(UserError) as refused:
+        check_mission_file(script, ())
+    said = str(refused.value)
+    line = imports.count("\n")
+    assert f"{script}: line {line} needs the package mavsdk-grpc, which this program does not have" in said
+    assert "~/mavsdk3/bin/pip install mavsdk-grpc &&" in said
+    assert "--python ~/mavsdk3/bin/python" in said
+    check_mission_file(script, (), with_mavsdk(tmp_path / "grpc" / "python", "4.0.5", "mavsdk-grpc"))
 
 
 def test_a_failed_script_is_reported_by_its_error_and_line(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ PX4 = Victim("bin/px4", 1, "PX4 was ended by SIGKILL")
 OTHERS = {
     "mission": Victim(MISSION, 1, "the mission was ended by SIGKILL"),
     "keeper": Victim(KEEPER, 1, "the mission was ended by SIGKILL"),
-    "bus": Victim("sitl_bridge.live.bus.client", 1, "the bus was ended by SIGKILL"),
+    "bus": Victim("sitl_bridge.live.bus.client", 0, "the bus was ended by SIGKILL"),
     "broker": Victim("sitl_bridge.live.bus.broker", 0, "the embedded broker was ended by SIGKILL"),
 }
 

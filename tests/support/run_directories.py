@@ -57,7 +57,8 @@ def true_motion(seconds: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np
     return np.stack([north, zero, -up], axis=-1), np.stack([speed, zero, zero], axis=-1)
 
 
-def write_truth(path: Path, vehicles: int = 1, end: float = END) -> None:
+def write_truth(path: Path, vehicles: int = 1, end: float = END, slides: tuple[int, ...] = ()) -> None:
+    """Write the truth of vehicles, of which some slide along the ground at 0.5 m/s instead."""
     seconds = np.arange(0.0, end, 1.0 / RATE)
     position, velocity = true_motion(seconds)
     rows = np.zeros((len(seconds), vehicles), ROW)
@@ -72,6 +73,9 @@ def write_truth(path: Path, vehicles: int = 1, end: float = END) -> None:
         row["control"][:, :4] = np.where(flying, 0.6, 0.0)[:, None]
         row["battery_voltage"], row["battery_current"] = 12.0 - 0.01 * seconds, 10.0
         row["in_contact"] = np.where(flying, 0, 4)
+        if i in slides:
+            row["in_contact"], row["position"] = 1, np.outer(0.5 * seconds, (1.0, 0.0, 0.0))
+            row["velocity"] = (0.5, 0.0, 0.0)
         row["impact_speed"] = np.where(seconds >= LANDING, 0.5, 0.0)
     with TruthLog(path) as log:
         log.write(rows.reshape(-1))

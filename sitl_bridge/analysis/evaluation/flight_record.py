@@ -128,9 +128,47 @@ class Estimator:
     begin: float  # s at which a failure was first seen; infinite for those that hold for the whole flight
 
 
+@dataclass(frozen=True)
+class FlightFigures:
+    """How long, how far, how fast and how high a vehicle flew."""
+
+    # take_off, landing: s, first and last time in the air; nan without a flight
+    take_off: float = math.nan
+    landing: float = math.nan
+    air_time: float = 0.0  # s in the air
+    distance: float = 0.0  # m, length of the path in the air
+    max_speed: float = 0.0  # m/s
+    max_height: float = 0.0  # m above the take-off point
+
+    def in_words(self, name: str, estimated: FlightFigures | None = None) -> str:
+        """A figure with its unit, and the flight stack's own estimate of it where that is another."""
+        unit, digits, resolution = FIGURES[name]
+        value = getattr(self, name)
+        words = f"{value:.{digits}f} {unit}"
+        if estimated is None:
+            return words
+        other = getattr(estimated, name)
+        differs = abs(other - value) > max(resolution, DIFFERENT * value)
+        return f"{words} (estimate {other:.{digits}f} {unit})" if differs else words
+
+
+FIGURES = {
+    "air_time": ("s", 1, 3.0),
+    "distance": ("m", 0, 5.0),
+    "max_speed": ("m/s", 1, 1.0),
+    "max_height": ("m", 1, 0.5),
+}
+"""Unit, digits, and the difference of the estimate that is of no interest: land detectors are late by 1 to
+3 s, and the noise of the estimate adds to its path."""
+DIFFERENT = 0.2
+"""Share of the true figure by which an estimate is off that is named beside it."""
+RATE = 10.0
+"""Hz at which paths are summed: sample by sample the noise of an estimate would add to them."""
+
+
 @dataclass
 class FlightRecord:
-    """Results of a flight; times in s on PX4's clock, positions in m of PX4's local frame."""
+    """Results of a flight by its log; times in s on PX4's clock, positions in m of PX4's local frame."""
 
     path: Path  # of the ULog
     # take_off, landing: first and last time in the air; nan without a flight
@@ -165,6 +203,13 @@ class FlightRecord:
     # error_time, error: deviation over time, by estimate
     error_time: Floats = field(default_factory=lambda: np.zeros(0))
     error: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def figures(self) -> FlightFigures:
+        """How far it flew by the flight stack's estimate."""
+        return FlightFigures(
+            self.take_off, self.landing, self.air_time, self.distance, self.max_speed, self.max_height
+        )
 
     @property
     def failsafe_causes(self) -> list[str]:

@@ -77,6 +77,8 @@ KINDS = _kinds()
 The limit of ``touchdown`` is about three times PX4's landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from
 0.2 m; that of ``vibration`` is VIBRATION_FAIL of estimator_health.py."""
 
+YES_OR_NO = ("landed",)
+"""Measures that are 1 or 0, of which a limit is ``true``: what must be."""
 OWN = ".py:"
 """Between file and class of a user's own measure."""
 
@@ -243,8 +245,11 @@ def checked_limits(
             faults.append(f"{where}: no such measure; {near_measure(str(name))}")
         elif value is None:
             found[name] = None
+        elif value is True and name in YES_OR_NO:
+            found[name] = 1.0
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            faults.append(f"{where}: must be a number, or null for no limit; not {value!r}")
+            wanted = "true" if name in YES_OR_NO else "a number"
+            faults.append(f"{where}: must be {wanted}, or null for no limit; not {value!r}")
         else:
             found[name] = float(value)
     if faults:
@@ -275,7 +280,8 @@ def limit_of_option(text: str) -> tuple[str, float | None]:
             f"--limit {text!r}: write NAME=VALUE, such as vibration=4.9, or NAME=none for no limit"
         )
     try:
-        number = None if value.strip() == "none" else float(value)
+        words: dict[str, bool | None] = {"none": None, "true": True}
+        number = words[value.strip()] if value.strip() in words else float(value)
     except ValueError as error:
         raise UserError(f"--limit {text!r}: {value!r} is not a number; write none for no limit") from error
     found = checked_limits({name.strip(): number}, f"--limit {text}")

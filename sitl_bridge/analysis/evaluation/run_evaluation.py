@@ -292,6 +292,7 @@ def _truth_values(run: RunRecord, vehicle: RecordedVehicle, values: dict[str, fl
     flight = vehicle.flight()
     if vehicle.rows is None or flight is None:
         return
+    values["landed"] = float(vehicle.height_at_end is None)
     time = vehicle.time
     flown = (time >= flight[0]) & (time <= flight[1])
     if not flown.any():

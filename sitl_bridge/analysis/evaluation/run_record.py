@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.flight_record import TOPICS, FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import RATE, TOPICS, FlightFigures, FlightRecord
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.base.arrays import Columns, Floats, Records, interpolated
@@ -85,15 +85,41 @@ class RecordedVehicle:
         """Take-off and landing in s: from the log, else from the truth; None without a flight."""
         if self.record is not None and math.isfinite(self.record.take_off):
             return self.record.take_off, self.record.landing
-        return self._true_flight
+        begin, end = self.figures.take_off, self.figures.landing
+        return (begin, end) if math.isfinite(begin) else None
 
     @cached_property
-    def _true_flight(self) -> tuple[float, float] | None:
+    def figures(self) -> FlightFigures:
+        """How far it flew: by the truth, else by its flight log."""
         if self.rows is None or not len(self.rows):
-            return None
+            return FlightFigures() if self.record is None else self.record.figures
         touches, armed, time = read_columns(self.rows, "in_contact", "armed", "time").T
-        up = np.flatnonzero((touches == 0) & (armed > 0))
-        return (float(time[up[0]] * 1e-6), float(time[up[-1]] * 1e-6)) if len(up) else None
+        up = (touches == 0) & np.logical_or.accumulate(armed > 0)  # a vehicle is set up slightly in the air
+        if not up.any():
+            return FlightFigures()
+        time = time * 1e-6
+        every = max(1, round(1.0 / RATE / float(np.median(np.diff(time))))) if len(time) > 1 else 1
+        position = self.true("position", "north", "east", "down")
+        legs = np.linalg.norm(np.diff(position[::every], axis=0), axis=1)
+        first, last = np.flatnonzero(up)[[0, -1]]
+        return FlightFigures(
+            float(time[first]),
+            float(time[last]),
+            float(np.diff(time, append=time[-1])[up].sum()),
+            float(legs[up[::every][1:]].sum()),
+            float(np.linalg.norm(self.true("velocity", "north", "east", "down")[up], axis=1).max()),
+            float(position[first, 2] - position[up, 2].min()),
+        )
+
+    @property
+    def height_at_end(self) -> float | None:
+        """m above its take-off point at which the recording ends; None on the ground, and where unknown."""
+        if self.rows is None or not len(self.rows) or not math.isfinite(self.figures.take_off):
+            return None
+        touches, down = read_columns(self.rows[[-1]], "in_contact", "position_down")[0]
+        first = int(np.searchsorted(self.time, self.figures.take_off))
+        start = float(self.true("position", "north", "east", "down")[min(first, len(self.rows) - 1), 2])
+        return None if touches else float(start - down)
 
 
 @dataclass
@@ -111,7 +137,13 @@ class RunRecord:
     formation: JsonObject = field(default_factory=dict)  # the summary of a formation; empty without
     plan: Plan | None = None  # that was flown; None without
     notes: list[str] = field(default_factory=list)  # what is missing or damaged, for the user
+    damage: list[str] = field(default_factory=list)  # those of ``notes`` on damaged files
     partial: str = ""  # why the run is incomplete; empty for a complete run
+
+    def note_damage(self, text: str) -> None:
+        """Note that a file is damaged."""
+        self.notes.append(text)
+        self.damage.append(text)
 
     @property
     def stack(self) -> str:
@@ -216,11 +248,11 @@ def _json(record: RunRecord, name: str) -> JsonObject:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        record.notes.append(f"{name}: cannot be read: {error}")
+        record.note_damage(f"{name}: is damaged: {error}")
         return {}
     if isinstance(found, dict):
         return found
-    record.notes.append(f"{name}: not an object")
+    record.note_damage(f"{name}: is damaged: it is not an object")
     return {}
 
 
@@ -284,13 +316,13 @@ def _truth(record: RunRecord) -> Records | None:
         record.notes.append(note)
     vehicles, attitudes = columns[:, 0], columns[:, 1:]
     if len(table) and not 0 <= vehicles.min() <= vehicles.max() < len(table):
-        record.notes.append(f"{TRUTH}: is damaged: it has a row of vehicle {vehicles.max():.0f}")
+        record.note_damage(f"{TRUTH}: is damaged: it has a row of vehicle {vehicles.max():.0f}")
         return None
     # What a disk lost is zeros.
     wrong = ~(np.abs(np.sum(attitudes**2, axis=1) - 1.0) < 0.01)
     if wrong.any():
         first = int(wrong.argmax())
-        record.notes.append(f"{TRUTH}: is damaged from row {first} on, and read up to there")
+        record.note_damage(f"{TRUTH}: is damaged from row {first} on, and read up to there")
         table = table[:first]
     return table
 
@@ -343,7 +375,7 @@ def _read_tracks(record: RunRecord) -> None:
             with np.load(file, allow_pickle=False) as arrays:
                 record.tracks = {key: arrays[key] for key in arrays.files}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            record.notes.append(f"{name}: cannot be read: {error}")
+            record.note_damage(f"{name}: is damaged: {error}")
             continue
         summary = file.with_name(SUMMARY)
         if summary.parent == record.path:

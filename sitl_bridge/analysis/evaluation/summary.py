@@ -9,13 +9,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from sitl_bridge.analysis.evaluation.flight_record import FlightRecord
+from sitl_bridge.analysis.evaluation.flight_record import FlightFigures, FlightRecord
 from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.core.dynamics.proximity import VehicleContact
 from sitl_bridge.link.px4.event_catalogue import LEVELS, WARNING
 from sitl_bridge.link.px4.vehicle_status import VehicleMessage
+
+if TYPE_CHECKING:
+    from sitl_bridge.core.simulation.simulation import Simulation
 
 EXPECTED_MESSAGES = ("arming warning", "request past EOF")
 """Texts that PX4 logs at each arming (name of a tune) and at the end of each file that a partner reads."""
@@ -33,8 +36,7 @@ OF_OUTCOME = (
     *("mission", "airframe", "flight_stack", "reason", "partial", "seed", "simulated_seconds"),
     *("wall_seconds", "impact_speed", "vortex_ring_seconds", "battery_used", "link_faults"),
 )
-OF_FLIGHT = ("take_off", "landing", "air_time", "distance", "max_speed", "max_height")
-"""Fields of ``Outcome`` and of ``FlightRecord`` that the summary has as they are."""
+"""Fields of ``Outcome`` that the summary has as they are."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,27 @@ class Outcome:
     link_faults: dict[str, int] = field(default_factory=dict)
     contacts: Sequence[VehicleContact] = ()  # contacts with objects of the scene
     partial: bool = False  # whether the recording ended before the flight did
+    # how far it flew: by the truth, else by its flight log; None where neither is known
+    figures: FlightFigures | None = None
+
+    @classmethod
+    def at_end(cls, simulation: Simulation, number: int, *, reason: str, **known: Any) -> Self:
+        """The outcome of a vehicle whose simulation has ended.
+
+        Args:
+            number: of the vehicle.
+            reason: why it failed; empty where it did not.
+            known: the other fields.
+        """
+        name, state = simulation.names[number], simulation.states[number]
+        return cls(
+            succeeded=not reason,
+            reason=reason,
+            impact_speed=float(state["impact_speed"]),
+            vortex_ring_seconds=float(state["vortex_ring_time"]),
+            contacts=[one for one in simulation.named_contacts() if one.vehicle == name],
+            **known,
+        )
 
 
 def warnings_of(
@@ -104,9 +127,12 @@ def summarise(
         ],
         "logs": {name: str(path) for name, path in outcome.logs.items()},
     }
+    if outcome.figures is not None:
+        summary["flight"] = asdict(outcome.figures)
     if record is not None:
         summary["flight"] = {
-            **{name: getattr(record, name) for name in OF_FLIGHT},
+            **asdict(outcome.figures or record.figures),
+            "estimated": asdict(record.figures),
             "modes": [{"mode": mode, "seconds": seconds} for mode, seconds in record.modes],
             "deviations": {name: asdict(d) for name, d in record.deviations.items()},
             "true_deviations": {name: asdict(d) for name, d in record.true_deviations.items()},

@@ -19,6 +19,7 @@ from sitl_bridge.analysis.evaluation.flight_record import (
     LEG_MODES,
     MODES,
     OFFBOARD,
+    RATE,
     Deviation,
     FlightRecord,
     deviation,
@@ -35,6 +36,8 @@ from sitl_bridge.link.px4.event_catalogue import WARNING
 from sitl_bridge.plan.plan import EARTH_RADIUS
 from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
+PASSING_MODE = 0.5
+"""s in a mode that is only passed through: PX4 of 2026 holds for an instant between Mission and Return."""
 SETTLING = 5.0
 """Time after a change of mode or setpoint before deviations count, s, as in RotorS's evaluation, which starts
 5 s after a waypoint."""
@@ -121,8 +124,7 @@ def _measure_path(record: FlightRecord, position: Columns) -> None:
     way = record.estimate[air]
     if len(way) < 2:
         return
-    # At 10 Hz: summed sample by sample, the estimate's noise would add to the path.
-    every = max(1, round(0.1 / float(np.median(np.diff(record.time)))))
+    every = max(1, round(1.0 / RATE / float(np.median(np.diff(record.time)))))
     record.distance = float(np.linalg.norm(np.diff(way[::every], axis=0), axis=1).sum())
     record.max_speed = float(np.linalg.norm(columns(position, "vx", "vy", "vz")[air], axis=1).max())
     start = int(np.searchsorted(record.time, record.take_off))
@@ -139,12 +141,16 @@ def _modes(status: Columns, record: FlightRecord) -> list[tuple[str, float]]:
     time = seconds(status)
     state = np.asarray(status["nav_state"])
     changes = np.concatenate([[0], np.flatnonzero(np.diff(state)) + 1, [len(state)]])
-    spans = []
+    spans: list[tuple[str, float]] = []
     for begin, end in itertools.pairwise(changes):
         until = time[end] if end < len(time) else record.landing
         duration = min(until, record.landing) - max(time[begin], record.take_off)
-        if duration > 0:
-            spans.append((MODES.get(int(state[begin]), f"mode {state[begin]}"), float(duration)))
+        if duration < PASSING_MODE:
+            continue
+        name = MODES.get(int(state[begin]), f"mode {state[begin]}")
+        if spans and spans[-1][0] == name:
+            duration += spans.pop()[1]
+        spans.append((name, float(duration)))
     return spans
 
 

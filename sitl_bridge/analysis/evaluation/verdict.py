@@ -138,6 +138,7 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
     """
     told = _told(run)
     reasons = list(told)
+    in_air = in_air_at_end(run)
     notes: list[str] = []
     for one in evaluation.exceeded:
         # Stalls are explained one by one.
@@ -151,7 +152,7 @@ def judge(run: RunRecord, evaluation: Evaluation, origin: str = "") -> Verdict:
             reasons += lines
     reasons += [f"{name} has a limit, but the run has no value for it" for name in evaluation.unmeasured]
     reasons += evaluation.failures.values()
-    notes += _notes(run)
+    notes += _notes(run) + [in_air] * (bool(in_air) and in_air not in reasons)
     if told and run.summary.get("interrupted"):
         word = INTERRUPTED
     elif reasons:
@@ -231,6 +232,8 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
             f"{first} and {second} were {near.distance:.2f} m apart in truth at {near.time:.1f} s;"
             f" the least distance allowed is {one.limit:g} m"
         ]
+    if one.kind.name == "landed":
+        return [in_air_at_end(run)]
     if one.set_by_user or vehicle is None:
         return found
     record = vehicle.record
@@ -250,6 +253,15 @@ def _in_words(run: RunRecord, one: Measure, evaluation: Evaluation) -> list[str]
     return [f"{one.vehicle}: {line}" if one.vehicle else line for line in found]
 
 
+def in_air_at_end(run: RunRecord) -> str:
+    """Which vehicles were in the air when the recording ended, in words; empty where none was."""
+    names = [f"{vehicle.name} " if len(run.vehicles) > 1 else "" for vehicle in run.vehicles]
+    heights = [vehicle.height_at_end for vehicle in run.vehicles]
+    up = [f"{name}{h:.1f} m up" for name, h in zip(names, heights, strict=True) if h is not None]
+    more = f" and {len(up) - REPORTED} more" if len(up) > REPORTED else ""
+    return f"the flight ended in the air: {', '.join(up[:REPORTED])}{more}" if up else ""
+
+
 def _contact_words(contacts: Sequence[ReadJson]) -> list[str]:
     """Contacts of a summary in words: the first few one by one."""
     words = [
@@ -263,7 +275,9 @@ def _contact_words(contacts: Sequence[ReadJson]) -> list[str]:
 
 def _notes(run: RunRecord) -> list[str]:
     """Findings that are no failure, with their weight."""
-    found = [
+    losses = run.summary.get("losses")
+    found = [str(loss) for loss in losses] if isinstance(losses, list) else []
+    found += [
         f"{one.text} at {one.begin:g} s did not happen: the flight had ended" for one in missed_events(run)
     ]
     explained = [s for s in stalls(run) if s.harmless]

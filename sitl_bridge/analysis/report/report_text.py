@@ -8,6 +8,7 @@ from html import escape
 
 import numpy as np
 
+from sitl_bridge.analysis.evaluation.flight_record import FIGURES
 from sitl_bridge.analysis.evaluation.measures import KINDS, Measure, MeasureKind
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import FAILED, INTERRUPTED, SUCCEEDED, UNKNOWN
@@ -136,15 +137,13 @@ def _list(kind: str, lines: Iterable[str]) -> str:
 
 
 def _facts(one: Reported) -> str:
-    records = [v.record for v in one.run.vehicles if v.record is not None and v.record.air_time > 0]
+    flown = [(v.figures, None if v.record is None else v.record.figures) for v in one.run.vehicles]
+    flown = [(true, own) for true, own in flown if max(true.air_time, own.air_time if own else 0.0) > 0]
     facts: list[tuple[str, str]] = []
-    if records:
-        facts += [
-            ("in the air", f"{max(r.air_time for r in records):.0f} s"),
-            ("flown", f"{max(r.distance for r in records):.0f} m"),
-            ("fastest", f"{max(r.max_speed for r in records):.1f} m/s"),
-            ("highest", f"{max(r.max_height for r in records):.1f} m"),
-        ]
+    for figure, title in zip(FIGURES, ("in the air", "flown", "fastest", "highest"), strict=True):
+        if flown:
+            true, own = max(flown, key=lambda pair: max(getattr(f, figure) for f in pair if f))
+            facts.append((title, true.in_words(figure, own)))
     kept = [m for m in one.verdict.measures if m.passed is not None]
     if kept:
         facts.append(("limits kept", f"{sum(m.passed is True for m in kept)} of {len(kept)}"))

@@ -176,7 +176,7 @@ class Outlet:
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
-        self.errors.add(f"{self._name}, without which the simulation goes on,", error)
+        self.errors.lose(self._name, error)
 
     def _ended(self) -> None:
         """Note that the process is served no longer."""

@@ -256,7 +256,7 @@ class RosGraph:
                 self._publish(steps.part())
                 self._publish_samples()
         except Exception as error:  # noqa: BLE001  (reported and kept; the simulation goes on)
-            self._errors.add("ROS 2, without which the simulation goes on,", error)
+            self._errors.lose("ROS 2", error)
         finally:
             if self._limit is not None:
                 self._limit.release()
