@@ -40,8 +40,8 @@ SLOW = 0.5
 """m/s below which a vehicle counts as having come to a halt; from there PX4 stops within 0.05 m
 (MPC_ACC_HOR, 3 m/s^2)."""
 LEFT = 2.0
-"""s in another mode after which a command counts as given up: flight stacks tell their mode once a second, and
-the last one may still be on its way."""
+"""s in another mode after which a command counts as given up: flight stacks tell their mode once a second,
+and the last one may still be on its way."""
 GOING_DOWN = ("Land", "Return", "Precision land", "Descend")
 UNSET = math.nan
 FACING = math.radians(12.0)

@@ -68,8 +68,9 @@ def within(*head: str | int) -> Iterator[None]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``, did you mean 'iris'?`` if a known word is similar, else empty."""
-    near = difflib.get_close_matches(shortened(word), list(known), n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(shortened(word).lower(), list(names), n=1)
+    return f", did you mean {names[near[0]]!r}?" if near else ""
 
 
 def printable(text: str) -> str:

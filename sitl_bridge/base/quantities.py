@@ -24,10 +24,25 @@ def _not_tiny(value: float) -> float:
     return value
 
 
+FARTHEST = 10.0
+"""m from a vehicle's centre of gravity to any of its parts: the rotors of the VoloCity, among the largest
+multirotors that fly, lie within a ring of 11.3 m (volocopter.com)."""
+
+
+def _on_a_vehicle(value: tuple[float, float, float]) -> tuple[float, float, float]:
+    if max(map(abs, value)) > FARTHEST:
+        raise ValueError(
+            f"{max(value, key=abs):g} m from the centre of gravity: is it in another unit than m?"
+        )
+    return value
+
+
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 NonNegative = Annotated[float, Field(ge=0.0, le=LARGEST)]
 Positive = Annotated[float, Field(gt=0.0, le=LARGEST), AfterValidator(_not_tiny)]
 Vector = tuple[Number, Number, Number]
+Mounting = Annotated[Vector, AfterValidator(_on_a_vehicle)]
+"""m, a place on a vehicle, from its centre of gravity."""
 Degrees = Annotated[float, Field(ge=-360.0, le=360.0)]
 Seconds = Annotated[float, Field(ge=0.0, le=86_400.0)]
 """Simulated time: at most a day."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from sitl_bridge.autopilot.control.user_controller import user_controller
 from sitl_bridge.base.errors import ConfigurationError, UserError, about, did_you_mean, shortened
-from sitl_bridge.base.input_file import exists
+from sitl_bridge.base.input_file import exists, read_text
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.shipped_files import shipped_names
 from sitl_bridge.base.user_file import class_at
@@ -37,6 +37,7 @@ from sitl_bridge.core.vehicle.airframe_file import (
 )
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, figure_paths, unsourced
 from sitl_bridge.core.vehicle.propellers import propellers_of_size
+from sitl_bridge.core.vehicle.px4_models import px4_model_in_words
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, PLANE, VOXELS
 from sitl_bridge.core.world.scene import Scene
@@ -303,12 +304,13 @@ def world_facts(specification: WorldSpecification) -> Facts:
     temperature, pressure, density = air(environment, 0.0)
     north, east, down = (float(x) * 1e9 for x in environment["magnetic_field"])
     return {
-        **specification.model_dump(mode="json", exclude={"wind", "scene"}),
+        **specification.model_dump(mode="json", exclude={"wind", "scene", "magnetic_field"}),
         "gravity_m_s2": float(environment["gravity"]),
         "temperature_k": temperature,
         "pressure_pa": pressure,
         "density_kg_m3": density,
         "magnetic_field_nt": [north, east, down],
+        "magnetic_field_of": "WMM2025" if specification.magnetic_field is None else "the file",
         "declination_deg": math.degrees(math.atan2(east, north)),
         "inclination_deg": math.degrees(math.atan2(down, math.hypot(north, east))),
         "wind": specification.wind.model_dump(mode="json", exclude_defaults=True) or "none",
@@ -334,6 +336,14 @@ def _plan_file_facts(path: Path) -> Facts:
     from sitl_bridge.plan.plan_file import load_plan  # imports MAVLink, which only missions need
 
     return plan_facts(load_plan(path))
+
+
+def _refuse_other_format(path: Path) -> None:
+    """Refuse missions of other ground stations, which are no YAML."""
+    from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, refuse_other_format  # likewise
+
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        refuse_other_format(read_text(path, MAX_FILE_BYTES), str(path))
 
 
 def _find_mission(name: str) -> Path:
@@ -445,6 +455,7 @@ def facts_of(file: str, flight: Path | None = None, given: FlightOptions | None 
     if Path(file).suffix.lower() in SDF_SUFFIXES:
         return world_facts(load_world(Path(file)))
     path = _find(file)
+    _refuse_other_format(path)
     document = read(path)
     if document.data.get("fileType") == "Plan":
         return _plan_file_facts(path)
@@ -481,6 +492,9 @@ def _find(file: str) -> Path:
                 return find(file)
         if Path(file).suffix or exists(Path(file)):
             raise
+    meant = px4_model_in_words(file, shipped_names("airframes"))
+    if meant:
+        raise UserError(f"no airframe, world or scenario is called {shortened(file)!r}: {meant}")
     names = {"airframes": shipped_names("airframes"), "worlds": shipped_names("missions/worlds")}
     names["scenarios"] = {f"{name}.yaml" for name in shipped_names("missions")}
     near = did_you_mean(file, set().union(*names.values()))

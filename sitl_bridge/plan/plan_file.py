@@ -66,6 +66,11 @@ MIN_HEIGHT, MAX_HEIGHT = -500.0, 9_000.0
 """m of relative or absolute height: the shore of the Dead Sea and the summit of Everest, with a margin."""
 
 
+TERRAIN_MODES = (3, 4)
+"""QGroundControlQmlGlobal.h, AltMode: calculated above terrain, and terrain frame."""
+SURVEY_VERSIONS = range(2, 6)
+"""Formats of surveys that QGroundControl reads (SurveyComplexItem.cc)."""
+SAVE_AGAIN = "open it in a present QGroundControl, and save it again"
 MAX_FLOAT = 3.4e38
 """Greatest number of MAVLink's 32-bit floats."""
 
@@ -86,6 +91,8 @@ def parse_plan(text: str, source: str = "plan") -> Plan:
         ConfigurationError: with every fault found.
     """
 
+    refuse_other_format(text, source)
+
     def refuse_constant(name: str) -> NoReturn:
         place = next(token.start() for token in _TOKEN.finditer(text) if token[0] == name)
         raise json.JSONDecodeError(f"{name} is not JSON; an open parameter is written null", text, place)
@@ -105,6 +112,23 @@ def parse_plan(text: str, source: str = "plan") -> Plan:
         document = Document(source, {}, json_lines(text))
         raise ConfigurationError(source, [f"line {document.line(p)}: {told}" for p, told in reader.faults])
     return plan
+
+
+def refuse_other_format(text: str, source: str) -> None:
+    """Refuse the files of other ground stations by their name.
+
+    Raises:
+        ConfigurationError: for waypoints of MAVProxy and Mission Planner, and for KML.
+    """
+    begin = text.lstrip("\ufeff \r\n\t")[:400]
+    if begin.startswith("QGC WPL"):
+        found = "is a list of waypoints (QGC WPL) of MAVProxy or Mission Planner"
+    elif "<kml" in begin:
+        found = "is a KML file, of places and no mission"
+    else:
+        return
+    remedy = "open it in the Plan view of QGroundControl, and save it there as a .plan"
+    raise ConfigurationError(source, [f"{found}; {remedy}"])
 
 
 def json_lines(text: str) -> dict[FieldPath, int]:
@@ -222,13 +246,13 @@ class _Reader:
         if top.get("fileType") != "Plan":
             self.fault("fileType", f'must be "Plan", not {_show(top.get("fileType"))}')
         if top.get("version") != 1:
-            self.fault("version", f"must be 1, not {_show(top.get('version'))}")
+            self.fault("version", f"must be 1, not {_show(top.get('version'))}; {SAVE_AGAIN}")
         if "mission" not in top:
             self.fault("mission", "is missing")
             return None
         mission = self.table("mission", top["mission"])
         if mission.get("version") != 2:
-            self.fault("mission.version", f"must be 2, not {_show(mission.get('version'))}")
+            self.fault("mission.version", f"must be 2, not {_show(mission.get('version'))}; {SAVE_AGAIN}")
         if mission.get("firmwareType", FIRMWARE_PX4) not in (FIRMWARE_GENERIC, FIRMWARE_PX4):
             self.fault(
                 "mission.firmwareType",
@@ -304,11 +328,17 @@ class _Reader:
         kind = str(table.get("complexItemType"))
         where = self.within(where, f" ({kind})")
         transects = table.get("TransectStyleComplexItem")
+        version = table.get("version")
+        if kind == "survey" and "TransectStyleComplexItem" in table and version not in SURVEY_VERSIONS:
+            self.notes.append(
+                f"{where}: its format is of version {_show(version)}, which is none of QGroundControl's"
+                " (2 to 5); the items stored with it are flown"
+            )
         if not isinstance(transects, dict) or not isinstance(transects.get("Items"), list):
             self.fault(
                 where,
-                "this kind of complex item contains no list of simple items "
-                "(TransectStyleComplexItem.Items); plan it as a survey or as single waypoints",
+                "QGroundControl saves no waypoints with this kind of item and computes them at each upload; "
+                "plan it as a survey or as single waypoints",
             )
             return
         if not transects["Items"]:
@@ -331,6 +361,10 @@ class _Reader:
         values = table.get("params")
         if not isinstance(values, list) or len(values) != 7:
             self.fault(self.within(where, ": params", "params"), "must be a list of seven numbers or nulls")
+            return
+        if table.get("AltitudeMode") in TERRAIN_MODES and values[6] is None:
+            text = "its height is above the terrain, whose heights the plan does not hold"
+            self.fault(where, f"{text}: choose heights relative to launch", "AltitudeMode")
             return
         params = tuple(
             math.nan

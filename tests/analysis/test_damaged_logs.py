@@ -187,13 +187,22 @@ def test_a_log_of_an_older_px4_is_reported_with_what_it_has(tmp_path: Path) -> N
     assert values["test_ratio_height"] == pytest.approx(0.25)
 
 
-def test_a_log_whose_motors_never_turned_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arming", "told"),
+    [((), "its motors never turned"), ((1,), "was never armed"), ((1, 2), "its motors never turned")],
+)
+def test_a_log_whose_motors_never_turned_says_so(tmp_path: Path, arming: tuple[int, ...], told: str) -> None:
     path = tmp_path / "bench.ulg"
-    outputs = ["uint64_t timestamp", "float[4] output"]
-    with UlogWriter(path, 0, {"actuator_outputs": outputs}, ["actuator_outputs"]) as log:
+    formats = {
+        "actuator_outputs": ["uint64_t timestamp", "float[4] output"],
+        "vehicle_status": ["uint64_t timestamp", "uint8_t nav_state", "uint8_t arming_state"],
+    }
+    with UlogWriter(path, 0, formats, list(formats)) as log:
         for k in range(100):
             log.write("actuator_outputs", k * 10_000, 900.0, 900.0, 900.0, 900.0)
-    with pytest.raises(UserError, match="its motors never turned"):
+        for k, state in enumerate(arming):
+            log.write("vehicle_status", k * 10_000, 4, state)
+    with pytest.raises(UserError, match=told):
         read_vehicle_log(path, 4, whole=True)
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -321,7 +321,7 @@ def test_real_px4_that_has_landed_arms_and_flies_again(tmp_path: Path) -> None:
         flies_twice(sitl)
 
 
-def leaves_a_fence(autopilot: str, **options: Any) -> None:
+def leaves_a_fence(autopilot: Literal["px4", "builtin"], **options: Any) -> None:
     """A fence sends a vehicle home from its way to a place."""
     fence = {"GF_MAX_HOR_DIST": 30.0, "GF_ACTION": 3}
     with sb.Sitl("iris", autopilot=autopilot, parameters=fence, seed=1, **options) as sitl:

@@ -291,10 +291,17 @@ def test_included_models_are_found_by_the_path_and_placed(
     monkeypatch.delenv("PX4_DIR", raising=False)
     monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", "/nowhere")
     fault = _fault(tmp_path, body)
-    assert "/world.sdf: line 2: model://crate: was not found in /models/crate" in fault
-    assert "/nowhere/crate" in fault
-    assert "put the directory of its models into GZ_SIM_RESOURCE_PATH" in fault
-    assert len(fault.splitlines()) == 1
+    missing, remedy = fault.splitlines()
+    assert missing.endswith("/world.sdf: line 2: model://crate: was not found (named 2 times)")
+    assert "/nowhere" in remedy
+    assert "gazebo-classic/models" in remedy
+    assert "put the directory of its models into GZ_SIM_RESOURCE_PATH, or leave it out by" in remedy
+    without = tmp_path / "without.yaml"
+    without.write_text("scene: {sdf: world.sdf, missing: leave_out}", encoding="utf-8")
+    _sdf(tmp_path, body + _model(_link(BOX)))
+    left = load_world(without)
+    assert [name for name, _ in Scene(left.scene).objects()] == ["m/l"]
+    assert any("left out, as not there: model://crate" in note for note in left.scene.notes)
     monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", f"/nowhere:{tmp_path}/elsewhere")
     _, scene = _read(tmp_path, body)
     lows = {name: shape["low"][1] for name, shape in scene.objects()}
@@ -377,7 +384,7 @@ def test_what_is_not_read_is_named_in_one_note(tmp_path: Path) -> None:
         ("<include/>", "line 2: <include> has no <uri>"),
         (
             _model(_link("<geometry><mesh><uri>no.obj</uri></mesh></geometry>")),
-            "line 2: no.obj: was not found in /no.obj, /models/no.obj",
+            "line 2: no.obj: was not found",
         ),
         ("<include><uri>ftp://x/y</uri></include>", "line 2: ftp://x/y: only model://"),
         (
@@ -511,3 +518,24 @@ def test_a_damaged_world_is_read_or_refused_with_its_place(
     else:
         refused = str(file)
     assert refused.startswith(str(file))
+
+
+def test_gazebos_own_sun_and_ground_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PX4_DIR", "/nowhere")
+    own = "".join(f"<include><uri>model://{name}</uri></include>" for name in ("sun", "ground_plane"))
+    world, scene = _read(tmp_path, own + _model(_link(BOX)))
+    assert world.scene.ground
+    assert [name for name, _ in scene.objects()] == ["m/l"]
+    assert not any("sun" in note or "no ground" in note for note in world.scene.notes)
+
+
+def test_the_origin_that_gazebo_classic_saves_for_none_is_none(tmp_path: Path) -> None:
+    inner = "<latitude_deg>{}</latitude_deg><longitude_deg>0</longitude_deg>"
+    place = f"<spherical_coordinates>{inner}</spherical_coordinates>"
+    world, _ = _read(tmp_path, place.format(0) + _model(_link(BOX)))
+    assert world.origin.latitude == pytest.approx(47.4, abs=0.1), "PX4's home"
+    assert any("0 N 0 E" in note for note in world.scene.notes)
+    world, _ = _read(tmp_path, place.format(10) + _model(_link(BOX)))
+    assert (world.origin.latitude, world.origin.longitude) == (10.0, 0.0)
+    fault = _fault(tmp_path, place.format(90) + _model(_link(BOX)))
+    assert "is not a position on the Earth" in fault, "no flight stack navigates at a pole"

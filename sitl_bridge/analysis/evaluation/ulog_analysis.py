@@ -36,6 +36,8 @@ from sitl_bridge.link.px4.event_catalogue import WARNING
 from sitl_bridge.plan.plan import EARTH_RADIUS
 from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
+ARMED = 2
+"""VehicleStatus.msg, arming_state."""
 PASSING_MODE = 0.5
 """s in a mode that is only passed through: PX4 of 2026 holds for an instant between Mission and Return."""
 SETTLING = 5.0
@@ -76,8 +78,8 @@ def _figures(path: Path, log: FlightLog) -> FlightRecord:
         return record
     record.take_off, record.landing = windows[0][0], windows[-1][1]
     record.air_time = sum(end - start for start, end in windows)
-    _measure_path(record, position)
     status = log.topic("vehicle_status")
+    _measure_path(record, position, status)
     if status is not None:
         record.modes = _modes(status, record)
         _measure_tracking(log, record, status, position)
@@ -119,7 +121,16 @@ def _read_truth(log: FlightLog, record: FlightRecord, position: Columns) -> None
     record.truth = columns(truth, "x", "y", "z") + offset
 
 
-def _measure_path(record: FlightRecord, position: Columns) -> None:
+def armed_at(status: Columns | None, moment: float) -> float:
+    """When a vehicle was armed that is at a moment, s; the moment itself where that is not known."""
+    if status is None:
+        return moment
+    time, armed = seconds(status), np.asarray(status["arming_state"]) == ARMED
+    begun = time[armed & ~np.concatenate([[False], armed[:-1]]) & (time <= moment)]
+    return float(begun[-1]) if len(begun) else moment
+
+
+def _measure_path(record: FlightRecord, position: Columns, status: Columns | None) -> None:
     air = in_air(record, record.time)
     way = record.estimate[air]
     if len(way) < 2:
@@ -127,7 +138,8 @@ def _measure_path(record: FlightRecord, position: Columns) -> None:
     every = max(1, round(1.0 / RATE / float(np.median(np.diff(record.time)))))
     record.distance = float(np.linalg.norm(np.diff(way[::every], axis=0), axis=1).sum())
     record.max_speed = float(np.linalg.norm(columns(position, "vx", "vy", "vz")[air], axis=1).max())
-    start = int(np.searchsorted(record.time, record.take_off))
+    # PX4 notes that it has left the ground when it has climbed for a while.
+    start = int(np.searchsorted(record.time, armed_at(status, record.take_off)))
     ground = float(record.estimate[min(start, len(record.estimate) - 1), 2])
     record.max_height = float(ground - way[:, 2].min())
     if len(record.true_time):

@@ -239,6 +239,10 @@ def _origin(table: Columns) -> tuple[float, float, float]:
     return latitude, longitude, altitude
 
 
+ARMED = 2
+"""VehicleStatus.msg, arming_state."""
+
+
 def _commands(path: Path, log: FlightLog, tables: Tables, motors: int) -> tuple[str, Series]:
     """The motors' signals from the topic with the higher rate."""
     found: list[tuple[float, str, Series]] = []
@@ -254,6 +258,9 @@ def _commands(path: Path, log: FlightLog, tables: Tables, motors: int) -> tuple[
             if made is not None:
                 found.append((made[1].rate, *made))
     if not found and any(name == "actuator_outputs" for name, _ in tables):
+        status = tables.get(("vehicle_status", 0))
+        if status is not None and "arming_state" in status and not (status["arming_state"] == ARMED).any():
+            raise UserError(f"{path}: the vehicle was never armed, so there is no flight in it")
         raise UserError(
             f"{path}: its motors never turned, or it has no outputs of {motors} motors: check --airframe"
         )

@@ -101,7 +101,7 @@ def _few(points: Floats, most: int) -> Floats:
 
 
 def plan_outline(run: RunRecord) -> JsonObject:
-    """Waypoints and fence of the plan in the world frame; empty without a plan or an origin."""
+    """Waypoints, other places and fence of the plan in the world frame; empty without a plan or an origin."""
     origin = _origin(run)
     plan = run.plan
     if plan is None or origin is None:
@@ -109,7 +109,7 @@ def plan_outline(run: RunRecord) -> JsonObject:
     projection = Projection(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
 
     # Numbered from 1, as the terminal and QGroundControl do.
-    waypoints = []
+    waypoints, places = [], []
     for number, item in enumerate(plan.items, 1):
         if not item.has_position:
             continue
@@ -117,9 +117,15 @@ def plan_outline(run: RunRecord) -> JsonObject:
         height = item.params[6]
         if item.frame not in commands.RELATIVE_FRAMES:
             height -= origin.altitude
-        waypoints.append(
-            {"number": number, "what": item.where, "place": rounded(np.array([north, east, -height]), 2)}
-        )
+        place = rounded(np.array([north, east, -height]), 2)
+        if item.command in commands.ROI_COMMANDS | {commands.DO_SET_ROI_LOCATION}:
+            places.append({"kind": "region of interest", "name": f"ROI {number}", "place": place})
+        elif item.command in commands.DESTINATIONS:
+            waypoints.append({"number": number, "what": item.where, "place": place})
+    for number, (latitude, longitude, height) in enumerate(plan.rally_points, 1):
+        north, east = projection.local(latitude, longitude)
+        place = rounded(np.array([north, east, -height]), 2)
+        places.append({"kind": "rally point", "name": f"R{number}", "place": place})
     fence: list[JsonObject] = []
     for circle in plan.circles:
         centre = np.array(projection.local(*circle.centre))
@@ -130,7 +136,7 @@ def plan_outline(run: RunRecord) -> JsonObject:
         fence.append(
             {"inclusion": polygon.inclusion, "points": rounded(np.concatenate([corners, corners[:1]]), 1)}
         )
-    return {"waypoints": waypoints, "fence": fence}
+    return {"waypoints": waypoints, "places": places, "fence": fence}
 
 
 def _origin(run: RunRecord) -> Origin | None:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
+from sitl_bridge.base.quantities import STRICT, Mounting, NonNegative, Positive
 from sitl_bridge.core.dynamics.records import MAX_CONTACT_POINTS, State, Vehicle
 
 _STEEPEST = 0.5
@@ -34,7 +34,7 @@ class Contact(BaseModel):
 
     model_config = STRICT
 
-    points: tuple[Vector, ...] = Field(description="m, FRD", min_length=3, max_length=MAX_CONTACT_POINTS)
+    points: tuple[Mounting, ...] = Field(description="m, FRD", min_length=3, max_length=MAX_CONTACT_POINTS)
     stiffness: Positive = Field(description="N/m per point")
     damping: NonNegative = Field(description="N s/m per point")
     friction: NonNegative = Field(description="1")

@@ -17,7 +17,7 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
-from sitl_bridge.base.quantities import STRICT, NonNegative, Number, Positive, Vector
+from sitl_bridge.base.quantities import STRICT, Mounting, NonNegative, Number, Positive, Vector
 from sitl_bridge.core.dynamics.induced_flow import (
     STALL_ANGLE,
     prepare_flow,
@@ -572,7 +572,7 @@ class Rotor(BaseModel):
 
     model_config = STRICT
 
-    position: Vector = Field(description="m, hub, FRD from the centre of gravity")
+    position: Mounting = Field(description="m, hub, FRD from the centre of gravity")
     direction: Literal["ccw", "cw"] = Field(description="seen from above")
     axis: Vector = Field(UP, description="direction of thrust; normalised")
     model: RotorChange = Field(RotorChange(), description="differences from rotor_model")

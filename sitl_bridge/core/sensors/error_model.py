@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, model_validator
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.random_streams import normal_pair
-from sitl_bridge.base.quantities import STRICT, NonNegative, Positive, Vector
+from sitl_bridge.base.quantities import STRICT, Mounting, NonNegative, Positive, Vector
 from sitl_bridge.base.rotations import matrix_from_euler
 from sitl_bridge.core.sensors.records import DELAY_SLOTS, SENSOR, Sensor, SensorState
 
@@ -120,7 +120,7 @@ class SensorSpecification(BaseModel):
     phase: float = Field(
         0.0, ge=0.0, le=100.0, description="s, delay of the samples after multiples of the period"
     )
-    position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
+    position: Mounting = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
     rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, mounting roll, pitch, yaw in the body")
 
     @property

@@ -17,7 +17,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.field_paths import FieldPath, field_names
-from sitl_bridge.base.quantities import STRICT, Number, Positive, Vector
+from sitl_bridge.base.quantities import STRICT, Mounting, Number, Positive, Vector
 from sitl_bridge.core.dynamics.battery import Battery
 from sitl_bridge.core.dynamics.contact import Contact
 from sitl_bridge.core.dynamics.forces import Drag
@@ -90,7 +90,9 @@ class Payload(BaseModel):
     model_config = STRICT
 
     mass: Positive = Field(description="kg, in addition to the vehicle's")
-    position: Vector = Field((0.0, 0.0, 0.0), description="m, FRD from the empty vehicle's centre of gravity")
+    position: Mounting = Field(
+        (0.0, 0.0, 0.0), description="m, FRD from the empty vehicle's centre of gravity"
+    )
     inertia: Inertia | None = Field(
         None, description="about its own centre of gravity; default: a point mass"
     )

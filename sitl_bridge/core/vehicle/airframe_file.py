@@ -10,9 +10,9 @@ from typing import Any
 
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.field_paths import FieldPath
-from sitl_bridge.base.input_file import is_file
+from sitl_bridge.base.input_file import exists, is_file
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.base.shipped_files import find_shipped
+from sitl_bridge.base.shipped_files import find_shipped, shipped_names
 from sitl_bridge.base.yaml_file import Document, Fault, read, validate
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
 from sitl_bridge.core.sensors.custom import CustomSpecification
@@ -20,6 +20,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe, SensorSuite, has_field
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.figure_sources import covers, figure_paths, useless_sources
 from sitl_bridge.core.vehicle.propellers import with_propeller
+from sitl_bridge.core.vehicle.px4_models import px4_model_in_words
 
 _FOLDER = "airframes"
 _SUITES = "airframes/sensors"
@@ -40,7 +41,10 @@ def find_airframe(name: str) -> Path:
     except UserError as error:
         if name in RENAMED:
             raise UserError(f"the airframe {name} is called {RENAMED[name]}") from error
-        raise
+        meant = "" if exists(Path(name)) else px4_model_in_words(name, shipped_names(_FOLDER))
+        if not meant:
+            raise
+        raise UserError(f"no airframe is called {shortened(name)!r}: {meant}") from error
 
 
 def load_airframe(name: str | Path) -> Airframe:

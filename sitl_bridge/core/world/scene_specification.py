@@ -287,6 +287,9 @@ class SceneSpecification(BaseModel):
         description="world of Gazebo (SDF), relative to the world's file: its models stand in the world"
         " beside the objects, and its origin and wind count where the file has none",
     )
+    missing: Literal["refuse", "leave_out"] = Field(
+        "refuse", description="what is done about models and meshes that ``sdf`` names and that are not there"
+    )
     objects: tuple[AnyObject, ...] = Field(
         (), max_length=MAX_OBJECTS, description="solids, meshes, terrain, maps"
     )

@@ -53,6 +53,18 @@ _UNREAD = ("plugin", "actor", "light", "joint", "sensor", "gripper", "population
 _GREY = (0.7, 0.7, 0.7)
 
 
+class NotFoundError(UserError):
+    """A model or mesh that is not there.
+
+    Attributes:
+        uri: as in the SDF.
+    """
+
+    def __init__(self, message: str, uri: str) -> None:
+        super().__init__(message)
+        self.uri = uri
+
+
 @dataclass(frozen=True)
 class SdfWorld:
     """Content of an SDF file."""
@@ -72,10 +84,11 @@ def _top(path: Path) -> XmlNode:
     return root.find("world") or root
 
 
-def _origin(world: XmlNode) -> Origin | None:
+def _origin(world: XmlNode) -> tuple[Origin | None, str]:
+    """The origin of a world, None where it has none, and a note on it."""
     place = world.find("spherical_coordinates")
     if place is None:
-        return None
+        return None, ""
     found = {}
     for field, tag in (
         ("latitude", "latitude_deg"),
@@ -84,8 +97,11 @@ def _origin(world: XmlNode) -> Origin | None:
     ):
         node = place.find(tag)
         found[field] = 0.0 if node is None else numbers(node, 1)[0]
+    if not found["latitude"] and not found["longitude"]:
+        # As PX4's plugins do (PX4-SITL_gazebo-classic, include/common.h, checkWorldHomePosition).
+        return None, "its origin, 0 N 0 E, is what Gazebo classic saves for none, and counts as not given"
     try:
-        return Origin(**found)
+        return Origin(**found), ""
     except ValueError as error:
         raise place.fault("<spherical_coordinates> is not a position on the Earth") from error
 
@@ -98,15 +114,18 @@ class SdfReader:
 
     Args:
         path: of the file.
+        leave_out: whether models and meshes that are not there are left out instead of refused.
 
     Raises:
         ConfigurationError: for a file that cannot be read, or whose origin is not on the Earth.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, leave_out: bool = False) -> None:
+        self._path, self._leave_out = path, leave_out
         self._world = _top(path)
-        self.origin = _origin(self._world)
+        self.origin, self._origin_note = _origin(self._world)
+        self._missing: dict[str, tuple[str, int]] = {}
+        """What was not found, its first place, and how often it is named."""
         self._directories = search_path(path)
         self._objects: list[SceneObject] = []
         self._ground_color: Color | None = None
@@ -124,6 +143,7 @@ class SdfReader:
         """
         world, self._loader = self._world, loader
         wind, notes = _wind(world), _ignored(world, self.origin or Origin())
+        notes += [self._origin_note] if self._origin_note else []
         self._note_unread(world)
         state = world.find("state")
         if state is not None:
@@ -132,8 +152,12 @@ class SdfReader:
                 if set(node.value("scale").split()) - {"1"}:
                     self._unread["scale in <state> of"][node.name] = None
         self._members(world, np.eye(4), "", 0, state)
+        if self._missing and not self._leave_out:
+            self._refuse_missing()
         if self._faults:
             raise ConfigurationError(str(self._path), tuple(self._faults))
+        if self._missing:
+            notes.append(f"left out, as not there: {', '.join(self._missing)}")
         if next(world.all("model", "include"), None) is None:
             raise world.fault(f"<{world.tag}> contains no model")
         ground = self._ground_color is not None
@@ -219,6 +243,9 @@ class SdfReader:
                 self._loader,
             )
             item = scene_object(part, shape)
+        except NotFoundError as error:
+            self._miss(error)
+            return True
         except UserError as error:
             self._fault(error)
             return True
@@ -247,13 +274,22 @@ class SdfReader:
         try:
             if uri is None or not uri.text:
                 raise include.fault("<include> has no <uri>")
+            if uri.text in self._missing:
+                first, count = self._missing[uri.text]
+                self._missing[uri.text] = first, count + 1
             if uri.text not in self._models:
                 self._models[uri.text] = None
                 self._models[uri.text] = self._model(uri)
+        except NotFoundError as error:
+            # Gazebo's own; lights are not read.
+            if error.uri.strip("/") == "model://ground_plane":
+                self._models[error.uri] = _ground_plane(include)
+            elif error.uri.strip("/") != "model://sun":
+                self._miss(error)
         except UserError as error:
             self._fault(error)
             return None
-        model = self._models[uri.text]
+        model = self._models[uri.text] if uri is not None else None
         return None if model is None else placed_model(include, model)
 
     def _model(self, uri: XmlNode) -> XmlNode | None:
@@ -275,8 +311,26 @@ class SdfReader:
         """The file of a <uri>."""
         try:
             return find_uri(uri.text, uri.source, self._directories).absolute()
+        except NotFoundError as error:
+            raise NotFoundError(str(uri.fault(str(error))), uri.text) from error
         except UserError as error:
             raise uri.fault(str(error)) from error
+
+    def _miss(self, error: NotFoundError) -> None:
+        """Note that a file is not there."""
+        first, count = self._missing.get(error.uri, (str(error), 0))
+        self._missing[error.uri] = first, count + 1
+
+    def _refuse_missing(self) -> None:
+        for first, count in self._missing.values():
+            more = f" (named {count} times)" if count > 1 else ""
+            self._faults[first.removeprefix(f"{self._path}: ") + more] = None
+        places = ", ".join(str(place) for place in self._directories)
+        self._faults[
+            f"what is not there was searched in {places}; put the directory of its models into"
+            f" {PATH_VARIABLES[0]}, or leave it out by a world file of `scene: {{sdf: {self._path.name},"
+            " missing: leave_out}`"
+        ] = None
 
     def _note_unread(self, owner: XmlNode) -> None:
         for node in owner.all(*_UNREAD):
@@ -301,6 +355,18 @@ def placed_model(include: XmlNode, model: XmlNode) -> XmlNode:
         model,
         attributes=attributes,
         children=[*overridden, *(child for child in model.children if child.tag not in tags)],
+    )
+
+
+def _ground_plane(include: XmlNode) -> XmlNode:
+    """Gazebo's model of that name."""
+
+    def node(tag: str, *children: XmlNode, text: str = "") -> XmlNode:
+        return XmlNode(tag, include.source, include.line, {"name": tag}, list(children), text)
+
+    plane = node("plane", node("normal", text="0 0 1"), node("size", text="100 100"))
+    return node(
+        "model", node("link", node("collision", node("geometry", plane))), node("static", text="true")
     )
 
 
@@ -403,7 +469,7 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
         directories: of models.
 
     Raises:
-        UserError: with the places that were searched; for an address on the network, with how to download it.
+        UserError: for one that is not there, and for other kinds of addresses.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:
@@ -425,11 +491,7 @@ def find_uri(uri: str, beside: Path, directories: list[Path]) -> Path:
     for place in tried:
         if rest.strip("/") and exists(place):
             return place
-    places = ", ".join(str(place) for place in dict.fromkeys(tried))
-    raise UserError(
-        f"{shortened(uri)}: was not found in {places}; put the directory of its models into"
-        f" {PATH_VARIABLES[0]}"
-    )
+    raise NotFoundError(f"{shortened(uri)}: was not found", uri)
 
 
 def _cached(uri: str) -> Path:
@@ -445,9 +507,10 @@ def _cached(uri: str) -> Path:
         versions = sorted((p for p in place.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
         if versions:
             return versions[-1]
-    raise UserError(
+    raise NotFoundError(
         f"{shortened(uri, 200)}: is on the network, and sitl-bridge downloads nothing; download it with"
-        f" `gz fuel download -u '{shortened(uri, 200)}'`, which puts it into {place}"
+        f" `gz fuel download -u '{shortened(uri, 200)}'`, which puts it into {place}",
+        uri,
     )
 
 

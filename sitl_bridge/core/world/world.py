@@ -34,6 +34,8 @@ SLOPE_REACH = 1000.0
 """m from the origin, at which gravity and magnetic field are evaluated for their slopes."""
 
 
+NORTHERNMOST = 89.5
+"""deg of latitude, the northernmost and southernmost at which PX4 was flown."""
 HOUR = 3_600_000_000
 """us."""
 
@@ -50,7 +52,12 @@ class Origin(BaseModel):
 
     model_config = STRICT
 
-    latitude: float = Field(47.397742, ge=-90.0, le=90.0, description="deg, WGS-84")
+    latitude: float = Field(
+        47.397742,
+        ge=-NORTHERNMOST,
+        le=NORTHERNMOST,
+        description="deg, WGS-84; beyond 89.5, where every way is south, no flight stack navigates",
+    )
     longitude: float = Field(8.545594, ge=-180.0, le=180.0, description="deg")
     altitude: float = Field(488.0, ge=-500.0, le=9000.0, description="m AMSL")
 

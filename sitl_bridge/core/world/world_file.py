@@ -82,7 +82,7 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
     changes: JsonObject = {"wind": wind_with_files_beside(world.wind, directory)}
     faults: list[PlacedFault] = []
     try:
-        reader = None if sdf is None else SdfReader(sdf)
+        reader = None if sdf is None else SdfReader(sdf, leave_out=scene.missing == "leave_out")
         if reader is not None and "origin" not in world.model_fields_set:
             changes["origin"] = reader.origin or world.origin
         loader = GeometryLoader(directory, changes.get("origin", world.origin))
@@ -111,6 +111,7 @@ def _completed(world: WorldSpecification, directory: Path) -> tuple[WorldSpecifi
     filled = {
         "objects": items,
         "sdf": None,
+        "missing": "refuse",
         "ground": ground,
         "ground_color": color,
         "ground_texture": texture,

@@ -8,11 +8,11 @@ const page = {views: [], plots: [], range: null, full: null, lanes: null, busy: 
 // ---------------------------------------------------------------- map and 3-D view
 
 function worldOf() {
-  const several = DATA.runs.length > 1, world = {tracks: [], waypoints: [], fence: [], objects: []};
+  const several = DATA.runs.length > 1, world = {tracks: [], waypoints: [], places: [], fence: [], objects: []};
   DATA.runs.forEach((run, r) => run.tracks.forEach((track, i) => world.tracks.push(
     {...track, colour: several ? r : i, label: several ? run.label : track.name, reference: several && r ? [] : track.reference})));
   const first = DATA.runs[0];
-  world.waypoints = first.plan.waypoints || []; world.fence = first.plan.fence || []; world.objects = first.scene;
+  world.waypoints = first.plan.waypoints || []; world.fence = first.plan.fence || []; world.places = first.plan.places || []; world.objects = first.scene;
   return world;
 }
 
@@ -23,7 +23,9 @@ function key(parent, world) {
     entries.push([labels.size > 1 ? label : `flown (${t.kind})`, colourOf(t.colour), ""]);
   if (world.tracks.some((t) => t.reference.length > 1)) entries.push(["planned", css("--reference"), "dashed"]);
   if (world.waypoints.length) entries.push(["waypoint with its item's number", css("--c3"), "box"]);
-  if (world.fence.length) entries.push([`fence${page.views.some((view) => view.fenceIsFar()) ? ", partly beyond the picture (\u2212 shows it)" : ""}`, css("--c3"), "dashed"]);
+  for (const [kind, colour] of Object.entries(PLACES)) if (world.places.some((place) => place.kind === kind)) entries.push([kind, css(colour), "box"]);
+  if (world.fence.some((part) => !part.inclusion)) entries.push(["fence to stay out of", css("--c1"), "dashed"]);
+  if (world.fence.some((part) => part.inclusion)) entries.push([`fence to stay inside${page.views.some((view) => view.fenceIsFar()) ? ", partly beyond the picture (\u2212 shows it)" : ""}`, css("--c3"), "dashed"]);
   if (world.objects.length) entries.push(["object", css("--shape"), "box"]);
   entries.push(["begin", css("--begin"), "box"], ["end", css("--end"), "box"]);
   for (const [text, colour, kind] of entries) make("span", box, text, kind).style.setProperty("--mark", colour);
@@ -199,9 +201,25 @@ function options(plot, width, synced) {
   };
 }
 
+// Curves in sight are drawn at once, the others when the page is idle, and all before it is printed.
+const waiting = new Set();
+function build(box) {
+  if (!waiting.delete(box)) return;
+  seen.unobserve(box);
+  if (box.isConnected) box.build();
+}
 const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); entry.target.build(); }
+  for (const entry of entries) if (entry.isIntersecting) build(entry.target);
 }, {rootMargin: "300px"});
+const later = window.requestIdleCallback || ((action) => setTimeout(action, 50));
+function buildNext() {
+  const [box] = waiting;
+  if (box) { build(box); later(buildNext); }
+}
+const sizeAll = (width) => { for (const u of page.plots) u.setSize({width: width || u.root.parentElement.clientWidth - 22, height: 190}); };
+const PRINTED = 640;  // px between the margins of a page of paper
+window.addEventListener("beforeprint", () => { for (const box of [...waiting]) build(box); sizeAll(PRINTED); });
+window.addEventListener("afterprint", () => sizeAll());
 
 function addPlot(parent, plot, synced) {
   const box = make("div", parent, undefined, "plot");
@@ -214,6 +232,8 @@ function addPlot(parent, plot, synced) {
     if (synced) { page.plots.push(u); apply(u); }
     new ResizeObserver(() => { const w = box.clientWidth - 22; if (w > 0 && w !== u.width) u.setSize({width: w, height: 190}); }).observe(box);
   };
+  waiting.add(box);
+  if (waiting.size === 1) later(buildNext);
   seen.observe(box);
 }
 

@@ -12,6 +12,8 @@ function make(tag, parent, text, kind) {
   return element;
 }
 
+const PLACES = {"rally point": "--c2", "region of interest": "--c4"};  // beside the waypoints, with their colours
+
 function niceStep(span, count) {
   const raw = span / Math.max(count, 1), power = 10 ** Math.floor(Math.log10(raw));
   const share = raw / power;
@@ -28,7 +30,7 @@ function indexAt(times, moment) {
 }
 
 class SpaceView {
-  // world: {tracks, waypoints, fence, objects}; flat: a map from above, which cannot be turned.
+  // world: {tracks, waypoints, places, fence, objects}; flat: a map from above, which cannot be turned.
   constructor(parent, title, flat, world) {
     this.flat = flat; this.world = world; this.moment = null;
     this.azimuth = flat ? 0 : 0.6; this.elevation = flat ? Math.PI / 2 : 0.45;
@@ -114,6 +116,7 @@ class SpaceView {
     const add = (n, e, h) => [n, e, h].forEach((v, k) => { if (v !== null && v === v) { low[k] = Math.min(low[k], v); high[k] = Math.max(high[k], v); } });
     for (const track of this.world.tracks) for (const p of track.points) add(p[0], p[1], p[2] === null ? null : -p[2]);
     for (const w of this.world.waypoints) add(w.place[0], w.place[1], w.place[2] === null ? null : -w.place[2]);
+    for (const p of this.world.places) add(p.place[0], p.place[1], p.place[2] === null ? null : -p.place[2]);
     // A wide fence would make the flight too small to see; the map can be made smaller to show it.
     this.span = Math.max(high[0] - low[0], high[1] - low[1]);
     for (const part of this.world.fence) if (!this.isWide(part)) for (const p of part.points) add(p[0], p[1], 0);
@@ -242,6 +245,12 @@ class SpaceView {
       g.beginPath(); g.arc(x, y, 4, 0, 7); g.fillStyle = css("--back"); g.fill(); g.strokeStyle = css("--c3"); g.lineWidth = 2; g.stroke();
       const near = marks.find((m) => Math.hypot(m.x - x, m.y - y) < 14);
       if (near) near.text += `, ${w.number}`; else marks.push({x, y, text: String(w.number)});
+    }
+    for (const place of this.world.places) {
+      const [x, y] = this.project(place.place[0], place.place[1], place.place[2] === null ? 0 : -place.place[2]);
+      g.beginPath(); g.moveTo(x, y - 7); g.lineTo(x + 6, y + 4); g.lineTo(x - 6, y + 4); g.closePath();
+      g.fillStyle = css("--back"); g.fill(); g.strokeStyle = css(PLACES[place.kind]); g.lineWidth = 2; g.stroke();
+      marks.push({x, y, text: place.name});
     }
     g.fillStyle = css("--ink");
     for (const m of marks) this.label(m.text, m.x + 6 + g.measureText(m.text).width / 2, m.y - 11);

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from sitl_bridge.base.arrays import Floats, Ints, interpolated
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import product
-from sitl_bridge.base.quantities import STRICT, Vector
+from sitl_bridge.base.quantities import STRICT, Mounting, Vector
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.sensors.error_model import SLOWEST, body_to_sensor
 from sitl_bridge.core.world.records import START
@@ -120,7 +120,7 @@ class SeeingSpecification(BaseModel):
     instance: int = Field(0, ge=0, le=7, description="tells several of one kind apart")
     rate: float = Field(ge=SLOWEST, le=100.0, description="Hz")
     latency: float = Field(0.05, ge=0.0, le=2.0, description="s from the end of exposure to delivery")
-    position: Vector = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
+    position: Mounting = Field((0.0, 0.0, 0.0), description="m, body FRD, from the centre of gravity")
     rotation: Vector = Field((0.0, 0.0, 0.0), description="deg, roll, pitch, yaw of the sensor in the body")
     record: bool = Field(False, description="write the samples into the run directory, sensors/NAME")
 
