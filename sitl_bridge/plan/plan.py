@@ -38,8 +38,12 @@ class Item:
     @property
     def has_position(self) -> bool:
         """Whether params 5 to 7 are a position that the vehicle flies to."""
-        aims = commands.ROI_COMMANDS | {commands.DO_SET_ROI_LOCATION}
-        return self.frame in commands.POSITION_FRAMES and self.command not in aims
+        return self.frame in commands.POSITION_FRAMES and self.command not in commands.AIMS
+
+    @property
+    def aims(self) -> bool:
+        """Whether params 5 to 7 are a position that the vehicle looks at."""
+        return self.frame in commands.POSITION_FRAMES and self.command in commands.AIMS
 
     @property
     def point(self) -> Point:

@@ -247,7 +247,7 @@ def test_of_a_damaged_run_the_rest_is_shown(tmp_path: Path) -> None:
     log = run / "autopilot/log/flight.ulg"
     log.write_bytes(log.read_bytes()[:60_000])
     found = read_run(run)
-    assert any("run.json: cannot be read" in note for note in found.notes)
+    assert any("run.json: is damaged" in note for note in found.notes)
     (cut,) = (note for note in found.notes if "is cut off" in note)
     assert re.search(r"of 4200 rows the first 2\d\d\d are there", cut)
     assert found.vehicles[0].rows is not None

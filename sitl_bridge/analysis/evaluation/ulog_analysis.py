@@ -123,7 +123,7 @@ def _read_truth(log: FlightLog, record: FlightRecord, position: Columns) -> None
 
 def armed_at(status: Columns | None, moment: float) -> float:
     """When a vehicle was armed that is at a moment, s; the moment itself where that is not known."""
-    if status is None:
+    if status is None or "arming_state" not in status:
         return moment
     time, armed = seconds(status), np.asarray(status["arming_state"]) == ARMED
     begun = time[armed & ~np.concatenate([[False], armed[:-1]]) & (time <= moment)]

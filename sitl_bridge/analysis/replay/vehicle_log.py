@@ -37,6 +37,8 @@ PWM = (1000.0, 2000.0)
 DSHOT = (48.0, 2047.0)
 UAVCAN = (0.0, 8191.0)
 """uavcan.equipment.esc.RawCommand: 14 bits with a sign; PX4 logs what it sends."""
+STATUS, ARMED = {"vehicle_status": ("arming_state",)}, 2
+"""VehicleStatus.msg"""
 CUTOFFS = {"vehicle_angular_velocity": "IMU_GYRO_CUTOFF", "vehicle_acceleration": "IMU_ACCEL_CUTOFF"}
 """Parameters with the Hz of PX4's low-pass filters, by the topic that they filter."""
 TOO_SELDOM = (
@@ -100,7 +102,7 @@ def read_vehicle_log(path: Path, motors: int, *, whole: bool = False) -> Vehicle
     Raises:
         UserError: if the file is no ULog, is damaged, or lacks a topic.
     """
-    log = FlightLog.read(path, dict.fromkeys(TOPICS, ()), whole=whole)
+    log = FlightLog.read(path, {**dict.fromkeys(TOPICS, ()), **STATUS}, whole=whole)
     try:
         tables = {key: table for key, table in log.columns.items() if len(table["timestamp"]) > 1}
         return _read(path, log, tables, motors)
@@ -239,10 +241,6 @@ def _origin(table: Columns) -> tuple[float, float, float]:
     return latitude, longitude, altitude
 
 
-ARMED = 2
-"""VehicleStatus.msg, arming_state."""
-
-
 def _commands(path: Path, log: FlightLog, tables: Tables, motors: int) -> tuple[str, Series]:
     """The motors' signals from the topic with the higher rate."""
     found: list[tuple[float, str, Series]] = []
@@ -258,7 +256,7 @@ def _commands(path: Path, log: FlightLog, tables: Tables, motors: int) -> tuple[
             if made is not None:
                 found.append((made[1].rate, *made))
     if not found and any(name == "actuator_outputs" for name, _ in tables):
-        status = tables.get(("vehicle_status", 0))
+        status = log.topic("vehicle_status")
         if status is not None and "arming_state" in status and not (status["arming_state"] == ARMED).any():
             raise UserError(f"{path}: the vehicle was never armed, so there is no flight in it")
         raise UserError(

@@ -111,16 +111,16 @@ def plan_outline(run: RunRecord) -> JsonObject:
     # Numbered from 1, as the terminal and QGroundControl do.
     waypoints, places = [], []
     for number, item in enumerate(plan.items, 1):
-        if not item.has_position:
+        if not (item.has_position or item.aims):
             continue
         north, east = projection.local(*item.point)
         height = item.params[6]
         if item.frame not in commands.RELATIVE_FRAMES:
             height -= origin.altitude
         place = rounded(np.array([north, east, -height]), 2)
-        if item.command in commands.ROI_COMMANDS | {commands.DO_SET_ROI_LOCATION}:
+        if item.aims:
             places.append({"kind": "region of interest", "name": f"ROI {number}", "place": place})
-        elif item.command in commands.DESTINATIONS:
+        else:
             waypoints.append({"number": number, "what": item.where, "place": place})
     for number, (latitude, longitude, height) in enumerate(plan.rally_points, 1):
         north, east = projection.local(latitude, longitude)
