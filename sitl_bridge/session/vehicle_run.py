@@ -327,9 +327,10 @@ class VehicleRun:
         timer.start()
 
     def stop(self) -> None:
-        """Stop the flight stack."""
+        """Stop the flight stack, and give its logs the same names in every run."""
         if self.flight_stack is not None:
             self.flight_stack.stop()
+            name_logs(self.flight_stack.ulogs())
 
     # ---------------------------------------------------------------- messages of the flight stack
 
@@ -382,6 +383,16 @@ class VehicleRun:
             "instance": settings.instance,
             "autopilot": autopilot,
         }
+
+
+def name_logs(logs: Sequence[Path]) -> None:
+    """Name the largest log ``flight.ulg``; PX4 names logs by a date, which it may not know yet."""
+    for number, file in enumerate(sorted(logs, key=lambda log: -log.stat().st_size), start=1):
+        place = next(parent for parent in file.parents if parent.name == "log")
+        with contextlib.suppress(OSError):  # where that is not possible, PX4's names are as good
+            file.rename(place / ("flight.ulg" if number == 1 else f"flight-{number}.ulg"))
+            if file.parent != place:
+                file.parent.rmdir()
 
 
 def _resume(process: int) -> None:

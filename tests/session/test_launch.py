@@ -17,7 +17,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import launch
 from sitl_bridge.base.system.port_holder import describe
 from sitl_bridge.session.mission_process import MissionProcess
-from sitl_bridge.session.vehicle_run import require_free_udp
+from sitl_bridge.session.vehicle_run import name_logs, require_free_udp
 
 Wait = Callable[..., None]
 
@@ -173,3 +173,14 @@ def test_a_missions_temporary_files_are_removed_whatever_is_killed(
             wait_for(lambda: process.poll() is not None, "the mission to end")
         process.stop()
     wait_for(lambda: not [*tmp_path.iterdir()], "the files to be removed")
+
+
+def test_logs_have_the_same_names_whatever_date_px4_had(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for name, size in (("2025-01-01/00_00_00.ulg", 10), ("2026-11-28/19_32_17.ulg", 1000)):
+        (log / name).parent.mkdir(parents=True)
+        (log / name).write_bytes(bytes(size))
+    name_logs(sorted(log.glob("**/*.ulg")))
+    assert {f.name: f.stat().st_size for f in log.iterdir()} == {"flight.ulg": 1000, "flight-2.ulg": 10}
+    name_logs(sorted(log.glob("**/*.ulg")))
+    assert (log / "flight.ulg").stat().st_size == 1000

@@ -127,7 +127,7 @@ class ChildProcess:
         return "\n".join(self._last)
 
     def ulogs(self) -> list[Path]:
-        """ULog files of this run, oldest first."""
+        """ULog files of this run, by their names; ``flight.ulg`` is the last."""
         return sorted(self.directory.glob("log/**/*.ulg"))
 
     def stop(self) -> int:
