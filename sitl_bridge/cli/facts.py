@@ -44,7 +44,7 @@ from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.sdf_world import SUFFIXES as SDF_SUFFIXES
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import find_world, load_world
-from sitl_bridge.link.px4.airframe_parameters import Parameters, parameters_for, reason_of
+from sitl_bridge.link.px4.airframe_parameters import THRUST_RESERVE, Parameters, parameters_for, reason_of
 from sitl_bridge.session.settings import FlightOptions, VehicleSettings, choose_autopilot
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 Facts = JsonObject
 LITTLE_THRUST = 1.5
 """Thrust over weight below which gusts and steep turns leave too little thrust for attitude control."""
+NEAR_LIMIT = THRUST_RESERVE**-1.5
+"""Share of the controllers' current above which less than the reserve of thrust is left: a rotor's power goes
+with the power 1.5 of its thrust."""
 SLOW = 5.0
 """Top speed in m/s below which the drag is probably in another unit."""
 STEP = 0.004
@@ -197,6 +200,11 @@ def airframe_warnings(airframe: Airframe, result: Performance, density: float) -
     if result.thrust_to_weight < LITTLE_THRUST:
         found.append(
             f"thrust to weight is only {result.thrust_to_weight:.2f}; little thrust is left for control"
+        )
+    if result.current_share > NEAR_LIMIT:
+        found.append(
+            f"esc.current_limit: a hover takes {result.current_share:.0%} of the current that a speed"
+            " controller allows; little is left for control"
         )
     if not airframe.rotor_model.limits_speed:
         found.append(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 from support.run_directories import GOALS, HEIGHT, LANDING, TAKE_OFF, make_run, write_truth
@@ -235,3 +236,20 @@ def test_what_only_showed_the_flight_may_end(tmp_path: Path) -> None:
     found, _ = conclude(run, run.summary | {"errors": errors.lines, "losses": errors.losses})
     assert found.succeeded
     assert found.notes == ("the page has ended, and the simulation went on without: ValueError: killed",)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(20.0, True), (30.0, False), (None, False)])
+def test_controllers_at_their_limit_are_a_note_with_the_time(
+    tmp_path: Path, limit: float | None, expected: bool
+) -> None:
+    run = make_run(tmp_path / "run")
+    file = run / "run.json"
+    told = json.loads(file.read_text())
+    told["vehicles"][0]["airframe"] |= {"esc": {"current_limit": limit}, "motor": {"kind": "first_order"}}
+    file.write_text(json.dumps(told))
+    rows = np.load(run / "truth.npy")
+    rows["motor_current_2"][100:600] = 20.0
+    np.save(run / "truth.npy", rows)
+    step = float(np.median(np.diff(rows["time"]))) * 1e-6
+    note = f"speed controllers at their current limit for {500 * step:.1f} s"
+    assert (note in verdict(run).notes) is expected

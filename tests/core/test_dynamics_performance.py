@@ -254,3 +254,30 @@ def test_shipped_rotors_are_as_good_as_real_propellers() -> None:
     ]:
         record = load_airframe(name).record
         assert 0.29 < figure_of_merit(record, performance(record, 1.225, 9.80665).hover, 1.225) < 0.72, name
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("iris", 12.0), ("hector", 6.0)])
+def test_full_speed_is_the_one_at_which_the_speed_controllers_hold_the_simulated_motors(
+    kind: str, limit: float
+) -> None:
+    vehicles, environments = (iris() if kind == "iris" else hector()), environment(gravity=0.0)
+    free = performance(vehicles[0], SEA_LEVEL_DENSITY, 0.7 * GRAVITY)
+    vehicles["esc_current_limit"] = limit
+    figures = performance(vehicles[0], SEA_LEVEL_DENSITY, 0.7 * GRAVITY)
+    assert np.all(figures.full_speed < 0.95 * free.full_speed), "the limit has to bind"
+    assert figures.thrust_to_weight < free.thrust_to_weight
+    vehicles["mass"], vehicles["contact_count"] = 1e9, 0
+    vehicles["inertia"], vehicles["inertia_inverse"] = 1e9 * np.eye(3), 1e-9 * np.eye(3)
+    states = start(vehicles, environments)
+    state = fly(vehicles, states, environments, 6.0, 1.0)
+    assert state["rotor_speed"][:4] == pytest.approx(figures.full_speed, rel=2e-3)
+
+
+def test_a_hover_beyond_the_speed_controllers_is_refused_with_both_currents() -> None:
+    vehicle = iris()[0]
+    needed = float(performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY).hover.motor_current.max())
+    vehicle["esc_current_limit"] = 1.02 * needed
+    assert performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY).current_share == pytest.approx(1.0 / 1.02)
+    vehicle["esc_current_limit"] = 0.98 * needed
+    with pytest.raises(UserError, match=f"a motor needs {needed:.1f} A, and esc.current_limit allows"):
+        performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY)

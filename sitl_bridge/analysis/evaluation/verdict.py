@@ -273,6 +273,21 @@ def _contact_words(contacts: Sequence[ReadJson]) -> list[str]:
     return words
 
 
+def _limited_seconds(run: RunRecord, vehicle: RecordedVehicle) -> float:
+    """Time in s in which a speed controller of first-order motors gave all the current that it may."""
+    described = next((one for one in run.run.get("vehicles", ()) if one.get("name") == vehicle.name), {})
+    airframe = described.get("airframe")
+    airframe = airframe if isinstance(airframe, dict) else {}
+    limit = (airframe.get("esc") or {}).get("current_limit")
+    if limit is None or vehicle.rows is None or len(vehicle.time) < 2:
+        return 0.0
+    if airframe.get("motor", {}).get("kind") != "first_order":
+        return 0.0  # the limit of others is that of the windings, which no row has
+    currents = vehicle.true("motor_current", *(str(k) for k in range(vehicle.rotors)))
+    step = float(np.median(np.diff(vehicle.time)))
+    return step * int(np.count_nonzero((currents >= limit * (1.0 - 1e-5)).any(axis=1)))
+
+
 def _notes(run: RunRecord) -> list[str]:
     """Findings that are no failure, with their weight."""
     losses = run.summary.get("losses")
@@ -283,6 +298,9 @@ def _notes(run: RunRecord) -> list[str]:
     explained = [s for s in stalls(run) if s.harmless]
     for vehicle in run.vehicles:
         lines = [s.words() for s in explained if s.vehicle == vehicle.name]
+        limited = _limited_seconds(run, vehicle)
+        if limited > 0.0:
+            lines.append(f"speed controllers at their current limit for {limited:.1f} s")
         summary = run.of_vehicle(vehicle.name)
         faults = summary.get("link_faults")
         if isinstance(faults, dict):

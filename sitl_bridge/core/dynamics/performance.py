@@ -149,6 +149,7 @@ class Performance:
     """Performance of a vehicle in still air of one density."""
 
     hover: Hover  # the trim with a full battery
+    current_share: float  # greatest motor current in hover over the limit of a speed controller; 0 without
     full_thrust: float  # N, all motors at full command with a full battery, including its voltage sag
     full_speed: Floats  # (rotors,) rad/s at full command
     thrust_to_weight: float  # vertical part of the full thrust over weight
@@ -286,9 +287,12 @@ def _trim(vehicle: Packed, density: float, gravity: float) -> tuple[Floats, Floa
 
 
 def _supplied(
-    vehicle: Packed, charge: float, thrusts: Floats, speeds: Floats, torques: Floats
+    vehicle: Packed, charge: float, thrusts: Floats, speeds: Floats, torques: Floats, *, limited: bool = True
 ) -> Hover | None:
-    """Return the hover of rotors with a charge in A s; None if motors or battery are too weak.
+    """Return the hover of rotors with a charge in A s; None if motors, controllers or battery are too weak.
+
+    Args:
+        limited: whether the speed controllers limit the current.
 
     Raises:
         UserError: for a rotor whose least speed already gives more thrust.
@@ -311,7 +315,7 @@ def _supplied(
         commands = (proportional - float(vehicle["motor_speed_idle"])) / float(vehicle["motor_speed_range"])
         supplies = np.full(n, voltage)
         currents = torques * speeds / float(vehicle["motor_efficiency"]) / voltage
-    if commands.max() > 1.0:
+    if commands.max() > 1.0 or (limited and currents.max() > _current_limit(vehicle)):
         return None
     if commands.min() < 0.0:
         k = int(commands.argmin())
@@ -324,13 +328,31 @@ def _supplied(
     )
 
 
-def _steady_speed(vehicle: Packed, k: int, voltage: float, density: float, command: float = 1.0) -> float:
-    """Return the steady speed in rad/s of rotor ``k`` at a command in still air."""
+def _current_limit(vehicle: Packed) -> float:
+    """Return the greatest current of a speed controller in A, of DC motors in the windings; inf for none."""
+    return float(vehicle["esc_current_limit"]) or math.inf
+
+
+def _steady_speed(
+    vehicle: Packed, k: int, voltage: float, density: float, command: float = 1.0, *, limited: bool = True
+) -> float:
+    """Return the steady speed in rad/s of rotor ``k`` at a command in still air.
+
+    A speed controller's limit bounds the shaft power of a first-order motor, Q w <= eta V I, and the current
+    in the windings of a DC motor, as in the compiled step.
+    """
+    limit = _current_limit(vehicle) if limited else math.inf
     if vehicle["motor_kind"] != MOTOR_DC:
-        return float(first_order_target(vehicle, command, voltage))
+        target = float(first_order_target(vehicle, command, voltage))
+        power = float(vehicle["motor_efficiency"]) * voltage * limit
+
+        def surplus(speed: float) -> float:
+            return power - thrust_and_torque(vehicle, k, speed, 0.0, density)[1] * speed
+
+        return target if surplus(target) >= 0.0 else root(surplus, 0.0, target, 1e-9)
 
     def excess(speed: float) -> float:
-        driving = float(vehicle["dc_flux"]) * dc_current(vehicle, command * voltage, speed)
+        driving = float(vehicle["dc_flux"]) * min(dc_current(vehicle, command * voltage, speed), limit)
         return driving - thrust_and_torque(vehicle, k, speed, 0.0, density)[1]
 
     high = 100.0
@@ -369,6 +391,8 @@ def _check_authority(vehicle: Packed, trim: Hover) -> None:
 def static_thrusts(vehicle: Packed, command: float, density: float) -> Floats:
     """Return the thrust (rotors,) in N of each rotor at one common command, in still air at nominal voltage.
 
+    Speed controllers limit nothing here: PX4 knows a curve over the command, not a current.
+
     Args:
         vehicle: () VEHICLE record.
         command: above 0, up to 1.
@@ -377,9 +401,9 @@ def static_thrusts(vehicle: Packed, command: float, density: float) -> Floats:
     voltage = float(vehicle["battery_nominal_voltage"])
     return np.array(
         [
-            thrust_and_torque(vehicle, k, _steady_speed(vehicle, k, voltage, density, command), 0.0, density)[
-                0
-            ]
+            thrust_and_torque(
+                vehicle, k, _steady_speed(vehicle, k, voltage, density, command, limited=False), 0.0, density
+            )[0]
             for k in range(_rotors(vehicle))
         ]
     )
@@ -406,7 +430,9 @@ def _full_command(vehicle: Packed, density: float, charge: float) -> Floats:
         current = float(vehicle["battery_idle_current"])
         for k, speed in enumerate(speeds(voltage)):
             if vehicle["motor_kind"] == MOTOR_DC:
-                current += dc_current(vehicle, voltage, float(speed))
+                limited = _current_limit(vehicle)
+                supply = voltage if math.isinf(limited) else limited_supply(vehicle, float(speed), voltage)
+                current += dc_current(vehicle, supply, float(speed)) * supply / voltage
             else:
                 torque = thrust_and_torque(vehicle, k, float(speed), 0.0, density)[1]
                 current += torque * float(speed) / float(vehicle["motor_efficiency"]) / voltage
@@ -496,12 +522,21 @@ def performance(vehicle: Packed, density: float, gravity: float, *, endurance: b
     lift = float(-np.array(vehicle["rotor_axis"][:n, 2]) @ thrusts)
     weight = float(vehicle["mass"]) * gravity
     if trim is None:
+        charge = float(vehicle["battery_capacity"])
+        free = _supplied(vehicle, charge, *_trim(vehicle, density, gravity), limited=False)
+        if free is not None:
+            raise UserError(
+                f"the vehicle cannot hover: a motor needs {free.motor_current.max():.1f} A, and"
+                f" esc.current_limit allows {_current_limit(vehicle):g} A; raise it, or check the rotors'"
+                " torque and the mass"
+            )
         raise UserError(
             f"the vehicle cannot hover: it weighs {weight:.2f} N, its rotors give {lift:.2f} N in all at "
             "full command; reduce its mass, or use stronger motors or a stronger battery"
         )
     return Performance(
         hover=trim,
+        current_share=float(trim.motor_current.max()) / _current_limit(vehicle),
         full_thrust=float(thrusts.sum()),
         full_speed=speeds,
         thrust_to_weight=lift / weight,
