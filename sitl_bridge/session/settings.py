@@ -6,6 +6,7 @@ scenario_settings.py.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from sitl_bridge.autopilot.parameters import built_in
 from sitl_bridge.base.errors import ConfigurationError, UserError, did_you_mean, faults_of
 from sitl_bridge.base.rotations import quaternion_from_euler
 from sitl_bridge.base.user_file import class_at
+from sitl_bridge.core.dynamics.performance import speed_share_in_wind
 from sitl_bridge.core.dynamics.proximity import Proximity, hull, touching_pairs
 from sitl_bridge.core.dynamics.records import STATE
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
@@ -27,6 +29,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.controller import BUILT_IN, beside
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
+from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
@@ -57,6 +60,9 @@ REPLACED_VARIABLES = {
     "PX4_SYS_AUTOSTART": "--airframe",
 }
 """PX4's variables of the environment, by their beginnings, that options of this program replace."""
+NEARLY_BLOWN = 1.1**-0.5
+"""Share of a rotor's full speed above which less than a tenth of its thrust is left (derived: PX4 reserves as
+much, link/px4/airframe_parameters.py, and thrust goes with the square of the speed)."""
 SPACING = 3.0
 """m between vehicles in a line."""
 
@@ -471,9 +477,9 @@ class FlightSettings(RunChoices):
 
     def notes(self) -> list[str]:
         """What the user should know of the world and the vehicles, in sentences."""
-        scene = self.world.scene
+        scene, blown = self.world.scene, self._wind_notes()
         if scene.objects or not scene.ground:
-            return [*scene.notes]
+            return [*scene.notes, *blown]
         lidars = [
             vehicle.airframe.name
             for vehicle in self.vehicles
@@ -482,6 +488,7 @@ class FlightSettings(RunChoices):
         ]
         return [
             *scene.notes,
+            *blown,
             *(
                 f"{name} takes its position from lidar odometry, which needs walls or other objects; this"
                 " world has level ground only, and the position may drift by metres: choose another with"
@@ -489,6 +496,29 @@ class FlightSettings(RunChoices):
                 for name in dict.fromkeys(lidars)
             ),
         ]
+
+    def _wind_notes(self) -> list[str]:
+        """Vehicles that the mean wind blows away, in sentences."""
+        wind = self.world.wind
+        parts = [p for p in (getattr(wind, "steady", None), getattr(wind, "log_profile", None)) if p]
+        turns = [math.radians(part.direction) for part in parts]
+        north = sum(part.speed * math.cos(turn) for part, turn in zip(parts, turns, strict=True))
+        east = sum(part.speed * math.sin(turn) for part, turn in zip(parts, turns, strict=True))
+        speed = round(math.hypot(north, east), 3)
+        if speed == 0.0:
+            return []
+        environment, notes = self.make_world().environment[0], list[str]()
+        for vehicle in self.vehicles:
+            with contextlib.suppress(UserError):  # of a vehicle that cannot hover, which is said elsewhere
+                density, gravity = air(environment, 0.0)[2], float(environment["gravity"])
+                share = speed_share_in_wind(vehicle.airframe.record, speed, density, gravity)
+                if share > NEARLY_BLOWN:
+                    how = "cannot" if share > 1.0 else "can hardly"
+                    notes.append(
+                        f"{vehicle.airframe.name} {how} hold its place in {speed:g} m/s of wind: a rotor"
+                        f" needs {share:.0%} of its full speed, without what turns and gusts take"
+                    )
+        return list(dict.fromkeys(notes))
 
 
 def _in_a_line(options: FlightOptions, count: int) -> tuple[VehicleSettings, ...]:

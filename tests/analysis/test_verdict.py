@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from support.run_directories import GOALS, HEIGHT, LANDING, TAKE_OFF, make_run, 
 from sitl_bridge.analysis.evaluation.estimator_health import rejection_in_words
 from sitl_bridge.analysis.evaluation.flight_record import Estimator
 from sitl_bridge.analysis.evaluation.run_changes import stalls
+from sitl_bridge.analysis.evaluation.run_evaluation import evaluate
 from sitl_bridge.analysis.evaluation.run_record import RunRecord, read_run
 from sitl_bridge.analysis.evaluation.summary import Outcome, summarise
-from sitl_bridge.analysis.evaluation.verdict import Verdict, conclude
+from sitl_bridge.analysis.evaluation.verdict import Verdict, conclude, judge
 from sitl_bridge.analysis.report.report_text import body
 from sitl_bridge.analysis.report.reported_run import report
 from sitl_bridge.base.error_log import ErrorLog
@@ -253,3 +255,22 @@ def test_controllers_at_their_limit_are_a_note_with_the_time(
     step = float(np.median(np.diff(rows["time"]))) * 1e-6
     note = f"speed controllers at their current limit for {500 * step:.1f} s"
     assert (note in verdict(run).notes) is expected
+
+
+@pytest.mark.parametrize(("wind", "expected"), [((0.0, 8.0), True), ((8.0, 0.0), False), ((0.0, 0.0), False)])
+def test_a_flight_that_drifted_into_a_fence_names_the_drift(
+    tmp_path: Path, wind: tuple[float, float], expected: bool
+) -> None:
+    run = make_run(tmp_path / "run")
+    rows = np.load(run / "truth.npy")
+    rows["position_north"], rows["position_east"] = 0.0, np.linspace(0.0, 100.0, len(rows))
+    rows["wind_north"], rows["wind_east"] = wind
+    np.save(run / "truth.npy", rows)
+    record = read_run(run)
+    vehicle = record.vehicles[0]
+    assert vehicle.record is not None
+    end = float(vehicle.time[-10])
+    failsafe = [(end, "Geofence violation: approaching or outside geofence")]
+    vehicle.record = replace(vehicle.record, take_off=float(vehicle.time[10]), failsafes=failsafe)
+    notes = judge(record, evaluate(record)).notes
+    assert any("m downwind of its take-off to the fence, in 8.0 m/s" in note for note in notes) is expected

@@ -20,7 +20,13 @@ from support.dynamics_vehicles import (
 )
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.dynamics.performance import figure_of_merit, hover, motor_lag, performance
+from sitl_bridge.core.dynamics.performance import (
+    figure_of_merit,
+    hover,
+    motor_lag,
+    performance,
+    speed_share_in_wind,
+)
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 
 GRAVITY = 9.81
@@ -281,3 +287,16 @@ def test_a_hover_beyond_the_speed_controllers_is_refused_with_both_currents() ->
     vehicle["esc_current_limit"] = 0.98 * needed
     with pytest.raises(UserError, match=f"a motor needs {needed:.1f} A, and esc.current_limit allows"):
         performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+
+
+def test_the_thrust_that_holds_in_wind_balances_weight_and_drag() -> None:
+    vehicle = iris()[0]
+    vehicle["rotor_drag"], vehicle["rolling_moment"], vehicle["inflow_loss_speed"] = 0.0, 0.0, 1e9
+    vehicle["rotor_position"][:, 2], vehicle["drag_force"] = 0.0, 0.1
+    figures = performance(vehicle, SEA_LEVEL_DENSITY, GRAVITY)
+    calm = float(figures.hover.rotor_speed.max() / figures.full_speed[0])
+    assert speed_share_in_wind(vehicle, 0.0, SEA_LEVEL_DENSITY, GRAVITY) == pytest.approx(calm, abs=1e-5)
+    for wind in (5.0, 10.0, 15.0):
+        drag = 0.1 * SEA_LEVEL_DENSITY / float(vehicle["drag_density"]) * wind**2 / (1.55 * GRAVITY)
+        share = speed_share_in_wind(vehicle, wind, SEA_LEVEL_DENSITY, GRAVITY)
+        assert share == pytest.approx(calm * (1.0 + drag**2) ** 0.25, rel=1e-4)

@@ -10,6 +10,7 @@ import pytest
 import sitl_bridge as sb
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.world.wind import parse_wind
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.px4.airframe_parameters import parameters_for, scaled_time_outs
 from sitl_bridge.link.px4.find import Px4Build
@@ -20,7 +21,13 @@ from sitl_bridge.link.px4.given_parameters import (
     parse_parameters,
     without_effect,
 )
-from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings, ignored_variables
+from sitl_bridge.session.settings import (
+    AutopilotChoice,
+    FlightOptions,
+    FlightSettings,
+    VehicleSettings,
+    ignored_variables,
+)
 
 METADATA = {
     "MC_ROLLRATE_P": ("Float", 0.15, 0.01, 0.5), "MPC_THR_HOVER": ("Float", 0.5, 0.1, 0.8),
@@ -174,3 +181,19 @@ def test_variables_of_the_environment_are_named_with_the_option_that_replaces_th
         RuntimeWarning, match=r"PX4_HOME_LAT \(--home\), PX4_PARAM_MIS_TAKEOFF_ALT \(--param\)"
     ):
         sb.Sitl("iris").close()
+
+
+@pytest.mark.parametrize(
+    ("airframe", "wind", "expected"),
+    [
+        ("crazyflie_identified", "8@270", True),
+        ("crazyflie_identified", "5@270", False),
+        ("iris", "8@270", False),
+    ],
+)
+def test_a_wind_that_blows_the_vehicle_away_is_said_beforehand(
+    airframe: str, wind: str, expected: bool
+) -> None:
+    options = FlightOptions(airframe=load_airframe(airframe), wind=parse_wind(wind))
+    notes = FlightSettings.without_mission(options).notes()
+    assert any("hold its place in" in note for note in notes) is expected

@@ -30,6 +30,8 @@ SUCCEEDED, FAILED, INTERRUPTED, UNKNOWN = "succeeded", "failed", "interrupted", 
 """The words of a verdict."""
 REPORTED = 5
 """Contacts of a vehicle that are listed one by one."""
+DRIFTING, DOWNWIND = 1.0, 0.9
+"""m/s of mean wind, and part of the way that lies downwind, from which a vehicle counts as blown away."""
 STORED = "verdict"
 """Key of the verdict in summary.json."""
 
@@ -273,6 +275,24 @@ def _contact_words(contacts: Sequence[ReadJson]) -> list[str]:
     return words
 
 
+def _drift_words(vehicle: RecordedVehicle) -> list[str]:
+    """How far downwind a vehicle was when a fence ended its flight; nothing unless that is where it went."""
+    record = vehicle.record
+    if record is None or vehicle.rows is None or not any("eofence" in c for c in record.failsafe_causes):
+        return []
+    at = int(np.searchsorted(vehicle.time, record.failsafes[0][0]))
+    begin = int(np.searchsorted(vehicle.time, record.take_off))
+    if not 0 <= begin < at < len(vehicle.time):
+        return []
+    place = vehicle.true("position", "north", "east")
+    wind = vehicle.true("wind", "north", "east")[begin:at].mean(axis=0)
+    moved, speed = place[at] - place[begin], float(np.hypot(*wind))
+    along = float(moved @ wind) / max(speed, 1e-9)
+    if speed < DRIFTING or along < DOWNWIND * float(np.hypot(*moved)):
+        return []
+    return [f"drifted {along:.0f} m downwind of its take-off to the fence, in {speed:.1f} m/s of wind"]
+
+
 def _limited_seconds(run: RunRecord, vehicle: RecordedVehicle) -> float:
     """Time in s in which a speed controller of first-order motors gave all the current that it may."""
     described = next((one for one in run.run.get("vehicles", ()) if one.get("name") == vehicle.name), {})
@@ -314,6 +334,7 @@ def _notes(run: RunRecord) -> list[str]:
             for one in record.estimators:
                 texts = [rejection_in_words(name, share) for name, share in one.rejected.items()]
                 lines += [f"estimator {one.instance}: {t}" for t in texts if t not in one.failures]
+            lines += _drift_words(vehicle)
             if VIBRATION_WARN < record.vibration <= VIBRATION_FAIL:
                 lines.append(
                     f"vibration up to {record.vibration:.1f} m/s^2; PX4's tools warn at {VIBRATION_WARN:g}"

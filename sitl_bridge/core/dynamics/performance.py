@@ -483,6 +483,53 @@ def _top_speed(vehicle: Packed, speeds: Floats, density: float, gravity: float) 
     return math.inf if speed >= _MAX_SPEED else speed
 
 
+@remembered
+def speed_share_in_wind(vehicle: Packed, wind: float, density: float, gravity: float) -> float:
+    """Return the greatest share of its full speed that a rotor needs to hold the vehicle in a steady wind.
+
+    Forces and moments are balanced nose into the wind: rotors' thrust, torque, in-plane drag and hub moment,
+    and body drag; flapping and uneven inflow are left out.  Above 1, the vehicle is blown away.
+
+    Args:
+        vehicle: () VEHICLE record of a vehicle that can hover.
+        wind: m/s, horizontal.
+        density: kg/m^3.
+        gravity: m/s^2.
+    """
+    n, weight = _rotors(vehicle), float(vehicle["mass"]) * gravity
+    full = _full_command(vehicle, density, float(vehicle["battery_capacity"]))
+    axis, place = np.array(vehicle["rotor_axis"][:n]), np.array(vehicle["rotor_position"][:n])
+    turning = np.array(vehicle["rotor_direction"][:n])
+    drag = np.array(vehicle["drag_force"]) * density / float(vehicle["drag_density"])
+    arm = float(np.abs(place).max())
+
+    def unbalanced(tilt: float, shares: Floats) -> Floats:
+        """Return forward and downward force over weight, and the moments over weight and arm."""
+        across, along = wind * math.cos(tilt), wind * math.sin(tilt)
+        force = np.array([weight * math.sin(tilt), 0.0, weight * math.cos(tilt)])
+        force += wind * np.array([-drag[0] * across, 0.0, drag[2] * along])
+        moment = np.zeros(3)
+        for k in range(n):
+            speed = float(max(shares[k], 1e-3) * full[k])
+            thrust, torque, plane, hub = rotor_loads(vehicle, k, speed, along, across, density)
+            own = thrust * axis[k] - np.array([plane * across, 0.0, 0.0])
+            force += own
+            moment += np.cross(place[k], own) - turning[k] * torque * axis[k]
+            moment[0] -= hub * across
+        return np.array([force[0], force[2], *(moment / arm)]) / weight
+
+    found = np.array([0.1, *np.full(n, 0.8)])
+    for _ in range(30):  # Newton's method, by the smallest step that balances
+        left = unbalanced(found[0], found[1:])
+        nearby = [found + 1e-5 * unit for unit in np.eye(n + 1)]
+        slopes = np.array([(unbalanced(one[0], one[1:]) - left) / 1e-5 for one in nearby]).T
+        step = np.linalg.lstsq(slopes, -left, rcond=1e-9)[0]
+        found += step * min(1.0, 0.2 / max(float(np.abs(step).max()), 1e-9))
+        if np.abs(left).max() < 1e-6:
+            return float(found[1:].max())
+    return math.inf
+
+
 def _endurance(vehicle: Packed, density: float, gravity: float) -> float:
     """Return the seconds of hover on one charge: the sum of dq/I(q) over decreasing charge, midpoint rule."""
     capacity = float(vehicle["battery_capacity"])
