@@ -295,8 +295,8 @@ def _drift_words(vehicle: RecordedVehicle) -> list[str]:
 
 def _limited_seconds(run: RunRecord, vehicle: RecordedVehicle) -> float:
     """Time in s in which a speed controller of first-order motors gave all the current that it may."""
-    described = next((one for one in run.run.get("vehicles", ()) if one.get("name") == vehicle.name), {})
-    airframe = described.get("airframe")
+    described = [one for one in run.run.get("vehicles", ()) if one.get("name") == vehicle.name]
+    airframe = described[0].get("airframe") if described else None
     airframe = airframe if isinstance(airframe, dict) else {}
     limit = (airframe.get("esc") or {}).get("current_limit")
     if limit is None or vehicle.rows is None or len(vehicle.time) < 2:
