@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 SHIPPED = ("constant", "textbook", "rotorpy", "crazyflow")
 DEFAULT = (
     "constant",
+    "constant:observed",
     "textbook",
+    "textbook:observed",
     "crazyflie_published",
     "crazyflie_published:observed",
     "crazyflie_identified",
@@ -36,8 +39,8 @@ def validate(
     simulator: Annotated[
         list[str] | None,
         typer.Option(
-            help="constant, textbook, rotorpy, crazyflow, an airframe, AIRFRAME:observed, or FILE.py with a"
-            " class Simulator; repeatable (default: all shipped ones of a Crazyflie)"
+            help="constant, textbook, rotorpy, crazyflow, an airframe, or FILE.py with a class Simulator,"
+            " each with :observed after it if wanted; repeatable (default: all shipped ones of a Crazyflie)"
         ),
     ] = None,
     every: Annotated[float, typer.Option(min=0.01, help="s between the starts of predictions")] = 0.1,
@@ -50,9 +53,10 @@ def validate(
     """Predict real flights from their motor commands, and compare simulators by their errors.
 
     From every 0.1 s in the air, the measured state and the logged commands and battery are given for 0.5 s.
-    Flights are tables of known data sets (.csv) or ULogs (.ulg).
+    Flights are tables of known data sets (.csv) or ULogs (.ulg); a copy of another is left out.  --verbose
+    lists the flights with their SHA-256.
     """
-    if simulator is None or "crazyflow" in simulator:
+    if simulator is None or any(name.startswith("crazyflow") for name in simulator):
         os.environ.setdefault("SCIPY_ARRAY_API", "1")  # crazyflow needs it before anything imports scipy
     from sitl_bridge.base.output_file import make_directory, write_whole
     from sitl_bridge.lab.validation.benchmark import compare, lines, updated
@@ -61,7 +65,10 @@ def validate(
     terminal = Terminal(quiet=quiet, verbose=verbose)
     if output is not None:
         make_directory(output.parent)
-    names = simulator or [*DEFAULT, *(peer for peer in PEERS if find_spec(peer))]
+    names = simulator or [
+        *DEFAULT,
+        *(peer + more for peer in PEERS if find_spec(peer) for more in ("", ":observed")),
+    ]
     predictors = [_predictor(name) for name in names]
     with terminal.step("reading flights"):
         fitting, testing = (Windows.of(_flights(place, terminal), every) for place in (fit, flights))
@@ -82,6 +89,15 @@ def _flights(place: Path, terminal: Terminal) -> dict[str, VehicleLog]:
 
     blackbird = {str(f.parent.relative_to(place)): f for f in sorted(place.rglob(BLACKBIRD_SPEEDS))}
     files = blackbird or {f.stem: f for f in sorted(place.glob("*")) if f.suffix in (".csv", ".ulg")}
+    hashes: dict[str, str] = {}
+    for name, f in list(files.items()):
+        first = hashes.setdefault(hashlib.sha256(f.read_bytes()).hexdigest(), name)
+        if first != name:
+            terminal.say(f"note: {name} is left out: it is a copy of {first}")
+            del files[name]
+    if terminal.verbose:
+        for digest, name in hashes.items():
+            terminal.say(f"{digest}  {name}")
     read = {
         name: read_table(f) if f.suffix == ".csv" else read_vehicle_log(f, 4, whole=True)
         for name, f in files.items()
@@ -94,7 +110,16 @@ def _flights(place: Path, terminal: Terminal) -> dict[str, VehicleLog]:
     return found
 
 
-def _predictor(name: str) -> Predictor:
+def _predictor(text: str) -> Predictor:
+    from sitl_bridge.lab.validation.disturbances import Observed
+
+    name, _, observed = text.partition(":")
+    if observed not in ("", "observed"):
+        raise UserError(f"--simulator {text}: after its name, only :observed may stand")
+    return Observed(_simulator(name)) if observed else _simulator(name)
+
+
+def _simulator(name: str) -> Predictor:
     from sitl_bridge.base.user_file import load_class
     from sitl_bridge.lab.validation.simulators import sitl_bridge
     from sitl_bridge.lab.validation.windows import Predictor
@@ -105,8 +130,5 @@ def _predictor(name: str) -> Predictor:
         made: Predictor = import_module(f"sitl_bridge.lab.validation.simulators.{name}").Simulator()
         return made
     if not name.endswith(".py"):
-        airframe, _, observed = name.partition(":")
-        if observed not in ("", "observed"):
-            raise UserError(f"--simulator {name}: after the airframe, only :observed may stand")
-        return sitl_bridge.Simulator(airframe, observed=bool(observed))
+        return sitl_bridge.Simulator(name)
     return load_class(Path(name), "Simulator", Predictor, "simulator")()

@@ -12,6 +12,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -32,7 +33,12 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.given_parameters import ChosenParameters
-from sitl_bridge.link.px4.vehicle_status import BatterySample, VehicleMessage, battery_message
+from sitl_bridge.link.px4.vehicle_status import (
+    BatterySample,
+    VehicleMessage,
+    battery_message,
+    battery_temperature,
+)
 from sitl_bridge.live.bus.client_link import StackReport
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.session.mission_process import MissionProcess
@@ -265,7 +271,11 @@ class VehicleRun:
         """Create the vehicle's monitor; the caller polls it, or starts its thread."""
 
         def sample() -> BatterySample | None:
-            return battery_sample(server, self.settings.airframe.battery.cells, self.number)
+            found = battery_sample(server, self.settings.airframe.battery.cells, self.number)
+            build = self.autopilot.px4
+            if found is None or build is None:
+                return found
+            return replace(found, temperature=battery_temperature(build.version))
 
         builtin = self.autopilot.kind == "builtin"
         monitor = self._monitor = Monitor(

@@ -344,6 +344,12 @@ def test_biases_drift_as_the_unit_warms_up() -> None:
     np.testing.assert_allclose(error, coefficient * (warmed[:, 6:7] - 25.0), atol=1e-9)
 
 
+def test_a_unit_that_has_been_powered_begins_warm() -> None:
+    cold = imu_samples(simulation(with_imu(self_heating=20.0, warm_up_time=600.0)), 1)[0, 6]
+    warm = imu_samples(simulation(with_imu(self_heating=20.0, warm_up_time=600.0, powered=600.0)), 1)[0, 6]
+    assert warm - cold == pytest.approx(20.0 * (1.0 - math.exp(-1.0)), rel=1e-3)
+
+
 def test_phases_of_rotors_that_do_not_vibrate_stand_still(make_simulation: Callable[..., Simulation]) -> None:
     s = make_simulation("iris")
     before = s.states["rotor_phase"].copy()

@@ -65,6 +65,29 @@ def write(
     return path
 
 
+def test_a_rotor_s_line_stays_in_its_band_though_every_eighth_sample_is_missing(tmp_path: Path) -> None:
+    formats = {
+        "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
+        "sensor_combined": ["uint64_t timestamp", "float[3] gyro_rad", "float[3] accelerometer_m_s2"],
+    }
+    random = np.random.default_rng(0)
+    noise = 0.01 * random.normal(size=(7500, 3))
+    with UlogWriter(tmp_path / "line.ulg", 0, formats, list(formats), parameters=None) as log:
+        for k in range(7500):
+            now, line = 1_000_000 + 4000 * k, math.sin(2.0 * math.pi * 95.0 * 0.004 * k)
+            log.write("vehicle_land_detected", now, k < 250 or k > 7250)
+            if random.random() > 0.125:
+                log.write("sensor_combined", now, 0.0, 0.0, 0.01 * line, noise[k, 0] + line, *noise[k, 1:])
+        log.flush()
+    found = statistics(tmp_path / "line.ulg")
+    assert found["acceleration, 80 to 100 Hz, m/s²"] == pytest.approx(math.sqrt(0.5 / 3.0), rel=0.03)
+    assert found["angular velocity, 80 to 100 Hz, rad/s"] == pytest.approx(
+        0.01 * math.sqrt(0.5 / 3.0), rel=0.03
+    )
+    white = found["acceleration, 20 to 40 Hz, m/s²"]
+    assert white == pytest.approx(0.01 * math.sqrt(20.0 / 125.0), rel=0.25)
+
+
 def test_each_statistic_is_that_of_the_time_in_the_air(tmp_path: Path) -> None:
     found = statistics(write(tmp_path / "flight.ulg"))
     expected = {

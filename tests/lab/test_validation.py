@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -23,6 +24,8 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.cli.facts import flight_facts
 from sitl_bridge.cli.main import build
+from sitl_bridge.cli.terminal import Terminal
+from sitl_bridge.cli.validate import _flights
 from sitl_bridge.lab.identification.data_sets import read_table
 from sitl_bridge.lab.validation import disturbances
 from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, updated
@@ -268,7 +271,8 @@ def test_what_a_flight_lacked_is_foreseen_alike_whatever_is_scored(tmp_path: Pat
             for rotor in sb.Airframe.load("crazyflie_published").rotors
         ]
     )
-    plain, observed = (sitl_bridge.Simulator(wrong, observed=which) for which in (False, True))
+    plain = sitl_bridge.Simulator(wrong)
+    observed = disturbances.Observed(sitl_bridge.Simulator(wrong))
     fitting = windows(tmp_path, 1)
     found = []
     for every in (0.1, 0.5):
@@ -289,6 +293,15 @@ def test_a_measured_start_is_trusted_as_a_steady_kalman_filter_would(tmp_path: P
     noise = np.sqrt(2.0) * random.normal(size=(count + 1, 6))
     lacking = random.normal(size=(count, 6)) + noise[1:] - noise[:-1]
     assert disturbances.trust_of_starts(lacking, flown) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_copy_of_a_flight_is_not_scored_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_crazyflie(tmp_path / "a.csv", rows(1))
+    (tmp_path / "b.csv").write_bytes((tmp_path / "a.csv").read_bytes())
+    assert list(_flights(tmp_path, Terminal(verbose=True))) == ["a"]
+    said = capsys.readouterr().out
+    assert "b is left out: it is a copy of a" in said
+    assert hashlib.sha256((tmp_path / "a.csv").read_bytes()).hexdigest() in said
 
 
 def test_the_command_writes_the_tables_between_the_marks_of_a_page(tmp_path: Path) -> None:

@@ -19,7 +19,12 @@ from pymavlink.mavutil import x25crc
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
-from sitl_bridge.link.px4.vehicle_status import BatterySample, battery_message, mode_name
+from sitl_bridge.link.px4.vehicle_status import (
+    BatterySample,
+    battery_message,
+    battery_temperature,
+    mode_name,
+)
 from sitl_bridge.session.monitor import CONFIRMATION, Monitor, MonitorThread
 
 INSTANCE = 97
@@ -288,7 +293,9 @@ def test_the_battery_reaches_px4_from_another_component_of_the_same_system(px4: 
 
 
 def test_a_battery_of_more_than_ten_cells_keeps_its_voltage() -> None:
-    message = battery_message(BatterySample(0, 50.4, 400.0, 1.0, 0.0, 12))
+    message = battery_message(BatterySample(0, 50.4, 400.0, 1.0, 0.0, 12, battery_temperature("v1.16.0")))
+    assert message.temperature == 25  # which that PX4 takes for deg C
+    assert battery_temperature("v1.18.0-12-gabcdef0") == battery_temperature("v0.0.0") == 0x7FFF
     assert sum(message.voltages) == pytest.approx(50_400, abs=10)
     assert message.current_battery == 0x7FFF  # the field's end
 

@@ -34,6 +34,7 @@ PASSED = 0  # share of the vibration
 MISALIGNMENT = 1  # rad
 DRIFT = 2  # m/s^2/K and rad/s/K
 HEATING = 4  # K, and share of the warm-up time in a period
+WARM = 8  # K at the start
 BANDWIDTH = 6  # Hz, inf for none
 INTERVAL = 7  # s, over which samples are means of the vibration; 0 for none
 # Indices in ``memory``.
@@ -70,6 +71,7 @@ class ImuSpecification(SensorSpecification):
     gyroscope_drift: NonNegative = Field(0.0, description="rad/s/K, likewise")
     self_heating: NonNegative = Field(0.0, description="K above the air, once warm")
     warm_up_time: Positive = Field(120.0, description="s, time constant of the self-heating")
+    powered: NonNegative = Field(0.0, description="s for which the unit has warmed up at the start")
     isolation: float = Field(
         0.0, ge=0.0, le=1.0, description="share of the vehicle's vibration that the mount keeps away"
     )
@@ -91,6 +93,7 @@ class ImuSpecification(SensorSpecification):
         sensor["parameter"][MISALIGNMENT] = math.radians(self.misalignment)
         sensor["parameter"][DRIFT : DRIFT + 2] = self.accelerometer_drift, self.gyroscope_drift
         sensor["parameter"][HEATING : HEATING + 2] = self.self_heating, self.period / self.warm_up_time
+        sensor["parameter"][WARM] = self.self_heating * -math.expm1(-self.powered / self.warm_up_time)
         sensor["parameter"][BANDWIDTH] = self.bandwidth or math.inf
         sensor["parameter"][INTERVAL] = self.period if self.averaging else 0.0
         sensor["limit"][0:3], sensor["limit"][3:6] = self.accelerometer_range, self.gyroscope_range
@@ -99,6 +102,7 @@ class ImuSpecification(SensorSpecification):
 @compiled
 def start_imu(sensor: Sensor, memory: SensorState) -> None:
     """Draw misalignments and temperature coefficients; an ideal unit draws nothing from its stream."""
+    memory.memory[WARMTH] = sensor.parameter[WARM]
     for deviation, first in (
         (sensor.parameter[MISALIGNMENT], TURN),
         (sensor.parameter[MISALIGNMENT], TURN + 3),

@@ -20,10 +20,12 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.lab.validation.windows import HORIZONS, Motion, Windows
+from sitl_bridge.lab.validation.windows import FIELDS, HORIZONS, Motion, Predictor, Windows
 
 SMOOTHING = 0.07
 """s by which a measured state, a derivative over as much to either side, comes late."""
+PASSES = 3
+"""In which the starts of predictions settle; each brings in the start of one prediction earlier."""
 CONSTANTS, SLOW, TIMES = (0.3, 1.0, 3.0), (0.1, 0.3, 1.0), (0.3, 0.6, 1.2, 2.4)
 """Deviations of the constant and of the process, over that of the noise; s of the process: what is tried."""
 
@@ -117,3 +119,40 @@ def missing(predicted: Motion, windows: Windows) -> Floats:
     body = np.einsum("wji,wj->wi", matrix_from_quaternion(windows.start.attitude[:, 0]), velocity)
     rates = (windows.truth.rates - predicted.rates)[:, 0]
     return np.concatenate([body, rates], axis=1) / HORIZONS[0]
+
+
+class Observed(Predictor):
+    """Any predictor, with what its predictions of the same flight lacked before."""
+
+    def __init__(self, inner: Predictor) -> None:
+        self._inner = inner
+        self.name = f"{inner.name}, with what it lacked before"
+        self._observer: Observer | None = None
+
+    def fit(self, windows: Windows) -> None:
+        """Fit the predictor, then the filters to what it lacks, both in the flights for fitting."""
+        self._inner.fit(windows)
+        whole = windows.all or windows
+        flights = [self._inner.trim(whole.part(whole.flight == i)) for i in np.unique(whole.flight)]
+        trim = np.tile(np.mean(flights, axis=0), (len(whole), 1))
+        self._observer = Observer.fitted(self._inner.predict(whole, trim), whole)
+
+    def trim(self, windows: Windows) -> Floats:
+        """That of the predictor."""
+        return self._inner.trim(windows)
+
+    def predict(self, windows: Windows, trim: Floats) -> Motion:
+        """The motion at HORIZONS."""
+        if self._observer is None:
+            raise RuntimeError("an observed predictor is fitted before it predicts")
+        whole = windows.all or windows
+        trims = np.ones((len(whole), trim.shape[1]))
+        for i, first in zip(*np.unique(windows.flight, return_index=True), strict=True):
+            trims[whole.flight == i] = trim[first]
+        lacking = self._observer.estimates(missing(self._inner.predict(whole, trims), whole), whole)
+        start = whole.start
+        for _ in range(PASSES):
+            ends = self._inner.predict_pushed(replace(whole, start=start), trims, lacking)
+            start = self._observer.starts(whole, ends)
+        chosen = Motion(*(getattr(start, name)[windows.row] for name in FIELDS))
+        return self._inner.predict_pushed(replace(windows, start=chosen), trim, lacking[windows.row])

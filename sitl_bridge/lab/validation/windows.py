@@ -9,6 +9,8 @@ import numpy as np
 
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
 from sitl_bridge.base.arrays import Floats, Ints, Mask
+from sitl_bridge.base.constants import STANDARD_GRAVITY
+from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
 
 GRID = 0.01
 """s for which a motor command is held."""
@@ -117,6 +119,9 @@ def _motion(log: VehicleLog, times: Floats) -> tuple[Floats, ...]:
     return tuple(made)
 
 
+_GRAVITY = np.array([0.0, 0.0, STANDARD_GRAVITY])
+
+
 class Predictor:
     """What predicts: a simulator, or a rule to compare with."""
 
@@ -132,6 +137,32 @@ class Predictor:
     def predict(self, windows: Windows, trim: Floats) -> Motion:
         """The motion at HORIZONS from the starts, with the commands and factors (w, m) of rotor speeds."""
         raise NotImplementedError
+
+    def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
+        """``predict`` with what force and moment lack, constant in the body's axes.
+
+        This adds what they do to the motion that is predicted without them, to the first order: the turn
+        m t^2/2 also turns the specific force s, so that the velocity changes by f t + (m x s) t^3/6.  A
+        simulator that can be pushed does it itself, and so answers to what the push changes.
+
+        Args:
+            windows: as of ``predict``.
+            trim: likewise.
+            lacking: (w, 6) force over mass (m/s^2) and moment over inertia (rad/s^2), body.
+        """
+        made, time = self.predict(windows, trim), np.array(HORIZONS)[:, None]
+        body = matrix_from_quaternion(windows.start.attitude[:, 0])
+        force, moment = lacking[:, None, :3], lacking[:, None, 3:]
+        felt = np.einsum("wji,whj->whi", body, (made.velocity - windows.start.velocity) / time - _GRAVITY)
+        leaning = np.cross(moment, felt)
+        turn = np.concatenate([np.ones((*made.rates.shape[:2], 1)), 0.25 * moment * time**2], axis=-1)
+        attitude = quaternion_product(made.attitude, turn)
+        return Motion(
+            made.position + np.einsum("wij,whj->whi", body, force * time**2 / 2.0 + leaning * time**4 / 24.0),
+            made.velocity + np.einsum("wij,whj->whi", body, force * time + leaning * time**3 / 6.0),
+            attitude / np.linalg.norm(attitude, axis=-1, keepdims=True),
+            made.rates + moment * time,
+        )
 
 
 def errors(predicted: Motion, windows: Windows) -> Floats:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
+from sitl_bridge.link.px4.versions import release
 
 MAIN_MODES = {1: "Manual", 2: "Altitude", 3: "Position", 5: "Acro", 6: "Offboard", 7: "Stabilized"}
 AUTO_MODES = {
@@ -81,6 +82,7 @@ class BatterySample:
     remaining: float  # share 0..1
     consumed: float  # A s
     cells: int  # in series
+    temperature: int = 0x7FFF  # field of BATTERY_STATUS, see ``battery_temperature``
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,16 @@ class TextAssembly:
         return whole
 
 
+def battery_temperature(version: str) -> int:
+    """The field for a battery that measures none, as a PX4 of this version reads it.
+
+    Up to v1.17 and v1.18.0-alpha1, it takes the number for deg C, also that for unknown
+    (mavlink_receiver.cpp); main of July 2026 knows it, and hundredths.
+    """
+    number = release(version)
+    return 25 if number is not None and number < (1, 18) else 0x7FFF
+
+
 def battery_message(sample: BatterySample) -> MavlinkMessage:
     """Return BATTERY_STATUS of a sample.  PX4 sums the cells and reads at most ten."""
     shown = min(sample.cells, 10)
@@ -220,7 +232,7 @@ def battery_message(sample: BatterySample) -> MavlinkMessage:
         id=0,
         battery_function=mavlink.MAV_BATTERY_FUNCTION_ALL,
         type=mavlink.MAV_BATTERY_TYPE_LIPO,
-        temperature=0x7FFF,  # unknown
+        temperature=sample.temperature,
         voltages=[cell] * shown + [0xFFFF] * (10 - shown),
         current_battery=min(max(round(sample.current * 100), 0), 0x7FFF),
         current_consumed=min(round(sample.consumed / 3.6), 0x7FFFFFFF),

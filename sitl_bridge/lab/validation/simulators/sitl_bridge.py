@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -16,10 +15,8 @@ from sitl_bridge.base.rotations import matrix_from_quaternion
 from sitl_bridge.core.dynamics.motor import FirstOrderMotor
 from sitl_bridge.core.dynamics.performance import hover
 from sitl_bridge.core.world.atmosphere import air
-from sitl_bridge.lab.validation.disturbances import Observer, missing
 from sitl_bridge.lab.validation.simulators import trim_of
 from sitl_bridge.lab.validation.windows import (
-    FIELDS,
     GRID,
     HORIZONS,
     LEAD,
@@ -33,9 +30,6 @@ STEP = 0.0025
 """s"""
 DELAYS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06)
 """s, delays that are tried."""
-FIRST = HORIZONS[:1]
-PASSES = 3
-"""In which the starts of predictions settle; each brings in the start of one prediction earlier."""
 HIGH = 200.0
 """m above the ground at which flights are simulated, in the air of their true height."""
 
@@ -45,17 +39,15 @@ class Simulator(Predictor):
 
     Args:
         airframe: its name, its file, or itself.
-        observed: whether a flight's own forces and moments are estimated as it goes on, see disturbances.py.
     """
 
-    def __init__(self, airframe: str | Airframe, *, observed: bool = False) -> None:
+    def __init__(self, airframe: str | Airframe) -> None:
         self.airframe = Airframe.load(airframe) if isinstance(airframe, str) else airframe
-        self.delay, self._observed = 0.0, observed
-        self.name = f"sitl-bridge {self.airframe.name}" + observed * ", with what it lacked before"
-        self._observer: Observer | None = None
+        self.delay = 0.0
+        self.name = f"sitl-bridge {self.airframe.name}"
 
     def fit(self, windows: Windows) -> None:
-        """Find the delay after which logged commands act, with that of the log itself; and the observer."""
+        """Find the delay after which logged commands act, with that of the log itself."""
         trim = np.ones((len(windows), windows.commands.shape[2]))
         for i in np.unique(windows.flight):
             trim[windows.flight == i] = self.trim(windows.part(windows.flight == i))
@@ -65,10 +57,6 @@ class Simulator(Predictor):
             error = fit_residuals(self.predict(windows.part(some), trim[some]), windows.part(some))
             costs.append(np.mean(np.sqrt(1.0 + error**2)))
         self.delay = DELAYS[int(np.argmin(costs))]
-        if self._observed:
-            whole = windows.all or windows
-            mean = np.tile(trim.mean(axis=0), (len(whole), 1))
-            self._observer = Observer.fitted(self._predicted(whole, mean, whole.start, FIRST), whole)
 
     def _speeds(self, windows: Windows) -> tuple[Floats, Floats]:
         """(w, k, m) steady rotor speeds in rad/s, and (w, k, 1) their change with a command."""
@@ -99,37 +87,14 @@ class Simulator(Predictor):
 
     def predict(self, windows: Windows, trim: Floats) -> Motion:
         """The motion at HORIZONS."""
-        observer = self._observer
-        if observer is None:
-            return self._predicted(windows, trim, windows.start, HORIZONS)
-        whole = windows.all or windows
-        trims = np.ones((len(whole), trim.shape[1]))
-        for i, first in zip(*np.unique(windows.flight, return_index=True), strict=True):
-            trims[whole.flight == i] = trim[first]
-        start = whole.start
-        lacking = observer.estimates(missing(self._predicted(whole, trims, start, FIRST), whole), whole)
-        for _ in range(PASSES):
-            start = observer.starts(whole, self._predicted(whole, trims, start, FIRST, lacking))
-        chosen = Motion(*(getattr(start, name)[windows.row] for name in FIELDS))
-        return self._predicted(windows, trim, chosen, HORIZONS, lacking[windows.row])
+        return self._predicted(windows, trim)
 
-    def _predicted(
-        self,
-        windows: Windows,
-        trim: Floats,
-        start: Motion,
-        horizons: Sequence[float],
-        lacking: Floats | None = None,
-    ) -> Motion:
-        """The motion with what force over mass and moment over inertia lack.
+    def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
+        """The motion at HORIZONS while forces and moments push the vehicle."""
+        return self._predicted(windows, trim, lacking)
 
-        Args:
-            windows: of which commands and voltages are read.
-            trim: (w, m) factors of rotor speeds.
-            start: the motion at the starts.
-            horizons: s, of HORIZONS.
-            lacking: (w, 6) force over mass (m/s^2) and moment over inertia (rad/s^2), body, that act, too.
-        """
+    def _predicted(self, windows: Windows, trim: Floats, lacking: Floats | None = None) -> Motion:
+        start = windows.start
         simulation = self._simulation(len(windows), windows.altitude)
         speeds, slope = self._speeds(windows)
         commands = np.where(
@@ -148,7 +113,7 @@ class Simulator(Predictor):
             simulation.push(self.airframe.mass * force, lacking[:, 3:] @ self.airframe.inertia.matrix())
         kept = []
         late, cell = round(self.delay / STEP), round(GRID / STEP)
-        steps, lead = round((LEAD + horizons[-1]) / STEP), round(LEAD / STEP)
+        steps, lead = round((LEAD + HORIZONS[-1]) / STEP), round(LEAD / STEP)
         # Commands and voltages change at multiples of GRID, the former later.
         marks = sorted({*range(0, steps + 1, cell), *range(late % cell, steps, cell)})
         for first, last in pairwise(marks):
@@ -156,7 +121,7 @@ class Simulator(Predictor):
                 simulation.supply(voltage[:, first // cell])
             row = max((first - late) // cell, 0)
             simulation.step(commands[:, row], last - first, hold=last <= lead)
-            if round((last - lead) * STEP, 6) in horizons:
+            if round((last - lead) * STEP, 6) in HORIZONS:
                 kept.append(
                     (
                         simulation.position + np.array([0.0, 0.0, HIGH]),

@@ -76,7 +76,14 @@ class Simulator(Predictor):
         """The motion at HORIZONS."""
         return self._predicted(self.figures, windows, trim)
 
-    def _predicted(self, figures: Floats, windows: Windows, trim: Floats) -> Motion:
+    def predict_pushed(self, windows: Windows, trim: Floats, lacking: Floats) -> Motion:
+        """The motion at HORIZONS while forces and moments push the body."""
+        return self._predicted(self.figures, windows, trim, lacking)
+
+    def _predicted(
+        self, figures: Floats, windows: Windows, trim: Floats, lacking: Floats | None = None
+    ) -> Motion:
+        pushed = np.zeros((len(windows), 6)) if lacking is None else lacking
         _, _, _, _, offset, delay, rise, fall, *rest = figures
         gain, (across, along), moment = rest[:3], rest[3:5], np.append(rest[5:7], 0.0)
         drives = trim[:, None] * (self._drives(windows) + offset) - offset
@@ -97,11 +104,11 @@ class Simulator(Predictor):
             thrusts = self._thrusts(figures, 0.5 * (before + drive))
             rotation = matrix_from_quaternion(attitude)
             through = np.einsum("wji,wj->wi", rotation, velocity)
-            force = -through * (across, across, along)
+            force = pushed[:, :3] - through * (across, across, along)
             force[:, 2] -= thrusts.sum(axis=1)
             acceleration = np.einsum("wij,wj->wi", rotation, force)
             acceleration[:, 2] += STANDARD_GRAVITY
-            turning = thrusts @ MOMENTS.T * gain + through[:, [1, 0, 2]] * moment
+            turning = thrusts @ MOMENTS.T * gain + through[:, [1, 0, 2]] * moment + pushed[:, 3:]
             position = position + GRID * velocity + 0.5 * GRID**2 * acceleration
             velocity = velocity + GRID * acceleration
             mean = rates + 0.5 * GRID * turning
