@@ -40,6 +40,8 @@ INERTIA_SHARE = 0.5
 """Share of the mass that would have the vehicle's inertia at the rotors' distance: 0.35 to 0.68 of the five
 quadrotors shipped with a published inertia (x500, iris, hummingbird, pelican, crazyflie)."""
 THRUST_TO_WEIGHT = 2.0
+MOST_IDLE = 0.15
+"""Of the top speed: 2 % of the full thrust, so that a strong vehicle can still descend."""
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,16 @@ def _complete_motors(figures: Figures, count: int) -> None:
     top = _hover_speed(figures, count) / math.sqrt(min(max(share, 0.05), 0.95))
     factor = float(figures.get("px4.parameters.THR_MDL_FAC", 0.0))
     # w = w_0 + (w_1 - w_0) c makes T/T_1 = (a + (1-a) c)^2 with a = w_0/w_1, whose c^2 part is (1-a)^2 = f.
-    idle = top * (1.0 - math.sqrt(factor)) if factor > 0.0 else 0.1 * top
+    idle = top * min(1.0 - math.sqrt(factor), MOST_IDLE) if factor > 0.0 else 0.1 * top
     how = f"hover at {share:.3g} of the full thrust" + (
         " (MPC_THR_HOVER)" if hover else ", an ordinary share"
     )
     figures.estimate("motor.speed_range", _round(top - idle), how)
-    curve = f"THR_MDL_FAC {factor:g}, (1 - idle/top)^2" if factor > 0.0 else "a tenth of the top speed"
+    curve = (
+        f"THR_MDL_FAC {factor:g}, (1 - idle/top)^2, but 0.15 of the top speed at most"
+        if factor > 0.0
+        else "a tenth of the top speed"
+    )
     figures.estimate("motor.idle_speed", _round(idle), curve)
 
 
