@@ -14,8 +14,8 @@ import numpy as np
 from sitl_bridge.autopilot.estimation.measurement import STEP
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
 from sitl_bridge.base.arrays import AnyArray, Bytes, Floats, Ints, Records, Singles
-from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.link.hil.frame_writer import enframe
 from sitl_bridge.link.hil.loop import ARMED, monotonic

@@ -8,8 +8,8 @@ import numpy as np
 
 from sitl_bridge.autopilot.stack import StackArrays, read_frames
 from sitl_bridge.base.arrays import Bytes, Floats, Ints, Records
-from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet, move_vehicle, sample_vehicle
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.frame_writer import frame_memory, write_frames

@@ -12,8 +12,6 @@ import weakref
 from importlib.metadata import version
 from pathlib import Path
 
-from llvmlite.binding import get_host_cpu_name
-
 from sitl_bridge.base.errors import UserError, masked
 from sitl_bridge.base.output_file import LineLog, write_json
 
@@ -106,6 +104,9 @@ class RunDirectory:
 
     def describe(self, **facts: object) -> None:
         """Write run.json: the given facts, software versions and the command line."""
+        # Not above: it loads the compiler, which who only reads a run does without.
+        from sitl_bridge.base.kernels.numba_extensions import get_host_cpu_name
+
         packages = ("sitl-bridge", "numpy", "numba", "llvmlite", "scipy", "pymavlink", "mavsdk")
         write_json(
             self.path / "run.json",

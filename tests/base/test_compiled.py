@@ -27,9 +27,10 @@ from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.kernels import compiled as module
 from sitl_bridge.base.kernels import kernel_cache, record
 from sitl_bridge.base.kernels.announcement import announced
-from sitl_bridge.base.kernels.array_at import array_at, arrays_of, handles_of
+from sitl_bridge.base.kernels.array_at import array_at, handles_of
 from sitl_bridge.base.kernels.compiled import compiled, on_demand, prepare
 from sitl_bridge.base.kernels.kernel_cache import KEPT_AGE, KEPT_ALWAYS, KEPT_COUNT, remove_outdated
+from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.base.kernels.record import Record
 
 DAY = 86400.0
@@ -356,7 +357,14 @@ def _small_package(root: Path, lift: float) -> None:
     kernels = base / "kernels"
     kernels.mkdir(parents=True, exist_ok=True)
     source = Path(module.__file__).parent
-    for name in ("compiled.py", "numba_internals.py", "kernel_cache.py", "announcement.py", "record.py"):
+    for name in (
+        "compiled.py",
+        "numba_internals.py",
+        "kernel_cache.py",
+        "announcement.py",
+        "record.py",
+        "numba_extensions.py",
+    ):
         shutil.copy(source / name, kernels)
     for name in ("errors.py", "error_log.py"):
         shutil.copy(source.parent / name, base)

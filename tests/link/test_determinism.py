@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from support.paths import DATA
 
-from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup

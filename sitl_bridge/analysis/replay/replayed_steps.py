@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Ints, Records
-from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.base.kernels.record import Packed
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, advance_fleet
 from sitl_bridge.core.simulation.simulation import Simulation

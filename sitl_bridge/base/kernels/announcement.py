@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from numba.core import event
+from sitl_bridge.base.kernels.numba_extensions import event
 
 REPORT_INTERVAL = 20.0
 """s of wall time between reports while kernels are compiled."""

@@ -1,39 +1,24 @@
-"""Arrays that a kernel finds by their address.
+"""Arrays and functions that a kernel finds by their addresses.
 
 A record that holds addresses stands for many arrays: a kernel that takes the record takes them all, and
 passing it costs as much as passing one array.  Whoever makes the record keeps the arrays alive.
+
+What a user writes (a rotor law, a wind) is not part of the cached kernels; they hold the call alone, and the
+function's address is data.  So a kernel from the cache never runs an old version of a user's code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
-from llvmlite import ir
-from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
+from numba import carray
 
 from sitl_bridge.base.arrays import Ints
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.record import numba_type
-
-T = TypeVar("T", bound=tuple[Any, ...])
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typing: Any, address: Any) -> tuple[Any, Any]:
-    """The address as a C pointer."""
-    del typing, address
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        del context, signature
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), generate
+from sitl_bridge.base.kernels.numba_extensions import call_function, pointer
 
 
 @compiled
@@ -42,7 +27,25 @@ def array_at(address: int, count: int, dtype: Any) -> Any:
 
     The array must be contiguous and outlive the call.
     """
-    return carray(_pointer(address), (count,), dtype)
+    return carray(pointer(address), (count,), dtype)
+
+
+@compiled
+def call_at(
+    address: int, parameters: int, a: float, b: float, c: float, d: float
+) -> tuple[float, float, float, float]:
+    """Results of the function at an address, which must be of ``SIGNATURE`` and alive in this process.
+
+    Args:
+        address: of the function.
+        parameters: address that it gets as its first argument; 0 for none.
+        a: its second argument, and so on.
+        b: its third.
+        c: its fourth.
+        d: its fifth.
+    """
+    results: tuple[float, float, float, float] = call_function(address, parameters, a, b, c, d)
+    return results
 
 
 class Uncopied:
@@ -81,57 +84,3 @@ def handles_of(arrays: Iterable[Any]) -> Ints:
             raise ValueError(f"an array of shape {array.shape} has no handle: it is not contiguous")
         handles.append(np.array([array.ctypes.data, *array.shape, 0, 0, 0][:4], np.int64))
     return np.array(handles)
-
-
-if TYPE_CHECKING:
-
-    def arrays_of(handles: Any, kind: type[T]) -> T:
-        """The named tuple of arrays that handles stand for."""
-        raise NotImplementedError
-
-else:
-
-    @intrinsic
-    def arrays_of(typing: Any, handles: Any, kind: Any) -> tuple[Any, Any]:
-        """The named tuple of arrays that handles stand for; for kernels alone.
-
-        Its fields are annotated as ``numba_type`` reads them.
-
-        Args:
-            typing: by numba.
-            handles: of ``handles_of`` such a tuple.
-            kind: the class of the tuple.
-        """
-        del typing
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            given = make_array(signature.args[0])(context, builder, arguments[0])
-            words = builder.bitcast(given.data, ir.IntType(64).as_pointer())
-            at = iter(range(0, 1 << 16, 4))
-
-            def word(i: int) -> Any:
-                return builder.load(cgutils.gep_inbounds(builder, words, i))
-
-            def make(kind: Any) -> Any:
-                if isinstance(kind, types.BaseTuple):
-                    return context.make_tuple(builder, kind, [make(field) for field in kind.types])
-                first = next(at)
-                array = make_array(kind)(context, builder)
-                size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-                shape = [word(first + 1 + axis) for axis in range(kind.ndim)]
-                strides = [ir.IntType(64)(size)]
-                for length in shape[:0:-1]:
-                    strides.insert(0, builder.mul(strides[0], length))
-                populate_array(
-                    array,
-                    data=builder.inttoptr(word(first), context.get_data_type(kind.dtype).as_pointer()),
-                    shape=shape,
-                    strides=strides,
-                    itemsize=ir.IntType(64)(size),
-                    meminfo=None,
-                )
-                return array._getvalue()
-
-            return make(signature.return_type)
-
-        return numba_type(kind.instance_class)(handles, kind), generate

@@ -19,11 +19,11 @@ import re
 import sys
 import time
 import uuid
+from importlib import metadata
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
 
-import llvmlite
 import numba
 import numpy as np
 
@@ -38,7 +38,7 @@ _BY_NAME = sys.stdlib_module_names | {"numpy", "numba", "llvmlite"}
 """Packages whose functions and classes are told apart by name: their versions are part of every digest."""
 _INTERNALS = Path(__file__).with_name("numba_internals.py")
 """Decides how every kernel is compiled."""
-_VERSIONS = (sys.version_info[:2], numba.__version__, llvmlite.__version__, np.__version__)
+_VERSIONS = (sys.version_info[:2], numba.__version__, metadata.version("llvmlite"), np.__version__)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 

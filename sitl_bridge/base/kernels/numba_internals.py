@@ -23,7 +23,7 @@ import os
 import pickle
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import IO, Any, ClassVar, cast, get_type_hints
@@ -66,9 +66,6 @@ class _NoColors:
     code = errmsg = filename = indicate = highlight = reset = _plain
 
 
-errors._termcolor_inst = _NoColors()  # type: ignore[attr-defined]
-
-
 def _once_per_types(resolve: Callable[..., Any]) -> Callable[..., Any]:
     """Numba's search of an operator's signature, once for types of arguments.
 
@@ -89,7 +86,26 @@ def _once_per_types(resolve: Callable[..., Any]) -> Callable[..., Any]:
     return get_call_type
 
 
-types.Function.get_call_type = _once_per_types(types.Function.get_call_type)
+_find_call_type = _once_per_types(types.Function.get_call_type)
+
+
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    """While kernels are compiled, and only then: numba is its user's, who may compile functions of his own.
+
+    Search operators by ``_once_per_types``, write messages by ``_NoColors``, and look for garbage less often:
+    numba makes millions of objects that last, and the search would take a fifth of the time.  Compilations
+    within this one change nothing more, for numba's lock is held.
+    """
+    before = types.Function.get_call_type, errors._termcolor_inst, gc.get_threshold()  # type: ignore[attr-defined]
+    types.Function.get_call_type = _find_call_type
+    errors._termcolor_inst = _NoColors()  # type: ignore[attr-defined]
+    gc.set_threshold(max(before[2][0], 100_000), *before[2][1:])
+    try:
+        yield
+    finally:
+        types.Function.get_call_type, errors._termcolor_inst = before[:2]  # type: ignore[attr-defined]
+        gc.set_threshold(*before[2])
 
 
 @functools.cache
@@ -282,7 +298,7 @@ class _Cache:
         return found
 
     def _take_turn(self, path: Path) -> bool:
-        """Be the only process that compiles this, until ``end_turn``; whether another one was first."""
+        """Be the only process that compiles this, until ``close``; whether another one was first."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._turn = path.with_suffix(".lock").open("wb")
@@ -296,7 +312,7 @@ class _Cache:
             pass  # where nothing can be kept, everybody compiles
         return False
 
-    def end_turn(self) -> None:
+    def close(self) -> None:
         """Let other processes compile; safe to call twice."""
         if self._turn is not None:
             Path(self._turn.name).unlink(missing_ok=True)
@@ -359,19 +375,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return _Part(self.py_func, self.locals, self.targetoptions, _PartCompiler)
 
     def compile(self, sig: Any) -> Any:
-        """Compile for types of arguments, or load the code from the disk.
-
-        Meanwhile, Python looks for garbage less often: numba makes millions of objects that last, and the
-        search would take a fifth of the time.
-        """
-        with global_compiler_lock:  # numba takes it, too, but lets it go before the turn ends
-            before = gc.get_threshold()
-            gc.set_threshold(max(before[0], 100_000), *before[1:])
-            try:
-                return super().compile(sig)
-            finally:
-                gc.set_threshold(*before)
-                self._cache.end_turn()
+        """Compile for types of arguments, or load the code from the disk."""
+        # Numba takes the lock, too, but lets it go before the turn ends.
+        with global_compiler_lock, contextlib.closing(self._cache), _compiling():
+            return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Type a call by another kernel."""

@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.input_file import MAX_PROGRAM_BYTES, exists, read_bytes
+from sitl_bridge.base.kernels.array_at import call_at
 from sitl_bridge.base.kernels.compiled import on_demand
-from sitl_bridge.base.kernels.function_pointer import SIGNATURE, call_at
+from sitl_bridge.base.kernels.numba_extensions import SIGNATURE
 from sitl_bridge.base.user_file import NO_FILE, T, UserClass, failure_text
 from sitl_bridge.core.dynamics.records import CUSTOM_LAW, LAW_PARAMETERS, Vehicle
 from sitl_bridge.core.dynamics.rotor import ADDRESSES, Loads, RotorModel
@@ -147,7 +147,7 @@ def function_of(law: RotorLaw) -> tuple[int, Floats]:
     if key not in _functions:
         try:
             _functions[key] = _compile(type(law), layout)
-        except NumbaError as error:
+        except numba.NumbaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             told = shortened(" ".join(lines[1:] or lines), 400)
             raise UserError(f"{what} cannot be compiled: {told}") from error

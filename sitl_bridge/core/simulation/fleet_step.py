@@ -10,8 +10,9 @@ import math
 from typing import Annotated, NamedTuple
 
 from sitl_bridge.base.arrays import Floats, Ints, Records
-from sitl_bridge.base.kernels.array_at import array_at, arrays_of
+from sitl_bridge.base.kernels.array_at import array_at
 from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.dynamics.contact import rotated
 from sitl_bridge.core.dynamics.proximity import ProximityArrays, interact, note_contacts

@@ -83,7 +83,7 @@ class WindFunction:
     """A Python function that the compiled step can call; alive as long as a step may call it.
 
     Attributes:
-        address: of the function, of base/kernels/function_pointer.py's signature.
+        address: of the function, of numba_extensions.py's ``SIGNATURE``.
         failure: what it raised first; from then on it is no number.
 
     Args:

@@ -17,8 +17,8 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import MAX_TABLE_BYTES, read_text
 from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.kernels.array_at import call_at
 from sitl_bridge.base.kernels.compiled import compiled
-from sitl_bridge.base.kernels.function_pointer import call_at
 from sitl_bridge.base.quantities import STRICT, Degrees
 from sitl_bridge.core.world.custom_wind import MOST_WIND, CustomWind, WindField
 from sitl_bridge.core.world.records import MAX_GUSTS, WIND, TurbulenceRecord, WindRecord, WindState

@@ -11,8 +11,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Ints, Records
-from sitl_bridge.base.kernels.array_at import arrays_of
 from sitl_bridge.base.kernels.compiled import compiled
+from sitl_bridge.base.kernels.numba_extensions import arrays_of
 from sitl_bridge.base.kernels.record import Record
 from sitl_bridge.core.sensors.sample import draw_ahead
 from sitl_bridge.core.simulation.fleet_step import FleetArrays, move_fleet, sample_vehicle

@@ -1,0 +1,116 @@
+"""What kernels need of numba beyond its decorators, by its documented ways of extending it.
+
+Code that no Python says: arrays and functions that are found by their addresses.  With numba_internals.py it
+is the only file that imports more than ``numba`` itself; it works with all versions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_name
+from numba import types
+from numba.core import cgutils, event
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+
+from sitl_bridge.base.kernels.record import numba_type
+
+__all__ = ["SIGNATURE", "arrays_of", "call_function", "event", "get_host_cpu_name", "pointer"]
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+_FLOAT = types.float64
+SIGNATURE = types.void(types.voidptr, _FLOAT, _FLOAT, _FLOAT, _FLOAT, types.CPointer(_FLOAT))
+"""Of a function that kernels call by its address: its parameters, four numbers, and where it writes its four
+results."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def pointer(typing: Any, address: Any) -> tuple[Any, Any]:
+    """The address as a C pointer."""
+    del typing, address
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del context, signature
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_function(
+    typing: Any, address: Any, parameters: Any, a: Any, b: Any, c: Any, d: Any
+) -> tuple[Any, Any]:
+    """Call a function of ``SIGNATURE``; returns its four results."""
+    del typing, address, parameters, a, b, c, d
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        double, pointer = ir.DoubleType(), ir.DoubleType().as_pointer()
+        raw = ir.IntType(8).as_pointer()
+        function = ir.FunctionType(ir.VoidType(), [raw, double, double, double, double, pointer])
+        results = cgutils.alloca_once(builder, ir.ArrayType(double, 4))
+        callee = builder.inttoptr(arguments[0], function.as_pointer())
+        builder.call(
+            callee,
+            [builder.inttoptr(arguments[1], raw), *arguments[2:], builder.bitcast(results, pointer)],
+        )
+        values = [builder.load(cgutils.gep_inbounds(builder, results, 0, i)) for i in range(4)]
+        return context.make_tuple(builder, signature.return_type, values)
+
+    return types.UniTuple(_FLOAT, 4)(types.int64, types.int64, _FLOAT, _FLOAT, _FLOAT, _FLOAT), generate
+
+
+if TYPE_CHECKING:
+
+    def arrays_of(handles: Any, kind: type[T]) -> T:
+        """The named tuple of arrays that handles stand for."""
+        raise NotImplementedError
+
+else:
+
+    @intrinsic
+    def arrays_of(typing: Any, handles: Any, kind: Any) -> tuple[Any, Any]:
+        """The named tuple of arrays that handles stand for; for kernels alone.
+
+        Its fields are annotated as ``numba_type`` reads them.
+
+        Args:
+            typing: by numba.
+            handles: of ``handles_of`` such a tuple.
+            kind: the class of the tuple.
+        """
+        del typing
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            given = make_array(signature.args[0])(context, builder, arguments[0])
+            words = builder.bitcast(given.data, ir.IntType(64).as_pointer())
+            at = iter(range(0, 1 << 16, 4))
+
+            def word(i: int) -> Any:
+                return builder.load(cgutils.gep_inbounds(builder, words, i))
+
+            def make(kind: Any) -> Any:
+                if isinstance(kind, types.BaseTuple):
+                    return context.make_tuple(builder, kind, [make(field) for field in kind.types])
+                first = next(at)
+                array = make_array(kind)(context, builder)
+                size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+                shape = [word(first + 1 + axis) for axis in range(kind.ndim)]
+                strides = [ir.IntType(64)(size)]
+                for length in shape[:0:-1]:
+                    strides.insert(0, builder.mul(strides[0], length))
+                populate_array(
+                    array,
+                    data=builder.inttoptr(word(first), context.get_data_type(kind.dtype).as_pointer()),
+                    shape=shape,
+                    strides=strides,
+                    itemsize=ir.IntType(64)(size),
+                    meminfo=None,
+                )
+                return array._getvalue()
+
+            return make(signature.return_type)
+
+        return numba_type(kind.instance_class)(handles, kind), generate
