@@ -1,4 +1,6 @@
-"""Writes docs/reference/ from the code: commands, files, airframes, measures, bus topics, recorded columns.
+"""Writes docs/reference/ and the picture of the rooms from the code.
+
+The pages: commands, files, airframes, measures, bus topics, recorded columns.
 
 .venv/bin/python scripts/docs_reference.py            # write the pages
 .venv/bin/python scripts/docs_reference.py --check    # fail where a page is not what the code says
@@ -7,6 +9,8 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import html
 import inspect
 import json
 import re
@@ -74,7 +78,55 @@ def pages() -> dict[Path, str]:
         "bus-topics": bus_topics(),
         "recorded-columns": recorded_columns(),
     }
-    return {PLACE / f"{name}.md": "\n".join(found).rstrip() + "\n" for name, found in lines.items()}
+    found = {PLACE / f"{name}.md": "\n".join(text).rstrip() + "\n" for name, text in lines.items()}
+    found[ROOT / "docs" / "images" / "rooms.svg"] = "\n".join(rooms_picture()) + "\n"
+    return found
+
+
+def room_imports() -> dict[str, set[str]]:
+    """The rooms of the package, each with those that its files import from, lowest first."""
+    package = ROOT / "sitl_bridge"
+    found: dict[str, set[str]] = {path.parent.name: set() for path in package.glob("*/__init__.py")}
+    for room, used in found.items():
+        for path in (package / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitl_bridge."):
+                    used.add((node.module or "").split(".")[1])
+        used &= found.keys() - {room}
+
+    def depth(room: str) -> int:
+        return max((1 + depth(other) for other in found[room]), default=0)
+
+    return {room: found[room] for room in sorted(found, key=lambda room: (depth(room), room))}
+
+
+def rooms_picture() -> Iterator[str]:
+    """A row for each room, with what it does and a dot below each room that it imports from."""
+    rooms, side, left = room_imports(), 24, 100
+    names = list(rooms)
+    right = left + side * len(names) + 12
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right + 530} {side * len(names) + 80}"'
+        ' font-family="sans-serif" font-size="13">'
+    )
+    yield '<rect width="100%" height="100%" fill="#fff"/>'
+    for i, room in enumerate(names):
+        y = 70 + side * i
+        x = left + side * i + side // 2
+        module = ast.parse((ROOT / "sitl_bridge" / room / "__init__.py").read_text(encoding="utf-8"))
+        purpose = html.escape((ast.get_docstring(module) or "").partition("\n")[0])
+        if i % 2 == 0:
+            yield f'<rect x="0" y="{y}" width="{right + 530}" height="{side}" fill="#f2f5f9"/>'
+        yield f'<text x="8" y="{y + 16}" font-weight="bold">{room}</text>'
+        yield f'<text x="{right}" y="{y + 16}" fill="#444">{purpose}</text>'
+        yield f'<text transform="translate({x + 4},64) rotate(-60)" fill="#444">{room}</text>'
+        for k, other in enumerate(names):
+            center = f'cx="{left + side * k + side // 2}" cy="{y + side // 2}"'
+            if other in rooms[room]:
+                yield f'<circle {center} r="5" fill="#1f6fb2"/>'
+            elif other == room:
+                yield f'<circle {center} r="2" fill="#999"/>'
+    yield "</svg>"
 
 
 def cell(text: object) -> str:

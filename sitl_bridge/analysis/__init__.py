@@ -1,1 +1,1 @@
-"""From a recording to figures, pages and files: evaluation, report, replay, export."""
+"""Makes figures, pages and files of a recording: evaluation, report, replay, export."""

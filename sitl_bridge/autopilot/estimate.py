@@ -50,7 +50,7 @@ class EstimatedState:
 
     Attributes:
         time: us.
-        valid: bits of the estimate (layout.py).
+        valid: bits of the estimate (records.py).
         tilt: rad between body down and down.
         eph: m, standard deviation of the horizontal position; ``evh`` m/s of the velocity.
         height_above_ground: m, nan without a valid range measurement.

@@ -1,1 +1,1 @@
-"""What every room uses: errors, files, units, processes, numerics."""
+"""Gives every room its errors, files, units, processes, compiled kernels and random streams."""

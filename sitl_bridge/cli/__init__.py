@@ -1,1 +1,1 @@
-"""The command line."""
+"""Reads the command line, runs what it asks for, and prints the outcome."""

@@ -1,1 +1,5 @@
-"""The physics: world, dynamics, sensors, vehicle, simulation; no link and no thread."""
+"""Computes the physics of a world and its vehicles, without a link, a clock or a thread.
+
+A step of all vehicles begins in simulation/fleet_step.py, a step of one in dynamics/step.py; the air at a
+vehicle comes from world/air.py, what a sensor does in a step from sensors/sample.py.
+"""

@@ -1,1 +1,1 @@
-"""Research tools on flights: campaigns, identification, environments."""
+"""Researches flights: campaigns, identification, validation, environments."""

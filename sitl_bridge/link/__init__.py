@@ -1,1 +1,1 @@
-"""The simulator link: MAVLink, lockstep, PX4."""
+"""Speaks to flight stacks: MAVLink frames, the lockstep, PX4's parameters and its process."""

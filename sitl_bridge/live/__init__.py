@@ -1,1 +1,1 @@
-"""State out and commands in while a run goes on: message bus, live page."""
+"""Shows a run while it goes on and takes commands for it: message bus, live page, ROS 2."""

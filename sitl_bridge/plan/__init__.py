@@ -1,1 +1,1 @@
-"""Plans of QGroundControl."""
+"""Reads and checks the plans of QGroundControl."""

@@ -1,1 +1,1 @@
-"""The run directory and its logs."""
+"""Writes the run directory and its logs while a vehicle flies, and reads them back."""

@@ -1,1 +1,1 @@
-"""What runs in the bridge's process: a session, its processes, the monitor and scheduled events."""
+"""Runs flights in the bridge's process: their settings, processes, monitors, events and verdict."""

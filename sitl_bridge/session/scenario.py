@@ -1,7 +1,8 @@
 """Scenario files: one schema for fleets, formations and avoidance.
 
 Positions are m NED from the world's origin, angles deg, times s of simulated time.  All faults of a file are
-reported at once; files that it names are relative to its directory.  Sessions are built in run/.
+reported at once; files that it names are relative to its directory.  scenario_settings.py makes
+settings of a session of it.
 """
 
 from __future__ import annotations

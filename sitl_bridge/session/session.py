@@ -1,6 +1,7 @@
 """A run of any number of vehicles from start to end: simulation, link, flight stacks, missions.
 
-Its settings are in settings.py, one vehicle's part is in vehicle_run.py, the display in cli/fly.py.
+Its settings are in settings.py, one vehicle's part is in vehicle_run.py, the display in
+cli/flight_display.py.
 """
 
 from __future__ import annotations

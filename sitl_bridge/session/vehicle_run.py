@@ -50,7 +50,7 @@ from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings
 LAST_MESSAGES = 4
 """Texts of a flight stack in a report."""
 COMPILATION = re.compile("(still )?compil(ing|ed) ")
-"""Begins a line of the built-in stack about its compilation (base/kernels/compiled.py)."""
+"""Begins a line of the built-in stack about its compilation (announcement.py)."""
 
 
 def battery_sample(server: LockstepServer, cells: int, vehicle: int = 0) -> BatterySample | None:

@@ -1,1 +1,1 @@
-"""Setpoints for n vehicles: the interface, the radio and the quick simulator.  No I/O, no MAVSDK."""
+"""Computes the set-points of n vehicles, with their radio and a quick simulator; no I/O, no MAVSDK."""

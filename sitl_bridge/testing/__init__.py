@@ -1,1 +1,1 @@
-"""Flights within tests: what the fixtures of pytest_plugin.py hand out, without pytest itself."""
+"""Flies vehicles within tests: what the fixtures of pytest_plugin.py hand out, without pytest itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import enum
+import gc
 import math
 import os
 import re
@@ -17,9 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
+import numba
 import numpy as np
 import pytest
 from numba import types
+from numba.core import errors, event
 from numpy.typing import NDArray
 from typing_extensions import TypeAliasType
 
@@ -405,6 +408,46 @@ def test_an_edited_law_flies_whoever_imported_numba_first(tmp_path: Path) -> Non
     motion = tmp_path / "sitl_bridge" / "motion.py"
     motion.write_text(MOTION.replace("speed: float\n    climb: float", "climb: float\n    speed: float"))
     assert _fly(tmp_path) == "-2.0 2.0 True\n"
+
+
+def test_a_program_finds_numba_as_it_was_after_kernels_were_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may compile functions of its own, with messages and look-ups that are numba's."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+    def changeable() -> tuple[object, ...]:
+        return types.Function.get_call_type, errors.termcolor(), gc.get_threshold()
+
+    before = changeable()
+    meanwhile: list[tuple[object, ...]] = []
+
+    class Watch(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: Any) -> None:
+            del event
+            meanwhile.append(changeable())
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    @compiled
+    def sound(x: float) -> float:
+        return 2.0 * x
+
+    @compiled
+    def faulty(x: float) -> float:
+        return x + "1"  # type: ignore[operator, no-any-return]
+
+    with event.install_listener("numba:compile", Watch()):
+        assert sound(2.0) == 4.0
+        assert changeable() == before
+        with pytest.raises(numba.TypingError):
+            faulty(2.0)
+    assert meanwhile
+    assert before not in meanwhile
+    assert changeable() == before
+    assert numba.njit(lambda x: sound(x) + 1.0)(2.0) == 5.0, "a function of one's own calls a kernel"
+    assert changeable() == before
 
 
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -166,6 +167,12 @@ def test_imports_go_from_later_rooms_to_earlier_ones() -> None:
                 found.add(f"{name} -> {other}")
     assert sorted(found - KNOWN_ARROWS) == [], "these imports run backwards"
     assert sorted(KNOWN_ARROWS - found) == [], "these are gone: remove them from KNOWN_ARROWS"
+
+
+def test_the_page_of_the_inside_has_the_rooms_in_their_order() -> None:
+    text = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8").partition("## Twelve files")[0]
+    rooms = re.findall(r"^\| (\w+) \|", text, re.MULTILINE)
+    assert rooms == ["room", *(room for room in ROOMS if not room.startswith("__"))]
 
 
 @pytest.mark.parametrize("where", PARTS)

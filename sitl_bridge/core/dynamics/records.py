@@ -376,7 +376,7 @@ class _MemoryRecord(Record):
     hit_time: int  # us, of the last contact in the list of contacts
     hit_object: int  # one more than the object's number; 0: none yet
     hit_row: int
-    motor_decay: Annotated[Floats, 5]  # s, s, s, 1, 1: kept figures of _motor_decay in step.py
+    motor_decay: Annotated[Floats, 5]  # s, s, s, 1, 1: kept values of _motor_decay in integration.py
     # --- turbulent air of the rotors, see vibration.py
     buffet: Annotated[Floats, 6]  # N and N m body, of the rotors' turbulent air over the step
     buffet_filter: Annotated[Floats, 6, 2]  # state of the arms' answer to it

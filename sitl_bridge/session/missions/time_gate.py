@@ -8,7 +8,7 @@ while the mission is busy; simulated time therefore waits for a mission that rep
 With the built-in stack a mission advances simulated time in turns: the stack sends its messages every
 ``turn`` of simulated time, time stands still until the mission has taken them and waits for the next, and
 whatever the mission sent meanwhile is read before the next step.  So a flight depends on simulated time
-alone.  This takes an event loop that knows when it has nothing left to do, see event_loop.py.
+alone.  This takes an event loop that knows when it has nothing left to do, see mission_script.py.
 
 Both ends of the socket pair are in this module, which needs only the standard library.  Without a simulation,
 as with a real vehicle, the mission's end does nothing.
