@@ -24,8 +24,16 @@ make_environment() {
   case "$(cat .venv/installed 2>/dev/null) " in
     "$wanted "*"$extras"*) return ;;
   esac
-  echo "installing into .venv; this takes a minute or more"
+  echo "installing into .venv; this takes half a minute or more"
   # Half the time of an installation is the compiling of modules, most of which are never imported.
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".$extras" || exit 1
+  local pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
+  # uv takes a third of pip's time for the same.  Where it cannot be had, or does not reach what pip is set up
+  # to reach, pip does it.
+  local uv
+  uv=$(command -v uv) || { "${pip[@]}" --target .venv/uv uv >/dev/null 2>&1 && uv=.venv/uv/bin/uv; }
+  if [ -z "$uv" ] || ! "$uv" pip install --quiet --python .venv/bin/python -e ".$extras" 2>.venv/uv.log; then
+    "${pip[@]}" -e ".$extras" || exit 1
+  fi
+  rm -rf .venv/uv
   echo "$wanted $extras" >.venv/installed
 }

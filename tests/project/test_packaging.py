@@ -189,13 +189,22 @@ def test_every_command_is_imported_with_the_dependencies_alone() -> None:
     assert {"trimesh", "matplotlib", "viser"} <= set(done.stdout.split()), "packages of extras are hidden"
 
 
-def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tmp_path: Path) -> None:
-    """pip is a program that prints its arguments; one environment serves both."""
-    checkout = tmp_path / "checkout"
+@pytest.mark.parametrize("uv", ["absent", "works", "fails"])
+def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(
+    tmp_path: Path, uv: str
+) -> None:
+    """pip and uv are programs that print their arguments; one environment serves both."""
+    checkout, found = tmp_path / "checkout", tmp_path / "programs" / "uv"
+    if uv != "absent":
+        found.parent.mkdir()
+        says = "shift 5\necho pip install $*" if uv == "works" else "exit 1"
+        found.write_text(f"#!/bin/sh\n{says}\n", encoding="utf-8")
+        found.chmod(0o755)
+    environment = os.environ | {"PATH": f"{found.parent}:{os.defpath}"}
     for program in ("python", "pip"):
         file = checkout / ".venv" / "bin" / program
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("#!/bin/sh\nshift 6\necho pip install $*\n", encoding="utf-8")
+        file.write_text("#!/bin/sh\nshift 6\n[ $1 = --target ] && exit 1\necho pip install $*\n", encoding="utf-8")
         file.chmod(0o755)
     (checkout / "scripts").mkdir()
     for name in ("scripts/environment.sh", "pyproject.toml"):
@@ -203,7 +212,9 @@ def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(tm
 
     def install(*extras: str) -> list[str]:
         command = ["bash", "-c", '. scripts/environment.sh; make_environment "$@"', "bash", *extras]
-        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, cwd=checkout, env=environment, capture_output=True, text=True, check=True
+        )
         return [line for line in done.stdout.splitlines() if line.startswith("pip")]
 
     assert install() == ["pip install -e ."]

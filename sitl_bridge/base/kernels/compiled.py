@@ -16,9 +16,9 @@ import numba
 P = ParamSpec("P")
 R = TypeVar("R")
 
-KNOWN_NUMBA = "0.68"
-"""Versions of numba whose internals are known; pyproject.toml asks for these."""
-_IS_KNOWN = numba.__version__.startswith(f"{KNOWN_NUMBA}.")
+KNOWN_NUMBA = ("0.65", "0.66", "0.67", "0.68")
+"""Versions of numba whose internals are known."""
+_IS_KNOWN = numba.__version__.startswith(tuple(f"{version}." for version in KNOWN_NUMBA))
 
 if _IS_KNOWN:
     from sitl_bridge.base.kernels.numba_internals import Kernel, LateKernel
@@ -28,7 +28,7 @@ if _IS_KNOWN:
 def _warn() -> None:
     print(
         f"numba {numba.__version__} is not known: compiled code is made anew at every start;"
-        f" type: pip install 'numba=={KNOWN_NUMBA}.*'",
+        f" type: pip install 'numba=={KNOWN_NUMBA[-1]}.*'",
         file=sys.stderr,
     )
 
