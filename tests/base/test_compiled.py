@@ -182,27 +182,50 @@ def test_ctrl_c_while_a_kernel_is_compiled_on_demand_ends_the_program(
     assert len(attempts) == 2
 
 
-def test_under_an_unknown_numba_kernels_work_and_say_that_nothing_is_kept(tmp_path: Path) -> None:
-    _small_package(tmp_path, 2.0)
-    program = (
-        "import numba, numpy as np; numba.__version__ = '0.999.0'\n"
-        "from sitl_bridge.flight import fly\n"
-        "from sitl_bridge.base.kernels.compiled import on_demand, prepare\n"
-        "rare = on_demand(lambda x: 2.0 * x); prepare(rare); print(fly(2.0), rare(3.0))\n"
-    )
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+UNKNOWN = (
+    "import numba, numpy as np; numba.__version__ = '0.999.0'\n{change}"
+    "from sitl_bridge.flight import fly\n"
+    "from sitl_bridge.base.kernels.compiled import on_demand, prepare\n"
+    "rare = on_demand(double); prepare(rare); print(fly(2.0), rare(3.0))\n"
+)
+
+
+def _fly_under_unknown_numba(root: Path, change: str = "") -> tuple[str, list[str]]:
+    """What a program prints, and the kernels that it leaves on the disk."""
+    _small_package(root, 2.0)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(root / "cache"), "PYTHONPATH": str(root)}
+    double = "def double(x: float) -> float:\n    return 2.0 * x\n"
+    program = root / "program.py"
+    program.write_text(double + UNKNOWN.format(change=change))
     ran = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, program], cwd=root, env=environment, capture_output=True, text=True, check=True
     )
     assert ran.stdout == "4.0 6.0\n"
-    assert ran.stderr.startswith("numba 0.999.0 is not known: compiled code is made anew at every start;")
-    assert ran.stderr.count("\n") == 1
-    assert not list(tmp_path.rglob("*.nbc"))
+    return ran.stderr, sorted(path.name.split("-")[0] for path in root.rglob("*.nbc"))
+
+
+def test_an_unknown_numba_whose_internals_are_the_same_is_used_like_a_known_one(tmp_path: Path) -> None:
+    printed, kept = _fly_under_unknown_numba(tmp_path)
+    assert printed == ""
+    assert {"fly_motion", "double"} <= set(kept)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "import numba.core.codegen as c; del c.JITCodeLibrary\n",
+        "import numba.core.compiler as c; c.CompileResult._rebuild = c.CompileResult._reduce = None\n",
+    ],
+)
+def test_under_a_numba_that_differs_kernels_work_and_say_that_nothing_is_kept(
+    tmp_path: Path, change: str
+) -> None:
+    printed, kept = _fly_under_unknown_numba(tmp_path, change)
+    assert printed.startswith(
+        "numba 0.999.0 is not known and differs: compiled code is made anew at every start;"
+    )
+    assert printed.count("\n") == 1
+    assert kept == []
 
 
 def test_only_what_python_calls_is_cached(tmp_path: Path) -> None:

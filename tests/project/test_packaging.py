@@ -204,7 +204,9 @@ def test_the_demonstration_installs_what_flights_need_and_the_tests_add_to_it(
     for program in ("python", "pip"):
         file = checkout / ".venv" / "bin" / program
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("#!/bin/sh\nshift 6\n[ $1 = --target ] && exit 1\necho pip install $*\n", encoding="utf-8")
+        file.write_text(
+            "#!/bin/sh\nshift 6\n[ $1 = --target ] && exit 1\necho pip install $*\n", encoding="utf-8"
+        )
         file.chmod(0o755)
     (checkout / "scripts").mkdir()
     for name in ("scripts/environment.sh", "pyproject.toml"):

@@ -1,7 +1,8 @@
 """The decorators of compiled functions, kernels.
 
-numba_internals.py compiles them, with parts of numba that may change in any version.  Under a version that is
-not known, numba's own decorator does: the first compilation takes three times as long, and nothing is kept.
+numba_internals.py compiles them, with parts of numba that may change in any version.  Under a version with
+which it does not work, numba's own decorator does: the first compilation takes three times as long, and
+nothing is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +19,25 @@ R = TypeVar("R")
 
 KNOWN_NUMBA = ("0.65", "0.66", "0.67", "0.68")
 """Versions of numba whose internals are known."""
-_IS_KNOWN = numba.__version__.startswith(tuple(f"{version}." for version in KNOWN_NUMBA))
+
+
+def _find_internals() -> bool:
+    """Whether the internals are those of a version that is known, or of one that gives the same answers.
+
+    So a new version of numba costs nothing where it changed nothing that we use.
+    """
+    if numba.__version__.startswith(tuple(f"{version}." for version in KNOWN_NUMBA)):
+        return True
+    try:
+        from sitl_bridge.base.kernels.numba_internals import check
+
+        check()
+    except Exception:  # noqa: BLE001  (whatever a version that changed raises; ``_warn`` says what follows)
+        return False
+    return True
+
+
+_IS_KNOWN = _find_internals()
 
 if _IS_KNOWN:
     from sitl_bridge.base.kernels.numba_internals import Kernel, LateKernel
@@ -27,7 +46,7 @@ if _IS_KNOWN:
 @functools.cache
 def _warn() -> None:
     print(
-        f"numba {numba.__version__} is not known: compiled code is made anew at every start;"
+        f"numba {numba.__version__} is not known and differs: compiled code is made anew at every start;"
         f" type: pip install 'numba=={KNOWN_NUMBA[-1]}.*'",
         file=sys.stderr,
     )

@@ -9,7 +9,7 @@ its sensors, its flight stack), is left out of the kernels that call it: it is c
 when it is called first, see ``on_demand``.  Passes of numba's that do nothing for kernels are left out, too.
 
 All this builds on numba's internals; no other file uses them, and this one only for versions of numba that
-compiled.py names.
+compiled.py names or that pass ``check``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from types import FunctionType
 from typing import IO, Any, ClassVar, cast, get_type_hints
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, errors, event, typed_passes, untyped_passes
@@ -476,3 +477,29 @@ class LateKernel(Kernel):
             [context.get_value_type(each) for each in signature.args],
         )
         return builder.call(builder.inttoptr(builder.load(cell), kind.as_pointer()), arguments)
+
+
+def check() -> None:
+    """Compile a kernel with a part and a late kernel, and compare its answer.
+
+    Raises:
+        Exception: of whatever kind, under a version of numba whose internals are others.
+    """
+
+    def third(x: float) -> float:
+        return x / 3.0
+
+    def later(x: float) -> float:
+        return x - 1.0
+
+    part, late = Kernel(third), LateKernel(later)
+
+    def whole(values: Any) -> float:
+        total = 0.0
+        for i in range(values.shape[0]):
+            total += late(values[i]) if i % 2 else part(values[i])
+        return total
+
+    answer = Kernel(whole)(np.array([1.0, 2.0, 4.0]))
+    if answer != 1.0 / 3.0 + 1.0 + 4.0 / 3.0:
+        raise ValueError(f"a kernel that is to give 8/3 gives {answer}")
