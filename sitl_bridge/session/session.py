@@ -176,7 +176,7 @@ class Session:
             if settings.external is None:
                 purpose = "on which this program follows the flight stack"
                 require_free_udp(PAYLOAD_PORT + vehicle.instance, purpose)
-            for link, port in STACK_PORTS.items() if autopilot.kind == "builtin" else ():
+            for link, port in STACK_PORTS.items() if autopilot.kind in ("builtin", "board") else ():
                 require_free_udp(port + vehicle.instance, f"the flight stack's {link} link")
         for port in settings.ports:
             require_free_link(settings.host, port)
@@ -204,6 +204,11 @@ class Session:
                 vehicle.start_px4(
                     self.world, settings.speed, lean=len(self.vehicles) > 1, expose=settings.expose
                 )
+        if settings.board is not None:
+            self._stack.callback(self.vehicles[0].stop)
+            self.vehicles[0].start_board(settings.board)
+            self._begun = time.monotonic()
+            return
         self._begun = time.monotonic()
         stacks = [v.flight_stack for v in self.vehicles if v.flight_stack is not None]
         self._stack.enter_context(ProcessorPlacement(stacks, self.server.thread_id))
@@ -321,7 +326,8 @@ class Session:
             notify=self._report_link,
             note_stall=self._note_stall,
             errors=self.errors,
-            prompt=[vehicle.number for vehicle in self.vehicles if vehicle.autopilot.kind == "builtin"],
+            prompt=[v.number for v in self.vehicles if v.autopilot.kind in ("builtin", "board")],
+            real_time=settings.board is not None,
         )
         self._stack.callback(self.server.close)
         self.server.on_restart = lambda vehicle: self.recorder.restart(self.simulation.time, vehicle)

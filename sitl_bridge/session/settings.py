@@ -33,7 +33,7 @@ from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
-from sitl_bridge.link.hil.ports import FIRST_PORT, offboard_port
+from sitl_bridge.link.hil.ports import FIRST_PORT, GROUND_STATION_PORT, offboard_port
 from sitl_bridge.link.px4.find import Px4Build, find_px4
 from sitl_bridge.link.px4.given_parameters import (
     ChosenParameters,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sitl_bridge.swarm.formation.specification import FormationPlan
 
 BUILTIN = "the built-in flight stack"
+BOARD = "PX4 on the board"
 
 REPLACED_VARIABLES = {
     "PX4_HOME_": "--home",
@@ -74,18 +75,22 @@ SPACING = 3.0
 class AutopilotChoice:
     """The flight stack of a vehicle, and the reason for the choice."""
 
-    kind: Literal["px4", "builtin", "external"]  # of the flight stack; the user starts an external one
+    # of the flight stack; the user starts an external one
+    kind: Literal["px4", "builtin", "external", "board"]
     px4: Px4Build | None = None  # the PX4 build; None for other kinds
     reason: str = ""  # of the choice, for the user
 
     @property
     def name(self) -> str:
         """The flight stack, as named in messages."""
-        return {"px4": "PX4", "builtin": BUILTIN, "external": "the flight stack"}[self.kind]
+        names = {"px4": "PX4", "builtin": BUILTIN, "external": "the flight stack", "board": BOARD}
+        return names[self.kind]
 
     @property
     def description(self) -> str:
         """The flight stack with its version, or with the reason for the choice."""
+        if self.kind == "board":
+            return f"flight stack: {BOARD} at {self.reason}"
         if self.px4 is None:
             return f"flight stack: {self.name}, not PX4: {self.reason}"
         return f"flight stack: PX4 {self.px4.version} from {self.px4.root}"
@@ -151,6 +156,15 @@ def choose_autopilot(choice: Choice = "auto", px4: Path | None = None) -> Autopi
 
 
 @dataclass(frozen=True)
+class Board:
+    """A flight controller that flies in hardware-in-the-loop."""
+
+    device: str  # serial port, or udp:HOST:PORT
+    baud: int = 921600  # of a serial port
+    station: str = f"127.0.0.1:{GROUND_STATION_PORT}"  # address of the ground station
+
+
+@dataclass(frozen=True)
 class ExternalStacks:
     """Flight stacks that the user starts."""
 
@@ -168,6 +182,7 @@ class RunChoices:
 
     speed: float = 1.0  # simulated over wall time; inf for as fast as possible
     px4: Path | None = None  # PX4 to fly with; None searches for it
+    board: Board | None = None  # that flies in place of a PX4 on this computer
     runs: Path = Path("runs")  # parent of the run directories
     outlets: tuple[OutletSettings, ...] = ()  # what shows the run
     # whether other machines may reach the MAVLink ports of PX4, and through them its files
@@ -239,7 +254,7 @@ class VehicleSettings:
         return f"udpin://127.0.0.1:{self.offboard_port}"
 
     def check(
-        self, world: WorldSpecification, px4: Path | None
+        self, world: WorldSpecification, px4: Path | None, board: Board | None = None
     ) -> tuple[AutopilotChoice | None, Plan | None, list[str]]:
         """Check everything that can be checked before the start.
 
@@ -255,14 +270,17 @@ class VehicleSettings:
         except UserError as error:
             faults += faults_of(error)
         try:
-            autopilot = choose_autopilot(self.autopilot, px4)
+            if board is not None:
+                autopilot = AutopilotChoice("board", reason=board.device)
+            else:
+                autopilot = choose_autopilot(self.autopilot, px4)
         except UserError as error:
             faults += faults_of(error)
         if autopilot is not None:
             faults += self.parameter_faults(autopilot)
         if self.controller is None:
             return autopilot, plan, faults
-        if autopilot is not None and autopilot.px4 is not None:
+        if autopilot is not None and autopilot.kind != "builtin":
             faults.append("--controller: only the built-in stack has controllers; add --autopilot builtin")
         else:
             faults += [
@@ -435,6 +453,8 @@ class FlightSettings(RunChoices):
             faults.append(f"--seed: {self.seed} is negative")
         if not self.time_limit > 0:
             faults.append(f"--time-limit: {self.time_limit:g} s is not above 0")
+        if self.board is not None:
+            faults += self._board_faults(self.board)
         found: list[tuple[AutopilotChoice, Plan | None]] = []
         for vehicle in self.vehicles:
             if not 0 <= vehicle.instance <= LAST_INSTANCE:
@@ -445,7 +465,7 @@ class FlightSettings(RunChoices):
                 if self.external.startup is None and (vehicle.parameters or vehicle.parameter_file):
                     faults.append("--param and --params: give --px4-files, too, which PX4 reads them from")
                 continue
-            autopilot, plan, wrong = vehicle.check(self.world, self.px4)
+            autopilot, plan, wrong = vehicle.check(self.world, self.px4, self.board)
             faults += [fault for fault in wrong if fault not in faults]
             if autopilot is not None:
                 found.append((autopilot, plan))
@@ -463,6 +483,27 @@ class FlightSettings(RunChoices):
             raise ConfigurationError("cannot fly" if self.external is None else "cannot serve", faults)
         return tuple(found)
 
+    def _board_faults(self, board: Board) -> list[str]:
+        """What cannot be had with a board."""
+        from sitl_bridge.link.hil.board import parse_address
+
+        faults = []
+        if self.speed != 1.0:
+            faults.append("--speed: a board runs by its own clock, at real time; leave --speed out")
+        if len(self.vehicles) > 1:
+            faults.append(f"--device: one board flies one vehicle, not {len(self.vehicles)}")
+        if self.px4 is not None or self.vehicles[0].autopilot != "auto":
+            faults.append("--device: the board is the flight stack; leave out --px4 and --autopilot")
+        if self.vehicles[0].parameters:
+            faults.append(
+                "parameters: a board keeps its own; load them with QGroundControl (px4-files --board)"
+            )
+        try:
+            parse_address(board.station)
+        except UserError as error:
+            faults.append(f"--gcs: {error}")
+        return faults
+
     def _touching(self) -> list[str]:
         hulls = np.array([hull(vehicle.airframe.vehicle()) for vehicle in self.vehicles])
         states = np.zeros(len(hulls), STATE)
@@ -478,6 +519,8 @@ class FlightSettings(RunChoices):
     def notes(self) -> list[str]:
         """What the user should know of the world and the vehicles, in sentences."""
         scene, blown = self.world.scene, self._wind_notes()
+        if self.board is not None:
+            blown += board_notes(self.vehicles[0].airframe)
         if scene.objects or not scene.ground:
             return [*scene.notes, *blown]
         lidars = [
@@ -519,6 +562,21 @@ class FlightSettings(RunChoices):
                         f" needs {share:.0%} of its full speed, without what turns and gusts take"
                     )
         return list(dict.fromkeys(notes))
+
+
+def board_notes(airframe: Airframe) -> list[str]:
+    """What to know before a board flies an airframe in hardware-in-the-loop."""
+    notes = [
+        "PROPELLERS OFF, motor battery off: the board runs on USB alone",
+        "PX4 makes up the battery in hardware-in-the-loop; the simulated one stays here (docs/hitl.md)",
+    ]
+    kinds = [sensor.kind for sensor in airframe.sensors]
+    for kind in ("imu", "gps", "magnetometer", "barometer", "range_finder"):
+        if kinds.count(kind) > 1:
+            notes.append(
+                f"a board in hardware-in-the-loop knows one {kind}; it gets the first of {airframe.name}'s"
+            )
+    return notes
 
 
 def _in_a_line(options: FlightOptions, count: int) -> tuple[VehicleSettings, ...]:

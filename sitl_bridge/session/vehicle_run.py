@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -45,7 +46,7 @@ from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions.environment import MAP_VARIABLE, SYSTEM_VARIABLE, URL_VARIABLE
 from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import BATTERY_PERIOD, Monitor
-from sitl_bridge.session.settings import AutopilotChoice, VehicleSettings
+from sitl_bridge.session.settings import AutopilotChoice, Board, VehicleSettings
 
 LAST_MESSAGES = 4
 """Texts of a flight stack in a report."""
@@ -229,6 +230,20 @@ class VehicleRun:
         self.flight_stack = process
         self.monitor.read_back = process.read_back()
 
+    def start_board(self, board: Board) -> None:
+        """Start the relay to a board, which says itself what is wrong with it."""
+        relay = [sys.executable, "-u", "-m", "sitl_bridge.link.hil.board", board.device]
+        options = {"baud": board.baud, "instance": self.settings.instance, "gcs": board.station}
+        command = [*relay, *(f"--{name}={value}" for name, value in options.items())]
+        directory = self.directory.absolute()
+        self.flight_stack = ChildProcess(
+            self.autopilot.name, command, directory, dict(os.environ), self._board_line
+        )
+
+    def _board_line(self, line: str) -> None:
+        """Show what the relay warns of, and keep what it measures."""
+        (self.say if line.startswith(("warning: ", "note: ")) else self._log)(line)
+
     @property
     def parameters_pending(self) -> bool:
         """Whether PX4 has not yet confirmed all parameters that were set."""
@@ -281,7 +296,7 @@ class VehicleRun:
         monitor = self._monitor = Monitor(
             self.settings.instance,
             catalogue=self._catalogue(),
-            battery=None if builtin else sample,
+            battery=None if builtin or self.autopilot.kind == "board" else sample,
             on_message=self._log_message,
             prompt=builtin,
         )
@@ -380,6 +395,8 @@ class VehicleRun:
         if build is not None:
             parameters = self.px4_parameters(world, speed)
             autopilot |= {"root": str(build.root), "version": build.version, "parameters": parameters}
+        elif self.autopilot.kind == "board":
+            autopilot["device"] = self.autopilot.reason
         else:
             autopilot["controller"] = settings.controller or settings.airframe.controller.kind
         mission = settings.mission

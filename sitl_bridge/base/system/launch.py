@@ -66,6 +66,15 @@ def schedule_as_batch() -> None:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
+def schedule_in_real_time(priority: int = 50) -> bool:
+    """Run the calling thread before all others, as SCHED_FIFO; whether that is allowed."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except PermissionError:
+        return False
+    return True
+
+
 def renounce_real_time() -> None:
     """Give up the right to real-time priorities, for this process and what it executes.
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
-from sitl_bridge.base.system.launch import schedule_as_batch
+from sitl_bridge.base.system.launch import schedule_as_batch, schedule_in_real_time
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil import loop as kernel
@@ -84,6 +85,8 @@ class LockstepServer:
         hosts: of sensors that are sampled between steps: custom sensors and perception sensors.
         note_stall: receives the vehicle, and True when its flight stack stops answering, False when it is in
             lockstep again or gone; on the lockstep thread.
+        real_time: whether a flight stack runs by a clock of its own, so that time may neither wait nor run at
+            another speed; the lockstep thread then runs before other programs, where that is allowed.
         prompt: vehicles whose flight stacks answer every frame from the first on, as the built-in one does;
             time waits for them from the start, so that a flight does not depend on how soon they answer.
         errors: receives errors of the recorder, of custom sensors and of actions; the run continues without
@@ -114,6 +117,7 @@ class LockstepServer:
         note_stall: Callable[[int, bool], None] = lambda _vehicle, _begins: None,
         errors: ErrorLog | None = None,
         prompt: Collection[int] = (),
+        real_time: bool = False,
     ) -> None:
         n = len(simulation)
         self.simulation = simulation
@@ -130,6 +134,7 @@ class LockstepServer:
         self.arrays = kernel.LinkArrays.of(simulation)
         self._link_handles = handles_of(self.arrays)
         self._say = notify
+        self._real_time = real_time
         self._prepare_thread()
         self.set_speed(speed)
         self.links = Links(
@@ -178,7 +183,11 @@ class LockstepServer:
         self._step_until = 0
         self._actions, self._after_answers = TimedActions(), TimedActions()
         self.limits = TimeLimits(
-            lambda: int(self.loop["time"]), self._set_pace, self._time_limit_changed, self._say
+            lambda: int(self.loop["time"]),
+            self._set_pace,
+            self._time_limit_changed,
+            self._say,
+            bind=not self._real_time,
         )
         self._rate = (time.monotonic(), self.simulation.time, 0.0)
 
@@ -236,15 +245,27 @@ class LockstepServer:
         """Set the ratio of simulated to wall time; ``math.inf`` for as fast as possible.
 
         Raises:
+            UserError: with ``real_time``, for another speed than 1.
             ValueError: for a finite speed outside SLOWEST_PACE to FASTEST_PACE.
         """
         if not (SLOWEST_PACE <= speed <= FASTEST_PACE or speed == math.inf):
             raise ValueError(f"the speed must be {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
+        if speed != 1.0:
+            self._require_lockstep("another speed")
         self.speed = speed
         self._set_pace()
 
+    def _require_lockstep(self, what: str) -> None:
+        if self._real_time:
+            raise UserError(f"{what}: the flight stack runs by its own clock, at real time")
+
     def pause(self) -> None:
-        """Stop simulated time after the present step."""
+        """Stop simulated time after the present step.
+
+        Raises:
+            UserError: with ``real_time``.
+        """
+        self._require_lockstep("pause")
         with self._lock:
             self._paused = True
             self._step_until = 0
@@ -261,8 +282,10 @@ class LockstepServer:
         """Pause, and take ``count`` steps in addition to those requested so far.
 
         Raises:
+            UserError: with ``real_time``.
             ValueError: for a count below 1.
         """
+        self._require_lockstep("step")
         if count < 1:
             raise ValueError(f"a number of steps is at least 1, not {count}")
         with self._lock:
@@ -344,7 +367,10 @@ class LockstepServer:
         self._wake.set()
 
     def _serve(self) -> None:
-        schedule_as_batch()
+        if self._real_time:
+            schedule_in_real_time()
+        else:
+            schedule_as_batch()
         try:
             while not self._stop:
                 self.serve_once()

@@ -70,6 +70,7 @@ class TimeLimits:
         pace_changed: called after the speed that the limits allow has changed.
         time_changed: called after the time up to which they let time run has changed; True if it is sooner.
         notify: takes messages for the user.
+        bind: whether limits have an effect.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class TimeLimits:
         pace_changed: Callable[[], None],
         time_changed: Callable[[bool], None],
         notify: Callable[[str], None],
+        *,
+        bind: bool = True,
     ) -> None:
-        self._notify = notify
+        self._notify, self._bind = notify, bind
         self._now, self.pace_changed, self._time_changed = now, pace_changed, time_changed
         self._limits: list[TimeLimit] = []
         self._lock = threading.Lock()
@@ -101,6 +104,8 @@ class TimeLimits:
 
     def set_until(self, limit: TimeLimit, until: int | None, patience: float) -> None:
         """Set how far a limit lets time run (``TimeLimit.run_until``)."""
+        if not self._bind:
+            return
         with self._lock:
             before, limit.until, limit.reached_at = limit.until, until, math.inf
             limit.patience = patience
@@ -113,6 +118,8 @@ class TimeLimits:
 
     def fastest(self) -> float:
         """Greatest speed factor that all limits allow."""
+        if not self._bind:
+            return math.inf
         with self._lock:
             return min((limit.speed for limit in self._limits), default=math.inf)
 

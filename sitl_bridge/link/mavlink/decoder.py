@@ -37,15 +37,15 @@ def frames(datagram: bytes, *, checked: bool = True) -> Iterator[bytes]:
     """
     at, end = 0, len(datagram)
     while at < end:
-        size = _frame_size(datagram, at)
-        if size and at + size <= end and (not checked or _checksum_fits(datagram[at : at + size])):
+        size = frame_size(datagram, at)
+        if size and at + size <= end and (not checked or checksum_fits(datagram[at : at + size])):
             yield datagram[at : at + size]
             at += size
         else:
             at += 1
 
 
-def _frame_size(datagram: bytes, at: int) -> int:
+def frame_size(datagram: bytes, at: int) -> int:
     """Bytes of the frame that begins at an index; 0 if none begins there."""
     magic, left = datagram[at], len(datagram) - at
     if magic == mavlink.PROTOCOL_MARKER_V2 and left >= mavlink.HEADER_LEN_V2 + CHECKSUM:
@@ -61,7 +61,8 @@ def _header_size(frame: bytes) -> int:
     return int(mavlink.HEADER_LEN_V2 if frame[0] == mavlink.PROTOCOL_MARKER_V2 else mavlink.HEADER_LEN_V1)
 
 
-def _checksum_fits(frame: bytes) -> bool:
+def checksum_fits(frame: bytes) -> bool:
+    """Whether a frame is of a known message and has its checksum."""
     known = mavlink.mavlink_map.get(message_id(frame))
     if known is None:
         return False
