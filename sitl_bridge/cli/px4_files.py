@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.options import parse_speed
 
 
@@ -17,11 +18,23 @@ def px4_files(
     battery: Annotated[
         bool, typer.Option("--battery", help="for `serve --battery`, which sends PX4 the simulated battery")
     ] = False,
+    board: Annotated[
+        bool, typer.Option("--board", help="the parameters alone, for a board in hardware-in-the-loop")
+    ] = False,
 ) -> None:
     """Write PX4's start-up files into DIRECTORY; put it first on PX4's PATH and start PX4 as none_iris.
 
-    `px4-rc.simulator` sets the parameters, `px4-rc.mavlink` a port for each instance from 10 on.
+    `px4-rc.simulator` sets the parameters, `px4-rc.mavlink` a port for each instance from 10 on.  With
+    --board it is a file of parameters that QGroundControl loads into a board (docs/hitl.md).
     """
+    if board:
+        from sitl_bridge.core.vehicle.airframe_file import load_airframe
+        from sitl_bridge.link.px4.board_parameters import write_board_file
+
+        if battery or speed != "1":
+            raise UserError("--board: a board runs at real time and makes up its battery; leave out the rest")
+        typer.echo(write_board_file(directory, load_airframe(airframe)))
+        return
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
     from sitl_bridge.link.px4.airframe_parameters import parameters_for
     from sitl_bridge.link.px4.startup import write_startup_files

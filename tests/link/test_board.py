@@ -20,6 +20,9 @@ from sitl_bridge.link.hil import board as module
 from sitl_bridge.link.hil.board import FrameStream, Relay, open_serial
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import Decoder
+from sitl_bridge.link.px4.airframe_parameters import parameters_for
+from sitl_bridge.link.px4.board_parameters import write_board_file
+from sitl_bridge.link.px4.parameter_file import read_parameter_file
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import Board, FlightOptions, FlightSettings
 
@@ -181,3 +184,19 @@ def test_one_board_flies_one_vehicle() -> None:
     options = FlightOptions(airframe=load_airframe("iris"), board=Board("/dev/null"))
     with pytest.raises(ConfigurationError, match="one board flies one vehicle, not 2"):
         FlightSettings.without_mission(options, 2).check()
+
+
+def test_a_board_gets_the_vehicle_and_its_outputs_as_a_file_for_qgroundcontrol(tmp_path: Path) -> None:
+    airframe = load_airframe("typhoon_h480")
+    read = read_parameter_file(write_board_file(tmp_path / "new", airframe))
+    assert {name: read[f"HIL_ACT_FUNC{name}"] for name in range(1, 8)} == {
+        **{motor: 100 + motor for motor in range(1, 7)},
+        7: 0,
+    }
+    assert read["SYS_HITL"] == 1
+    assert read["CA_ROTOR_COUNT"] == 6
+    computed = parameters_for(airframe)
+    assert read["THR_MDL_FAC"] == pytest.approx(computed["THR_MDL_FAC"])
+    assert isinstance(read["MAV_TYPE"], int)
+    assert isinstance(read["MC_ROLL_P"], float)
+    assert not [name for name in read if name.startswith(("PWM_", "SIM_", "COM_", "BAT1_", "SDLOG_"))]
