@@ -115,6 +115,29 @@ def test_firmware_without_simulated_outputs_is_named(tmp_path: Path, wait_for: C
         assert session.server.status().steps > 0
 
 
+def test_a_board_that_restarts_is_found_again(tmp_path: Path, wait_for: Callable[..., None]) -> None:
+    lines: list[str] = []
+    device = tmp_path / "ttyACM0"
+    with MadeUpBoard(system=INSTANCE + 1) as first:
+        device.symlink_to(first.port)
+        flight = settings(tmp_path, first)
+        assert flight.board is not None
+        flight = replace(flight, board=replace(flight.board, device=str(device)))
+        session = Session(flight, lines.append)
+        session.__enter__()
+        wait_for(lambda: session.server.status().steps > 100, "the first board")
+    try:
+        wait_for(lambda: any("has gone; waiting for the board" in line for line in lines), "the loss")
+        device.unlink()
+        before = session.server.status().steps
+        with MadeUpBoard(system=INSTANCE + 1) as second:
+            device.symlink_to(second.port)
+            wait_for(lambda: session.server.status().steps > before + 100, "the second board")
+            assert "HIL_SENSOR" in second.names()
+    finally:
+        session.stop()
+
+
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HEARD", 1.0)
