@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -13,6 +14,7 @@ import tty
 from collections import deque
 from pathlib import Path
 
+from sitl_bridge.base.system.launch import schedule_in_real_time
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.link.px4.board_parameters import BOARD_OUTPUT, OUTPUT, board_parameters
 from sitl_bridge.link.px4.startup import SELECTION
@@ -41,32 +43,37 @@ class Cable:
     """
 
     def __init__(self, delay: float = 0.0, batch: float = 0.0) -> None:
-        self._ends, self.ports = [], []
-        for _ in range(2):
-            near, far = pty.openpty()
+        pairs = [pty.openpty() for _ in range(2)]
+        self._ends = [near for near, _ in pairs]
+        self._far = [far for _, far in pairs]  # kept open: a closed one hangs up
+        for near, far in pairs:
             tty.setraw(far)
-            self.ports.append(os.ttyname(far))
-            self._ends.append(near)
             os.set_blocking(near, False)
-            self._far = [*getattr(self, "_far", []), far]  # kept open: a closed one hangs up
+        self.ports = [os.ttyname(far) for far in self._far]
         self._delay, self._batch = delay, batch
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
+        schedule_in_real_time(55)
         waiting: dict[int, deque[tuple[float, bytes]]] = {end: deque() for end in self._ends}
-        other = {self._ends[0]: self._ends[1], self._ends[1]: self._ends[0]}
+        first, second = self._ends
         while not self._stop.is_set():
             pause = 0.0005 if any(waiting.values()) else 0.05
             for end in select.select(self._ends, [], [], pause)[0]:
                 due = time.monotonic() + self._delay
                 if self._batch:
                     due = (due // self._batch + 1.0) * self._batch
-                waiting[other[end]].append((due, os.read(end, 65536)))
+                waiting[second if end == first else first].append((due, os.read(end, 65536)))
             for end, queue in waiting.items():
                 while queue and queue[0][0] <= time.monotonic():
-                    os.write(end, queue.popleft()[1])
+                    due, data = queue.popleft()
+                    with contextlib.suppress(BlockingIOError):  # its reader is late
+                        data = data[os.write(end, data) :]
+                    if data:
+                        queue.appendleft((due, data))
+                        break
 
     def close(self) -> None:
         self._stop.set()

@@ -78,3 +78,9 @@ def prepare(*kernels: Callable[..., object]) -> None:
     for kernel in kernels:
         if _IS_KNOWN:
             cast("LateKernel", kernel).prepare()
+
+
+def prepare_all() -> None:
+    """Compile all kernels of ``on_demand`` that this program has loaded, for a run whose time cannot wait."""
+    if _IS_KNOWN:
+        prepare(*LateKernel.by_cell.values())

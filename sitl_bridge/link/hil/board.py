@@ -118,6 +118,7 @@ def open_serial(path: Path, baud: int) -> int:
         attributes[4:6] = [speed, speed]
         termios.tcsetattr(port, termios.TCSANOW, attributes)
         fcntl.ioctl(port, termios.TIOCEXCL)
+        termios.tcflush(port, termios.TCIOFLUSH)  # what came while nobody listened
     except BlockingIOError:
         os.close(port)
         raise UserError(

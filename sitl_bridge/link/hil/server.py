@@ -19,6 +19,7 @@ from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
+from sitl_bridge.base.kernels.compiled import prepare_all
 from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.base.system.launch import schedule_as_batch, schedule_in_real_time
 from sitl_bridge.core.sensors.sensor_host import SensorHost
@@ -194,6 +195,8 @@ class LockstepServer:
     def prepare(self) -> None:
         """Compile the loop, or load it from the cache, before a flight stack waits for it."""
         self.run_to(int(self.loop["time"]))  # no step is due: it returns at once
+        if self._real_time:
+            prepare_all()
 
     # --- control, from any thread
 
