@@ -26,7 +26,7 @@ from sitl_bridge.link.px4.parameter_file import read_parameter_file
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import Board, FlightOptions, FlightSettings
 
-INSTANCE = 97
+INSTANCE = 98
 STATION = ("127.0.0.1", 14500 + INSTANCE)
 
 
@@ -148,7 +148,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     ("board", "told"),
     [
         ({"mode": ARMED, "system": INSTANCE + 1}, "not in hardware-in-the-loop: .*1001"),
-        ({"system": 5}, "system id is 5; set MAV_SYS_ID to 98, or give --instance 4"),
+        ({"system": 5}, "system id is 5; set MAV_SYS_ID to 99, or give --instance 4"),
     ],
 )
 def test_a_board_that_cannot_fly_is_refused_with_the_remedy(board: dict[str, Any], told: str) -> None:

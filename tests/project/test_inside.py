@@ -22,6 +22,7 @@ OTHERS = {
     "mavsdk/_legacy.py",
     "metrics.py",  # PX4, Tools/ecl_ekf
     "models.py",  # IDSIA
+    "scripts/jinja_gen.py",  # PX4-SITL_gazebo-classic
     "src/lib/version/px_update_git_header.py",  # PX4
     "waypoints_eval.py",
 }
