@@ -108,7 +108,7 @@ class AutopilotChoice:
         """The flight stack's own list of its parameters, as PX4's; None where there is none."""
         if self.px4 is not None:
             return build_parameters(self.px4.etc)
-        if self.kind == "external":
+        if self.kind != "builtin":
             return None
         return {
             info.name: {
@@ -494,7 +494,7 @@ class FlightSettings(RunChoices):
             faults.append(f"--device: one board flies one vehicle, not {len(self.vehicles)}")
         if self.px4 is not None or self.vehicles[0].autopilot != "auto":
             faults.append("--device: the board is the flight stack; leave out --px4 and --autopilot")
-        if self.vehicles[0].parameters:
+        if self.vehicles[0].parameters or self.vehicles[0].parameter_file is not None:
             faults.append(
                 "parameters: a board keeps its own; load them with QGroundControl (px4-files --board)"
             )
