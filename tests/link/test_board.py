@@ -219,7 +219,7 @@ def test_a_board_gets_the_vehicle_and_its_outputs_as_a_file_for_qgroundcontrol(t
     assert read["SYS_HITL"] == 1
     assert read["CA_ROTOR_COUNT"] == 6
     computed = parameters_for(airframe)
-    assert read["THR_MDL_FAC"] == pytest.approx(computed["THR_MDL_FAC"])
+    assert read["MPC_THR_HOVER"] == pytest.approx(computed["MPC_THR_HOVER"])
     assert isinstance(read["MAV_TYPE"], int)
-    assert isinstance(read["MC_ROLL_P"], float)
+    assert isinstance(read["CA_ROTOR0_PX"], float)
     assert not [name for name in read if name.startswith(("PWM_", "SIM_", "COM_", "BAT1_", "SDLOG_"))]
