@@ -232,7 +232,8 @@ class Session:
         file = write_startup_files(
             directory, named_for(parameters, None), () if chosen is None else chosen.flown
         )
-        self.say(f"PX4's start-up files: {file}")
+        count = len(self.vehicles)  # alike, and the files take ports from PX4's instance
+        self.say(f"PX4's start-up files{'' if count == 1 else f' of all {count} vehicles'}: {file}")
 
     def _warn_of_external(self) -> None:
         """Say where the recording is, and warn of what external flight stacks cannot have."""

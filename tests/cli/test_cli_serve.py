@@ -163,6 +163,9 @@ def test_three_vehicles_are_served_in_one_world_with_px4s_start_up_files(
         assert all(listening(FIRST_PORT + instance + n) for n in range(3))
         east = [float(position[1]) for position in session.status.position]
         assert east == [0.0, 3.0, 6.0]
+        airframes = {v.airframe_for_px4().model_dump_json() for v in session.vehicles}
+        assert len(airframes) == 1  # so that one file is true of all
+        assert "files of all 3 vehicles" in (session.directory.path / "console.log").read_text("utf-8")
 
     monkeypatch.setattr(Session, "wait", looked_at)
     assert build(arguments)(arguments, standalone_mode=False) == 0
