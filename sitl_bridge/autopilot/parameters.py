@@ -7,6 +7,7 @@ Defaults are those PX4 has in simulation (its parameter files, rc.mc_defaults an
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import struct
 from collections.abc import Iterable, Iterator
@@ -123,6 +124,11 @@ class Parameters:
     def _info(self, name: str) -> ParameterInfo:
         info = self.infos.get(name)
         if info is None:
-            lack = next((what for start, what in LACKS.items() if name.startswith(start)), "")
+            # Reading it takes the parser of PX4's files, which only this message needs.
+            from sitl_bridge.link.px4.given_parameters import without_effect
+
+            replaced = (f": {why}" for why in without_effect([name], None, own_battery=False).values())
+            lacks = (what for start, what in LACKS.items() if name.startswith(start))
+            lack = next(itertools.chain(replaced, lacks), "")
             raise UserError(f"the built-in flight stack has no parameter {name}{lack}")
         return info

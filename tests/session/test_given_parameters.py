@@ -74,6 +74,19 @@ def test_what_it_starts_is_taken(build: Px4Build) -> None:
     assert list(without_effect(names, build.etc, own_battery=False)) == ["SIH_MASS"]
 
 
+def test_parameters_of_other_kinds_of_vehicles_have_no_effect(build: Px4Build) -> None:
+    of_others = ["FW_AIRSPD_MAX", "RWTO_TKOFF", "LNDFW_VEL_XY_MAX", "VT_TYPE", "RO_MAX_THR_SPEED", "UUV_ROLL_P"]
+    names = [*of_others, "MPC_XY_CRUISE", "ROTARY", "FWD_X"]
+    apps = build.etc / "init.d" / "rc.mc_apps"
+    apps.parent.mkdir()
+    apps.write_text("mc_att_control start\nland_detector start multicopter\n")
+    found = without_effect(names, build.etc, own_battery=False)
+    assert list(found) == of_others
+    assert "for a multirotor" in found["VT_TYPE"]
+    apps.write_text(apps.read_text() + "fw_att_control start\n")
+    assert "FW_AIRSPD_MAX" not in without_effect(names, build.etc, own_battery=False)
+
+
 @pytest.mark.parametrize("kind", ["px4", "builtin", "external"])
 def test_every_way_in_says_so_before_anything_starts(build: Px4Build, kind: str) -> None:
     settings = VehicleSettings(load_airframe("iris"), parameters={"SIM_GPS_USED": 0})
@@ -84,7 +97,7 @@ def test_every_way_in_says_so_before_anything_starts(build: Px4Build, kind: str)
 
 
 def test_so_does_a_program() -> None:
-    with pytest.raises(UserError, match="SIM_BAT_DRAIN"):
+    with pytest.raises(UserError, match="SIM_BAT_DRAIN: PX4 starts no such .* use the battery of the airframe"):
         sb.Sitl("iris", parameters={"SIM_BAT_DRAIN": 20})
 
 
@@ -101,7 +114,7 @@ def test_of_a_vehicles_file_the_flights_parameters_are_flown(build: Px4Build) ->
     tuned = {"MC_ROLLRATE_P": 0.2, "COM_OF_LOSS_T": 3.0, "MPC_LAND_RADIUS": -1.0, "RTL_RETURN_ALT": 25.0}
     assert chosen.flown == tuned
     assert chosen.board == ("CAL_ACC0_ID",)
-    assert chosen.simulators == ("SIM_GPS_USED",)
+    assert chosen.idle == ("SIM_GPS_USED",)
     assert chosen.unknown == ("TRJ_ANCHOR_X",)
     assert chosen.refused == ("NAV_RCL_ACT 2.5",)
     assert chosen.contradicting == (

@@ -1,7 +1,7 @@
 """Parameters that a user gives to flight stacks: by name, or with the file of a real vehicle.
 
-Each has an effect or is named: unknown ones, those of PX4's simulation modules that do not run here, and of a
-file what belongs to the board or contradicts the airframe.
+Each has an effect or is named: unknown ones, those of PX4's modules that do not run here, and of a file
+what belongs to the board or contradicts the airframe.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from sitl_bridge.link.px4.versions import REPLACED, hint, named_for
 Known = Mapping[str, ReadJson]
 """A flight stack's parameters by name, as in PX4's parameters.json: type, default, min and max."""
 
-LINK_SCRIPTS = ("rcS", "px4-rc.mavlinksim")
-"""PX4's scripts that start modules on this link; its other simulators have px4-rc.gzsim, .sihsim, ..."""
+LINK_SCRIPTS = ("init.d-posix/rcS", "init.d-posix/px4-rc.mavlinksim", "init.d/rc.mc_apps")
+"""PX4's scripts that start modules on this link, whose vehicle is a multirotor; its other simulators have
+px4-rc.gzsim, .sihsim, ..."""
 _STARTED = re.compile(r"^\s*(?:if\s+!?\s*)?(\w*sim\w*) start\b", re.MULTILINE)
 _SIMULATED = re.compile(r"(?:SIM_([A-Z]+)|SENS_EN_([A-Z]+)SIM|(SIH))(?:_\w+)?")
 BATTERY_SIMULATOR = "battery_simulator"
@@ -36,6 +37,14 @@ INSTEAD = {
     "gz": "the airframe's file",
 }
 """What there is instead of a module, by the word in its parameters' names."""
+OTHER_VEHICLES = {
+    "FW": r"fw_\w+ start", "RWTO": r"fw_\w+ start", "NPFG": r"fw_\w+ start",
+    "LNDFW": "land_detector start fixedwing", "VT": r"vtol_\w+ start", "RO": r"rover_\w+ start",
+    "RA": "rover_ackermann start", "RD": "rover_differential start", "RM": "rover_mecanum start",
+    "GND": r"rover_\w+ start", "UUV": r"uuv_\w+ start",
+}  # fmt: skip
+"""What starts the modules of other kinds of vehicles, by the first word of their parameters' names (init.d/
+rc.fw_apps, rc.vtol_apps, rc.rover_*_apps, rc.uuv_apps)."""
 SENSOR_INSTEAD = "an event sensor_fault or gps_jamming (docs/how-to/fault.md), or the airframe's sensors"
 
 TUNED = re.compile(
@@ -60,7 +69,9 @@ def build_parameters(etc: Path) -> dict[str, dict[str, int | float | str]] | Non
 
 
 def without_effect(names: Iterable[str], etc: Path | None, *, own_battery: bool) -> dict[str, str]:
-    """Return parameters of PX4's simulation modules that it does not start on this link, and what to use.
+    """Return parameters of PX4's modules that it does not start here, and why, with what to use.
+
+    They are those of simulations on other links and of other vehicles than multirotors.
 
     A module is named as its parameters: SIM_GPS_USED is sensor_gps_sim's, SIH_MASS simulator_sih's.
 
@@ -69,20 +80,24 @@ def without_effect(names: Iterable[str], etc: Path | None, *, own_battery: bool)
         etc: start-up files of the build; None for a build that is not known.
         own_battery: whether PX4 simulates its battery, which it does without this program's.
     """
-    scripts = [] if etc is None else [etc / "init.d-posix" / name for name in LINK_SCRIPTS]
+    scripts = [] if etc is None else [etc / name for name in LINK_SCRIPTS]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in scripts if path.is_file()]
     started = {module for text in texts for module in _STARTED.findall(text)} - {BATTERY_SIMULATOR}
     running = [*started, *([BATTERY_SIMULATOR] if own_battery else [])]
     words = {word for module in running for word in module.split("_")}
     found = {}
     for name in names:
+        other = OTHER_VEHICLES.get(name.partition("_")[0])
+        if other is not None and not any(re.search(rf"^\s*{other}\b", text, re.MULTILINE) for text in texts):
+            found[name] = "PX4 starts no such module for a multirotor"
         match = _SIMULATED.fullmatch(name)
         if match is None:
             continue
         own = next(filter(None, match.groups())).lower()
         # Names have some of the letters of the module's: SIM_ARSPD_FAIL is sensor_airspeed_sim's.
         if not any(re.match(".*".join(own), word) for word in words):
-            found[name] = INSTEAD.get(own, SENSOR_INSTEAD)
+            use = INSTEAD.get(own, SENSOR_INSTEAD)
+            found[name] = f"PX4 starts no such module on this link; use {use}"
     return found
 
 
@@ -97,9 +112,7 @@ def given_faults(
     """
     stack = "the built-in flight stack" if etc is None else "this PX4"
     idle = without_effect(given, etc, own_battery=own_battery)
-    faults = [
-        f"{name} has no effect: PX4 starts no such module on this link; use {idle[name]}" for name in idle
-    ]
+    faults = [f"{name} has no effect: {why}" for name, why in idle.items()]
     if known is None:
         return faults
     for name, value in named_for(given, known).items():
@@ -157,7 +170,7 @@ class ChosenParameters:
     count: int  # of its parameters
     flown: Parameters
     board: tuple[str, ...]  # left out: of the board
-    simulators: tuple[str, ...]  # left out: of PX4's own simulators
+    idle: tuple[str, ...]  # left out: of modules that PX4 does not start here
     unknown: tuple[str, ...]  # left out: not of this flight stack
     refused: tuple[str, ...]  # left out, with values that it does not take
     contradicting: tuple[str, ...]  # with both figures; in ``flown`` if the file wins
@@ -175,8 +188,8 @@ class ChosenParameters:
             groups = Counter(re.sub(r"\d*(_.*|$)", "", name) for name in self.board)
             listed = ", ".join(f"{name}* {count}" for name, count in groups.most_common())
             said.append(f"{len(self.board)} belong to the board and are left out: {listed}")
-        if self.simulators:
-            said.append(f"left out, of modules that do not run on this link: {_joined(self.simulators)}")
+        if self.idle:
+            said.append(f"left out, of modules that PX4 does not start here: {_joined(self.idle)}")
         if self.unknown:
             said.append(f"left out, not parameters of {stack}: {_joined(self.unknown)}")
         if self.refused:
@@ -225,7 +238,7 @@ class ParameterFile:
             if is_of_board(name):
                 lists["board"].append(name)
             elif name in idle:
-                lists["simulators"].append(name)
+                lists["idle"].append(name)
             elif entry is None:
                 lists["unknown"].append(name)
             elif not math.isfinite(value) or (entry.get("type") == "Int32" and value != int(value)):
@@ -261,4 +274,4 @@ def load_parameters(path: str | Path | None, *, wins: bool) -> ParameterFile | N
     return None if path is None else ParameterFile(str(path), read_parameter_file(Path(path)), wins)
 
 
-_LISTS = ("board", "simulators", "unknown", "refused", "contradicting", "unusual")
+_LISTS = ("board", "idle", "unknown", "refused", "contradicting", "unusual")
