@@ -104,7 +104,7 @@ def test_every_way_in_says_so_before_anything_starts(build: Px4Build, kind: str)
 
 
 def test_so_does_a_program() -> None:
-    with pytest.raises(UserError, match="SIM_BAT_DRAIN: PX4 starts .* use the battery of the airframe"):
+    with pytest.raises(UserError, match=r"SIM_BAT_DRAIN: PX4 starts .* use the battery of the airframe"):
         sb.Sitl("iris", parameters={"SIM_BAT_DRAIN": 20})
 
 
