@@ -22,6 +22,7 @@ from sitl_bridge.base.user_file import place_of, refuse_while_loading
 from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.link.px4.given_parameters import load_parameters
 from sitl_bridge.live.outlets import BusSettings
+from sitl_bridge.plan.plan_file import load_fence
 from sitl_bridge.session.mission_file import find_mission
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions, FlightSettings
@@ -99,6 +100,7 @@ def fly(
     python: str | None = None,
     bus: str | None = None,
     expose: bool = False,
+    fence: str | Path | None = None,
     limits: Mapping[str, float | None] | None = None,
     runs: str | Path = "runs",
     notify: Callable[[str], None] | None = None,
@@ -120,6 +122,7 @@ def fly(
         instance: of the flight stack; decides all ports.
         time_limit: s of simulated time after which the flight counts as failed.
         arguments: of a script; ``python``, ``bus`` and ``expose`` are as on the command line.
+        fence: a plan whose geofence and rally points all vehicles get, in place of those of plans.
         limits: of measures by name, with which the flight succeeds; ``runs`` takes the run directory.
         notify: takes the lines that the command line prints, from several threads.
 
@@ -145,6 +148,7 @@ def fly(
         arguments=tuple(arguments),
         outlets=() if bus is None else (BusSettings.parse(bus),),
         expose=expose,
+        fence=None if fence is None else load_fence(fence),
         python=None if python is None else find_interpreter(python),
         limits=checked_limits(limits or {}, "limits"),
     )

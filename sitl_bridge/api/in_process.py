@@ -364,12 +364,12 @@ class InProcessStacks(Stacks):
             self.fleet.pilots[vehicle].parameters.set(name, value)
 
     def upload(self, vehicle: int, plan: Plan) -> None:
-        """Give a vehicle a plan's fence, rally points and mission."""
+        """Give a vehicle a plan's fence, rally points and mission, if it has one."""
         commander = self._commander(vehicle)
         for name, give, items in (
             ("geofence", commander.set_fence, fence_items(plan)),
             ("rally points", commander.plans.set_rally, rally_items(plan)),
-            ("mission", commander.set_mission, mission_items(plan)),
+            *([("mission", commander.set_mission, mission_items(plan))] if plan.items else []),
         ):
             fault = give(items)
             if fault is not None:

@@ -330,6 +330,7 @@ def world_facts(specification: WorldSpecification) -> Facts:
 def plan_facts(plan: Plan) -> Facts:
     """Contents of a plan."""
     return {
+        **({} if plan.items else {"what": "a geofence without a mission, for --fence of fly and start"}),
         "items": len(plan.items),
         "legs": len(plan.legs),
         "length_m": plan.length,
@@ -341,9 +342,10 @@ def plan_facts(plan: Plan) -> Facts:
 
 
 def _plan_file_facts(path: Path) -> Facts:
-    from sitl_bridge.plan.plan_file import load_plan  # imports MAVLink, which only missions need
+    from sitl_bridge.base.input_file import read_text
+    from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, parse_plan  # MAVLink, which only missions need
 
-    return plan_facts(load_plan(path))
+    return plan_facts(parse_plan(read_text(path, MAX_FILE_BYTES), str(path), fence=None))
 
 
 def _refuse_other_format(path: Path) -> None:

@@ -151,10 +151,17 @@ class StackOptions(RunOptions):
     expose: Annotated[
         bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
     ] = False
+    fence: Annotated[
+        Path | None,
+        typer.Option(
+            help="plan whose geofence and rally points all vehicles get; replaces those of missions"
+        ),
+    ] = None
     headless: Annotated[bool, typer.Option("--headless", help="print no live line, for logs and CI")] = False
 
     def flight_options(self, **others: Any) -> FlightOptions:
         """Their values; see RunOptions."""
+        from sitl_bridge.plan.plan_file import load_fence
         from sitl_bridge.session.settings import Board
 
         if self.device is None and (self.baud, self.gcs) != (StackOptions.baud, StackOptions.gcs):
@@ -165,6 +172,7 @@ class StackOptions(RunOptions):
             px4=self.px4,
             controller=self.controller,
             expose=self.expose,
+            fence=None if self.fence is None else load_fence(self.fence),
             **others,
         )
 

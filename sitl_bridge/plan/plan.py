@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -134,6 +134,14 @@ class Plan:
             if item.jump_id == jump_id:
                 return index
         raise KeyError(jump_id)
+
+
+def fenced(plan: Plan, fence: Plan | None) -> Plan:
+    """The plan with the geofence of another, and with its rally points if it has any."""
+    if fence is None:
+        return plan
+    points = fence.rally_points or plan.rally_points
+    return replace(plan, circles=fence.circles, polygons=fence.polygons, rally_points=points)
 
 
 def distance(a: Point, b: Point) -> float:

@@ -70,6 +70,7 @@ TERRAIN_MODES = (3, 4)
 """QGroundControlQmlGlobal.h, AltMode: calculated above terrain, and terrain frame."""
 SURVEY_VERSIONS = range(2, 6)
 """Formats of surveys that QGroundControl reads (SurveyComplexItem.cc)."""
+FENCE_REMEDY = "fly a mission within it, or let vehicles wait in it (fly, start): --fence"
 SAVE_AGAIN = "open it in a present QGroundControl, and save it again"
 MAX_FLOAT = 3.4e38
 """Greatest number of MAVLink's 32-bit floats."""
@@ -84,8 +85,20 @@ def load_plan(path: str | Path) -> Plan:
     return parse_plan(read_text(Path(path), MAX_FILE_BYTES), str(path))
 
 
-def parse_plan(text: str, source: str = "plan") -> Plan:
+def load_fence(path: str | Path) -> Plan:
+    """Read and check the geofence and rally points of a plan file, which need no mission.
+
+    Raises:
+        ConfigurationError: with every fault found, as when there is no geofence.
+    """
+    return parse_plan(read_text(Path(path), MAX_FILE_BYTES), str(path), fence=True)
+
+
+def parse_plan(text: str, source: str = "plan", *, fence: bool | None = False) -> Plan:
     """Parse and check the text of a plan file.
+
+    Args:
+        fence: whether its geofence and rally points alone are read; None if it has no mission beside them.
 
     Raises:
         ConfigurationError: with every fault found.
@@ -107,11 +120,22 @@ def parse_plan(text: str, source: str = "plan") -> Plan:
     except ValueError as error:
         raise ConfigurationError(source, [f"is not a JSON file: {error}"]) from error
     reader = _Reader(source)
-    plan = reader.plan(data)
+    fenced = is_fence_alone(data) if fence is None else fence
+    plan = reader.fence_alone(data) if fenced else reader.plan(data)
     if reader.faults or plan is None:
         document = Document(source, {}, json_lines(text))
         raise ConfigurationError(source, [f"line {document.line(p)}: {told}" for p, told in reader.faults])
     return plan
+
+
+def is_fence_alone(data: Any) -> bool:
+    """Whether a plan has a geofence and no mission."""
+    if not isinstance(data, dict):
+        return False
+    mission, fence = data.get("mission"), data.get("geoFence")
+    if not isinstance(mission, dict) or not isinstance(fence, dict):
+        return False
+    return not mission.get("items") and bool(fence.get("circles") or fence.get("polygons"))
 
 
 def refuse_other_format(text: str, source: str) -> None:
@@ -237,16 +261,40 @@ class _Reader:
 
     # ---------------------------------------------------------------- the file
 
-    def plan(self, data: Any) -> Plan | None:
+    def top(self, data: Any) -> JsonObject:
+        """The file as a plan's; empty after a fault."""
         top = self.table("the file", data)
         if not top:
             if not self.faults:
                 self.fault("the file", "is empty")
-            return None
+            return {}
         if top.get("fileType") != "Plan":
             self.fault("fileType", f'must be "Plan", not {_show(top.get("fileType"))}')
         if top.get("version") != 1:
             self.fault("version", f"must be 1, not {_show(top.get('version'))}; {SAVE_AGAIN}")
+        return top
+
+    def fence_alone(self, data: Any) -> Plan | None:
+        """Geofence and rally points, without what is to be flown."""
+        top = self.top(data)
+        circles, polygons = self.fence(top.get("geoFence"))
+        if top and not self.faults and not circles and not polygons:
+            self.fault("geoFence", "has no circle and no polygon")
+        mission = top.get("mission")
+        if isinstance(mission, dict) and mission.get("items"):
+            self.notes.append("mission: not flown; the geofence and the rally points alone are used")
+        points, nowhere = tuple(self.rally(top.get("rallyPoints"))), (math.nan, math.nan, math.nan)
+        plan = Plan(self.source, nowhere, (), tuple(circles), tuple(polygons), points, tuple(self.notes))
+        self.check_fence(plan)
+        return plan
+
+    def plan(self, data: Any) -> Plan | None:
+        top = self.top(data)
+        if not top:
+            return None
+        if is_fence_alone(data):
+            self.fault("mission.items", f"is empty: a geofence alone; {FENCE_REMEDY} {self.source}")
+            return None
         if "mission" not in top:
             self.fault("mission", "is missing")
             return None

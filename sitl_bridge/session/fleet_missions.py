@@ -13,6 +13,7 @@ from sitl_bridge.base.kernels.announcement import announced
 from sitl_bridge.core.simulation.events import OnEvent
 from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.plan.plan import fenced
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.mission_file import takes_turns
@@ -65,6 +66,11 @@ class FleetMissions:
         self.common: Mission | None = None
         # Scripts that are started by hand have no gate of their own.
         self._limit = None if settings.has_mission else server.limit_time()
+        self._fencing: FlownMission | None = None
+        self._station: SessionVehicles | None = None
+        # A plan is uploaded with the geofence.
+        plans = [v.settings.mission is not None and v.settings.mission.suffix == ".plan" for v in vehicles]
+        self._fenced = [v for v, plan in zip(vehicles, plans, strict=True) if settings.fence and not plan]
         self._pause_flag = directory.resolve() / "paused"
         self.orders = Orders()
         self.turn = self._turn()
@@ -72,10 +78,11 @@ class FleetMissions:
     def _turn(self) -> int:
         """The mission of one vehicle takes turns with its built-in stack.
 
-        With several vehicles, one stack that no longer answers would stop the time of all others.
+        With several vehicles, one stack that no longer answers would stop the time of all others; behind an
+        upload of a geofence, the first turn would be over.
         """
         settings = self._settings
-        if len(self._vehicles) > 1:
+        if len(self._vehicles) > 1 or self._fenced:
             return 0
         missions = [(v.settings.mission, v.settings.python) for v in self._vehicles if v.settings.mission]
         if settings.mission is not None:
@@ -103,7 +110,23 @@ class FleetMissions:
         return lasting_deviation(scenario, self._settings.vehicles[0].airframe)
 
     def start(self) -> None:
-        """Start the missions of all vehicles whose flight stack is running."""
+        """Start the missions of all vehicles whose flight stack is running, within their geofence."""
+        there = [vehicle for vehicle in self._fenced if not vehicle.lost]
+        if there:
+            end = "the geofence is in force"
+            self._fencing = FlownMission(
+                there, self._server, self._give_fence, self._report, shown=False, end=end
+            )
+        else:
+            self._start_missions()
+
+    def _give_fence(self, stacks: SessionVehicles, _say: Say) -> None:
+        """Upload the geofence; plans are uploaded with it."""
+        assert self._settings.fence is not None
+        for vehicle in range(len(stacks.names)):
+            stacks.upload(vehicle, self._settings.fence)
+
+    def _start_missions(self) -> None:
         shown = bool(self._settings.outlets)
         if self._settings.formation is not None or self._settings.avoidance is not None:
             self.common = FlownMission(
@@ -112,8 +135,9 @@ class FleetMissions:
         for vehicle in self._vehicles:
             plan = vehicle.settings.mission
             if not vehicle.lost and plan is not None and plan.suffix == ".plan":
+                flown = fenced(load_plan(plan), self._settings.fence)
                 vehicle.mission = FlownMission(
-                    [vehicle], self._server, partial(fly_plan, load_plan(plan)), vehicle.say, shown=shown
+                    [vehicle], self._server, partial(fly_plan, flown), vehicle.say, shown=shown
                 )
             elif not vehicle.lost:
                 vehicle.start_mission({PAUSE_VARIABLE: str(self._pause_flag)}, self._server, self.turn)
@@ -161,7 +185,21 @@ class FleetMissions:
                 vehicle.mission.gate.limit_speed(armed=links[vehicle.number].armed)
 
     def ended(self) -> bool:
-        """Whether there are missions, and all have ended; those that have no longer limit time for others."""
+        """Whether there are missions, and all have ended; those that have no longer limit time for others.
+
+        Missions start once the geofence is in force.
+        """
+        if self._fencing is not None:
+            status = self._fencing.poll()
+            if status != SUCCEEDED:
+                return status is not None
+            self._start_missions()
+            self._fencing.free()
+            self._fencing = None
+            if not self._settings.has_mission:
+                self._station = SessionVehicles([v for v in self._fenced if not v.lost], self._server)
+                self._server.call(self._station.stay)
+            return False
         if not self._settings.has_mission:
             return False
         if self.common is not None:
@@ -176,6 +214,8 @@ class FleetMissions:
 
     def failure(self) -> str:
         """Why the missions did not succeed; empty if they did."""
+        if self._fencing is not None:
+            return self._fencing.reason()
         if self.common is not None:
             return "" if self.common.poll() == SUCCEEDED else self.common.reason()
         failed = [
@@ -187,6 +227,10 @@ class FleetMissions:
 
     def stop(self) -> None:
         """Stop all missions."""
+        if self._fencing is not None:
+            self._fencing.stop()
+        if self._station is not None:
+            self._station.close()
         if self.common is not None:
             self.common.stop()
         for vehicle in self._vehicles:

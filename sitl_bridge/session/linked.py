@@ -349,11 +349,11 @@ class LinkedVehicles(FlightStacks):
         return True
 
     def upload(self, vehicle: int, plan: Plan) -> None:
-        """Give a vehicle a plan's fence, rally points and mission."""
+        """Give a vehicle a plan's fence, rally points and mission, if it has one."""
         for name, kind, items in (
             ("geofence", FENCE, fence_items(plan)),
             ("rally points", RALLY, rally_items(plan)),
-            ("mission", MISSION, mission_items(plan)),
+            *([("mission", MISSION, mission_items(plan))] if plan.items else []),
         ):
             self._upload(vehicle, name, kind, items)
         if not self._monitors[vehicle].prompt:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +121,15 @@ class SessionVehicles(LinkedVehicles):
         self.greet()
         self.send_targets()
 
+    def stay(self) -> None:
+        """Stay the ground station as time passes by itself, which vehicles count as lost otherwise.
+
+        On the simulation's thread, until ``close``.
+        """
+        if not self._closed.is_set():
+            self.send_again()
+            self._server.at_answers((self.now + HEARTBEATS) * 1e-6, self.stay)
+
     def _look(self) -> None:
         """Read what the vehicles report, where time stands still."""
         status = self._seen = self._server.status()
@@ -222,6 +230,7 @@ class FlownMission:
     Args:
         fly: flies it, and says lines for the user.
         shown: whether something shows the flight, and is to see its end.
+        end: what is said after it.
     """
 
     gate: MissionGate | None = None
@@ -234,14 +243,16 @@ class FlownMission:
         say: Say,
         *,
         shown: bool,
+        end: str = "mission succeeded",
     ) -> None:
+        self._end = end
         self._limit = server.limit_time()
         self._repeats = all(vehicle.monitor.prompt for vehicle in vehicles)
         self._stacks = SessionVehicles(vehicles, server)
         self._fly, self._say, self._shown = fly, say, shown
         self._reason = "the mission was interrupted"
         self._status: int | None = None
-        begun = self._stacks.meet(FIRST)
+        begun = self._stacks.meet(max(FIRST, self._stacks.now))
         self._thread = threading.Thread(target=self._run, args=(begun,), name="mission", daemon=True)
         self._thread.start()
 
@@ -277,7 +288,7 @@ class FlownMission:
             stacks.wait_until_ready(range(len(stacks.names)))
             stacks.advance(-(stacks.now % -ROUND) // STEP)  # so that one seed repeats closely
             self._fly(stacks, self._tell)
-            self._tell("mission succeeded")
+            self._tell(self._end)
             status = SUCCEEDED
         except UserError as error:
             self._reason = str(error)
@@ -391,8 +402,7 @@ class FlightCommands:
         self._vehicles, self._server = vehicles, server
         self._asked: SessionVehicles | None = None
         self._followed: dict[int, SetPoints] = {}
-        self._greeted: set[int] = set()
-        self._closed = False
+        self._greeted: dict[int, SessionVehicles] = {}
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="flight-commands")
 
     def ask(self, kind: str, data: ReadJson, vehicle: int | None) -> Future[None]:
@@ -421,26 +431,21 @@ class FlightCommands:
 
     def close(self) -> None:
         """Drop commands that wait; safe to call twice."""
-        self._closed = True
         self._executor.shutdown(wait=False, cancel_futures=True)
+        for station in list(self._greeted.values()):
+            station.close()
         for followed in self._followed.values():
             followed.ended = True
         if self._asked is not None:
             self._asked.close()
         self._executor.shutdown(wait=True)
 
-    def _greet(self, stacks: SessionVehicles) -> None:
-        """Stay the ground station of a vehicle that was commanded: it counts the link as lost otherwise."""
-        if not self._closed:
-            stacks.send_again()
-            self._server.at_answers((stacks.now + HEARTBEATS) * 1e-6, partial(self._greet, stacks))
-
     def _execute(self, kind: str, data: ReadJson, vehicle: int) -> None:
         if self._goes_on(kind, data, vehicle):  # by a command that was under way
             return
         if vehicle not in self._greeted:
-            self._greeted.add(vehicle)
-            self._server.call(partial(self._greet, SessionVehicles([self._vehicles[vehicle]], self._server)))
+            station = self._greeted[vehicle] = SessionVehicles([self._vehicles[vehicle]], self._server)
+            self._server.call(station.stay)
         stacks = self._asked = SessionVehicles([self._vehicles[vehicle]], self._server)
         followed = self._followed.get(vehicle)
         try:

@@ -30,6 +30,7 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.controller import BUILT_IN, beside
 from sitl_bridge.core.vehicle.stack_choice import LAST_INSTANCE, Choice
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.core.world.geography import projection_at
 from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 from sitl_bridge.link.hil.link_state import OnStall
@@ -43,7 +44,7 @@ from sitl_bridge.link.px4.given_parameters import (
     given_faults,
 )
 from sitl_bridge.live.outlets import OutletSettings
-from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan import Plan, fence_breach
 from sitl_bridge.session.mission_file import check_mission
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class RunChoices:
     outlets: tuple[OutletSettings, ...] = ()  # what shows the run
     # whether other machines may reach the MAVLink ports of PX4, and through them its files
     expose: bool = False
+    fence: Plan | None = None  # whose geofence and rally points all vehicles get; replaces that of plans
     # of measures by name, with which the flight succeeds; None for no limit
     limits: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -467,6 +469,8 @@ class FlightSettings(RunChoices):
                 continue
             autopilot, plan, wrong = vehicle.check(self.world, self.px4, self.board)
             faults += [fault for fault in wrong if fault not in faults]
+            if self.fence is not None:
+                faults += self._fence_faults(self.fence, vehicle, plan)
             if autopilot is not None:
                 found.append((autopilot, plan))
         if self.expose and not any(choice.px4 for choice, _ in found) and len(found) == len(self.vehicles):
@@ -483,6 +487,16 @@ class FlightSettings(RunChoices):
             raise ConfigurationError("cannot fly" if self.external is None else "cannot serve", faults)
         return tuple(found)
 
+    def _fence_faults(self, fence: Plan, vehicle: VehicleSettings, plan: Plan | None) -> list[str]:
+        """Where a vehicle and its plan violate a geofence, with which it could not arm."""
+        origin = self.world.origin
+        at = projection_at(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
+        north, east, _ = vehicle.position
+        places = [(f"the start of vehicle {vehicle.name}", at.point(north, east))]
+        places += [(f"{plan.source}: {leg.where}", leg.point) for leg in (plan.legs if plan else ())]
+        breaches = [(where, fence_breach(fence, point)) for where, point in places]
+        return [f"--fence {fence.source}: {where} {breach}" for where, breach in breaches if breach]
+
     def _board_faults(self, board: Board) -> list[str]:
         """What cannot be had with a board."""
         from sitl_bridge.link.hil.board import parse_address
@@ -494,6 +508,8 @@ class FlightSettings(RunChoices):
             faults.append(f"--device: one board flies one vehicle, not {len(self.vehicles)}")
         if self.px4 is not None or self.vehicles[0].autopilot != "auto":
             faults.append("--device: the board is the flight stack; leave out --px4 and --autopilot")
+        if self.fence is not None:
+            faults.append("--fence: a board keeps its geofence when it is off; upload it with QGroundControl")
         if self.vehicles[0].parameters or self.vehicles[0].parameter_file is not None:
             faults.append(
                 "parameters: a board keeps its own; load them with QGroundControl (px4-files --board)"
@@ -519,6 +535,8 @@ class FlightSettings(RunChoices):
     def notes(self) -> list[str]:
         """What the user should know of the world and the vehicles, in sentences."""
         scene, blown = self.world.scene, self._wind_notes()
+        if self.fence is not None:
+            blown += [f"--fence {self.fence.source}: {note}" for note in self.fence.notes]
         if self.board is not None:
             blown += board_notes(self.vehicles[0].airframe)
         if scene.objects or not scene.ground:

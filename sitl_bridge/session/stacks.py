@@ -241,7 +241,7 @@ class FlightStacks(ABC):
 
     @abstractmethod
     def upload(self, vehicle: int, plan: Plan) -> None:
-        """Give a vehicle a plan's fence, rally points and mission.
+        """Give a vehicle a plan's fence, rally points and mission, if it has one.
 
         Raises:
             UserError: when it refuses a part.

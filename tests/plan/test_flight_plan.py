@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.paths import MISSIONS
 
 from sitl_bridge.base.errors import ConfigurationError
-from sitl_bridge.plan.plan import Polygon, distance, fence_breach
+from sitl_bridge.plan.plan import Polygon, distance, fence_breach, fenced
 from sitl_bridge.plan.plan_file import json_lines, load_plan, parse_plan
 from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items, time_limit
 
@@ -209,6 +209,33 @@ def test_a_waypoint_outside_the_fence_or_in_an_excluded_part_is_refused() -> Non
     beside = {"center": [HOME[0] + 60 * METRE, HOME[1]], "radius": 20}
     exclusion = {"version": 2, "circles": [{"circle": beside, "inclusion": False}], "polygons": []}
     assert "is in an exclusion area" in one_fault(document(waypoint(60.0), geoFence=exclusion))
+
+
+FENCE = {
+    "version": 2,
+    "circles": [{"circle": {"center": [*HOME], "radius": 20.0}, "inclusion": True, "version": 1}],
+    "polygons": [],
+}
+
+
+def test_a_geofence_without_a_mission_is_read_as_such_and_not_flown() -> None:
+    alone = document(geoFence=FENCE)
+    assert "a geofence alone; fly a mission within it, or let vehicles wait in it" in one_fault(alone)
+    for fence in (True, None):
+        plan = parse_plan(json.dumps(alone), fence=fence)
+        assert (len(plan.items), plan.circles[0].radius, plan.notes) == (0, 20.0, ())
+    with_mission = parse_plan(json.dumps(document(waypoint(60.0), geoFence=FENCE)), fence=True)
+    assert "not flown" in with_mission.notes[0]
+    flown = fenced(parse_plan(json.dumps(document(waypoint(5.0)))), plan)
+    assert (len(flown.items), flown.circles) == (1, plan.circles)
+
+
+@pytest.mark.parametrize(
+    "data", [document(waypoint(5.0)), document(), {}, [], {"mission": [], "geoFence": 1}]
+)
+def test_a_plan_without_a_geofence_is_none_for_it(data: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        parse_plan(json.dumps(data), fence=True)
 
 
 def test_a_plan_for_another_autopilot_or_of_another_kind_is_refused() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.paths import MISSIONS
 
 import sitl_bridge as sb
 from sitl_bridge.api import flights
@@ -29,7 +30,6 @@ WORLD = """
   sea_level_pressure: 99000.0
   wind: {steady: {speed: 2.0, direction: 90.0}, turbulence: light}
   scene: {objects: [{kind: box, size: [2, 2, 6], position: [30, 0, -3]}]}
-  wind_shadow: 1.0
 """
 SCENARIO = f"""
 name: whole
@@ -66,6 +66,10 @@ CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "autopilot": ({"autopilot": "px4"}, {"a.autopilot", "b.autopilot"}),
     "px4": ({"px4": PX4}, {"px4"}),
     "expose": ({"expose": True}, {"expose"}),
+    "device": ({"device": "udp:127.0.0.1:9"}, {"board"}),
+    "baud": ({"device": "udp:127.0.0.1:9", "baud": 57600}, {"board"}),
+    "gcs": ({"device": "udp:127.0.0.1:9", "gcs": "127.0.0.1:9"}, {"board"}),
+    "fence": ({"fence": MISSIONS / "square.plan"}, {"fence"}),
     "time_limit": ({"time_limit": 30.0}, {"time_limit"}),
     "limit": ({"limit": ["battery_used=20"]}, {"limits.battery_used"}),
     "python": ({"python": Path(sys.executable)}, {"a.python", "b.python"}),
@@ -164,7 +168,7 @@ def test_a_program_overrides_as_the_command_line_does(monkeypatch: pytest.Monkey
         {}, {"wind": "3@270"}, {"home": (47.4, 8.5, 500.0)}, {"seed": 3}, {"speed": 4.0},
         {"time_limit": 30.0}, {"parameters": {"MPC_XY_CRUISE": 4}}, {"params": "other.params"},
         {"limits": {"battery_used": 20}}, {"world": sb.World.load("other.yaml")}, {"instance": 5},
-        {"expose": True},
+        {"expose": True}, {"fence": MISSIONS / "square.plan"},
     ):  # fmt: skip
         sb.fly("whole.yaml", **options)
     names = [changed(flown[0], other) for other in flown[1:]]
@@ -180,6 +184,7 @@ def test_a_program_overrides_as_the_command_line_does(monkeypatch: pytest.Monkey
         "world",
         "instance",
         "expose",
+        "fence",
     ]
     assert names == [CHANGES[name][1] for name in table]
 
