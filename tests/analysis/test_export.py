@@ -123,6 +123,8 @@ def topics(run: RecordedRun) -> set[str]:
     for kind, table in samples_of(run).items():
         for vehicle, instance in {(int(s["vehicle"]), int(s["instance"])) for s in table}:
             made.add(f"/vehicle_{vehicle}/{words.get(kind, 'range')}{instance or ''}")
+            if kind == "gps":
+                made.add(f"/vehicle_{vehicle}/fix_velocity{instance or ''}")
     return made
 
 

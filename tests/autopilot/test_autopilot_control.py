@@ -41,7 +41,10 @@ def test_every_airframe_takes_off_and_hovers_still(law: str) -> None:
     log = bench.run(2.0)
     away = np.linalg.norm(log["position"] - bench.setpoints["position"], axis=2)
     assert dict(zip(NAMES, away.max(axis=0) < 0.02, strict=True)) == dict.fromkeys(NAMES, True)
-    assert np.abs(log["angular_velocity"]).max() < 0.02
+    turning = np.abs(log["angular_velocity"]).max(axis=(0, 2))
+    # Real quadrotors of the x500's kind turn at 2 to 4 deg/s in a calm hover: their own air is turbulent.
+    most = [0.1 if known_airframe(name).record["turbulence"] > 0.0 else 0.02 for name in NAMES]
+    assert dict(zip(NAMES, turning < most, strict=True)) == dict.fromkeys(NAMES, True)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -635,7 +635,8 @@ TWO_HOSTS = """
 set -e
 ip link set lo up
 unshare -n sleep 60 & other=$!
-until ip link add veth0 type veth peer name veth1 netns $other 2>/dev/null; do sleep 0.1; done
+until [ $(readlink /proc/$other/ns/net) != $(readlink /proc/self/ns/net) ]; do sleep 0.1; done
+ip link add veth0 type veth peer name veth1 netns $other
 ip address add 10.9.0.1/24 dev veth0; ip link set veth0 up
 on="nsenter -t $other -n"
 $on ip link set lo up; $on ip address add 10.9.0.2/24 dev veth1; $on ip link set veth1 up

@@ -98,7 +98,7 @@ def test_faults_inside_the_mission_are_told_before_px4_starts(
 def test_a_plan_for_another_place_is_refused_with_what_to_do(iris: Airframe, px4_directory: Path) -> None:
     world = WorldSpecification(origin=Origin(latitude=-35.363, longitude=149.165, altitude=584.0))
     settings = from_mission(MISSIONS / "square.plan", iris, world=world, px4=px4_directory)
-    with pytest.raises(ConfigurationError, match=r"km from the world's origin.*--world"):
+    with pytest.raises(ConfigurationError, match=r"km from the world's origin.*--home"):
         settings.check()
     assert from_mission(MISSIONS / "square.plan", iris, px4=px4_directory).check()[0][1] is not None
 

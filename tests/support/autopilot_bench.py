@@ -25,9 +25,10 @@ from sitl_bridge.core.world.world import World, WorldSpecification
 
 DT = 0.004
 NAMES = (
-    "ar100_x6", "ar100b", "ar200", "asymmetric_quadrotor", "crazyflie_identified", "crazyflie_published",
-    "firefly", "hector", "hummingbird", "iris", "iris_blade_element", "iris_gazebo", "neo11", "pelican",
-    "typhoon_h480", "typhoon_h480_gazebo", "x500", "x500_full", "x500_gazebo",
+    "ar100_x6", "ar100b", "ar200", "ardrone2", "asymmetric_quadrotor", "crazyflie_identified",
+    "crazyflie_published", "firefly", "hector", "hummingbird", "iris", "iris_blade_element", "iris_gazebo",
+    "neo11", "octo_cox", "octo_x", "pelican", "typhoon_h480", "typhoon_h480_gazebo", "x500", "x500_full",
+    "x500_gazebo",
 )  # fmt: skip
 """The shipped airframes, one of those that move alike and differ in what they carry."""
 MOTION = ["position", "velocity", "attitude", "angular_velocity"]

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from sitl_bridge.core.vehicle.airframe import Airframe
     from sitl_bridge.core.world.world import World
 
+CLIPPED = 0.999
+"""Share of its range from which on an accelerometer counts as saturated (PX4's PX4Accelerometer.cpp)."""
 GATE = 5.0
 """Gates in standard deviations, as PX4's EKF2_GPS_P_GATE and others.  For magnetometer and flow PX4 uses 3,
 with assumed noise far above the sensors'.  With the true noise, a gate of 3 would reject one good sample in
@@ -150,7 +152,7 @@ def _set_inertial(estimator: Records, sensor: Records) -> None:
     estimator["force_noise"] = np.maximum(noise[:3] ** 2 * period, MIN_NOISE_DENSITY)
     estimator["rate_noise"] = np.maximum(noise[3:] ** 2 * period, MIN_NOISE_DENSITY)
     estimator["noisy"][records.SOURCES :] = noise[:3].min() > 0.0, noise[3:].min() > 0.0
-    estimator["force_limit"] = sensor["limit"][:3]
+    estimator["force_limit"] = CLIPPED * sensor["limit"][:3]
     _set_drift(estimator, ACCELEROMETER, sensor, slice(0, 3))
     _set_drift(estimator, GYROSCOPE, sensor, slice(3, 6))
     prior = estimator["prior"]
