@@ -59,6 +59,8 @@ def test_definitions_are_those_of_ros_2(name: str) -> None:
         kind, _, rest = line.partition(" ")
         shown.append(f"{words.get(kind, kind)} {rest}")
     bare = [" ".join(line.split(" ")[:2]) if "=" not in line else line for line in own]
+    # What rosidl adds to a message without fields, and rosbags leaves out.
+    bare = [line for line in bare if line != "uint8 structure_needs_at_least_one_member"]
     assert bare == shown
 
 
