@@ -493,7 +493,8 @@ class FlightSettings(RunChoices):
         at = projection_at(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
         north, east, _ = vehicle.position
         places = [(f"the start of vehicle {vehicle.name}", at.point(north, east))]
-        places += [(f"{plan.source}: {leg.where}", leg.point) for leg in (plan.legs if plan else ())]
+        if plan is not None:
+            places += [(f"{plan.source}: {leg.where}", leg.point) for leg in plan.legs]
         breaches = [(where, fence_breach(fence, point)) for where, point in places]
         return [f"--fence {fence.source}: {where} {breach}" for where, breach in breaches if breach]
 
