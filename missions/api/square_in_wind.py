@@ -26,7 +26,7 @@ def main(**flown: Any) -> list[float]:
             drone.go_to(corner)
             missed.append(float(np.linalg.norm(drone.position - corner)))
         drone.land()
-        sitl.verdict.check()
+        sitl.verdict().check()
     return missed
 
 

@@ -31,7 +31,7 @@ def main(**flown: Any) -> sb.TruthTable:
         sitl.run(15, each=abreast)
         sitl["lead"].go_to(north=18, height=8)
         sitl.land()
-        sitl.verdict.check()
+        sitl.verdict().check()
         return sitl.truth
 
 

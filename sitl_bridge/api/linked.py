@@ -99,9 +99,8 @@ class LinkedStacks(Stacks, LinkedVehicles):
         monitor.poll()
         return monitor.take(number, forget=False)
 
-    @property
     def urls(self) -> tuple[str, ...]:
-        """Where MAVSDK reaches each vehicle; from the first use on, simulated time passes by itself."""
+        """Let simulated time pass by itself, and return where MAVSDK reaches each vehicle."""
         self._free = True
         self.session.run_freely()
         return tuple(vehicle.url for vehicle in self.settings.vehicles)

@@ -22,6 +22,7 @@ from sitl_bridge.api.pool import FlightPool, needs_processes
 from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.vehicle_arrays import checked_parameters, checked_seed, checked_speed, placed
 from sitl_bridge.api.vehicles import Vehicles
+from sitl_bridge.api.was_attribute import was_attribute
 from sitl_bridge.api.world_choice import World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -338,9 +339,9 @@ class Sitl(Vehicles):
         """
         return self._stacks.directory
 
-    @property
+    @was_attribute
     def verdict(self) -> Verdict:
-        """How the flight went; asking for it ends the flight.  ``verdict.check()`` raises what went wrong."""
+        """End the flight and judge it; ``verdict().check()`` raises what went wrong.  Safe to call twice."""
         return self.finish()
 
     def finish(self, reason: str = "") -> Verdict:

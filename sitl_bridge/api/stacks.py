@@ -118,9 +118,8 @@ class Stacks(FlightStacks):
         del vehicle, number
         raise self._no_mavlink("received")
 
-    @property
     def urls(self) -> tuple[str, ...]:
-        """Where MAVSDK reaches each vehicle; from the first use on, simulated time passes by itself.
+        """Let simulated time pass by itself, and return where MAVSDK reaches each vehicle.
 
         Raises:
             UserError: as ``send``.

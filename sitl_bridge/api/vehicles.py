@@ -15,6 +15,7 @@ from sitl_bridge.api.stacks import Stacks
 from sitl_bridge.api.thrown_motion import Throw
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.api.vehicle_arrays import VehicleArrays
+from sitl_bridge.api.was_attribute import was_attribute
 from sitl_bridge.base.arrays import AnyArray, Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_angles, quaternion_from_euler, wrap_angle
@@ -190,9 +191,9 @@ class Vehicles(VehicleArrays):
         """The true motion since the vehicles were ready, with the vehicle axis."""
         return self._stacks.track.chosen(self._numbers, self.names)
 
-    @property
+    @was_attribute
     def url(self) -> str:
-        """Where MAVSDK reaches the vehicle; from the first use on, simulated time passes by itself.
+        """Let simulated time pass by itself, and return where MAVSDK reaches the vehicle.
 
         ``run`` and all commands that wait stop time again.
 
@@ -200,13 +201,13 @@ class Vehicles(VehicleArrays):
             UserError: for several vehicles, and where the flight stack is within this process.
         """
         if len(self) != 1:
-            raise UserError("url: these are several vehicles; use urls")
-        return self.urls[0]
+            raise UserError("url: these are several vehicles; use urls()")
+        return self.urls()[0]
 
-    @property
+    @was_attribute
     def urls(self) -> tuple[str, ...]:
         """``url`` of each vehicle."""
-        urls = self._stacks.urls
+        urls = self._stacks.urls()
         return tuple(urls[i] for i in self._numbers)
 
     # ------------------------------------------------------------------ time

@@ -262,7 +262,7 @@ def reproduce(
 
 
 def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | None) -> int:
-    from sitl_bridge.analysis.evaluation.measures import KINDS
+    from sitl_bridge.analysis.evaluation.measures import sort_names
     from sitl_bridge.lab.campaign.flight_job import Job, fly_job
     from sitl_bridge.link.px4.find import find_px4
 
@@ -289,8 +289,7 @@ def _reproduce(space: CampaignSpace, before: RunRow, runs: Path, px4: Path | Non
     )
     rows = [
         (name, *(f"{one.measures[name]:.6g}" if name in one.measures else "" for one in (before, row)))
-        for name in KINDS
-        if name in before.measures or name in row.measures
+        for name in sort_names({**before.measures, **row.measures})
     ]
     terminal.table(("measure", "in the campaign", "now"), rows, title=f"run {before.id}")
     same = row.measures == before.measures and row.succeeded == before.succeeded

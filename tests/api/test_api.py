@@ -113,7 +113,7 @@ def test_a_fleet_flies_commands_and_keeps_every_step(fleet: sb.Sitl) -> None:
     assert not fleet.armed.any()
     assert fleet.on_ground.all()
     assert any(m.vehicle == "b" and "Takeoff detected" in m.text for m in fleet.messages)
-    verdict = fleet.verdict
+    verdict = fleet.verdict()
     verdict.check()
     assert {one.vehicle for one in verdict.measures} >= {"a", "b"}
 
@@ -185,7 +185,10 @@ def test_parameters_commands_and_modes_go_by_name() -> None:
         with pytest.raises(sb.UserError, match=r"no MAVLink; give sb\.Sitl mavlink=True"):
             drone.received("ATTITUDE")
         with pytest.raises(sb.UserError, match="keeps no record"):
-            _ = sitl.verdict
+            sitl.verdict()
+        for old in (lambda: sitl.verdict.check(), lambda: f"{sitl.url}", lambda: [*sitl.urls]):  # type: ignore[attr-defined]
+            with pytest.raises(sb.UserError, match=r"is a method now: write (verdict|url|urls)\(\)"):
+                old()
 
 
 def test_a_fault_lasts_as_long_as_its_block_and_is_noted(tmp_path: Path) -> None:
@@ -219,7 +222,7 @@ def test_a_fault_lasts_as_long_as_its_block_and_is_noted(tmp_path: Path) -> None
 def test_a_plan_is_flown_and_judged_and_a_faulty_one_refused(tmp_path: Path) -> None:
     with sb.Sitl("iris", runs=tmp_path) as sitl:
         sitl.vehicle.fly_plan(MISSIONS / "square.plan")
-        sitl.verdict.check()
+        sitl.verdict().check()
     summary = json.loads((sitl.directory / "summary.json").read_text(encoding="utf-8"))
     assert summary["verdict"]["word"] == "succeeded"
     far = sb.World(origin=(10.0, 20.0, 30.0))
@@ -242,8 +245,8 @@ def test_a_flight_whose_stack_has_ended_is_over_and_has_failed(tmp_path: Path) -
         os.kill(sitl.stacks.session.vehicles[0].flight_stack.pid, signal.SIGKILL)  # type: ignore[attr-defined]
         with pytest.raises(sb.UserError, match="ended by SIGKILL"):
             sitl.run_until(lambda flight: flight.on_ground)
-        assert sitl.verdict.word == "failed"
-        assert "ended by SIGKILL" in sitl.verdict.reasons[0]
+        assert sitl.verdict().word == "failed"
+        assert "ended by SIGKILL" in sitl.verdict().reasons[0]
     assert sitl.truth.position[-1, 2] < -1.0
 
 
@@ -311,7 +314,7 @@ def flies_twice(sitl: sb.Sitl) -> None:
 def test_a_vehicle_that_has_landed_arms_and_flies_again() -> None:
     with sb.Sitl("iris_rtk", seed=1) as sitl:
         flies_twice(sitl)
-        assert str(sitl.verdict).splitlines()[0] == "succeeded"
+        assert str(sitl.verdict()).splitlines()[0] == "succeeded"
 
 
 @pytest.mark.px4

@@ -51,7 +51,7 @@ def test_one_vehicle_flies_within_the_test_and_statements_read_as_a_flight(pytes
             assert not sitl.reached((18, 0, -5), within=1.0)
             assert sitl.stayed_inside(north=(-2, 10), height=(-0.5, 6.5), speed=(0, 9))
             assert sitl.said("takeoff detected")
-            assert sitl.url
+            assert sitl.url()
         """
     )
     result = pytester.runpytest_inprocess(*PLUGIN)
@@ -302,7 +302,7 @@ def test_ctrl_c_ends_the_processes_of_the_flight(pytester: pytest.Pytester) -> N
     pytester.makepyfile(
         """
         def test_interrupted(sitl):
-            assert sitl.url.startswith("udpin://127.0.0.1:")
+            assert sitl.url().startswith("udpin://127.0.0.1:")
             raise KeyboardInterrupt
         """
     )
@@ -319,7 +319,7 @@ def test_workers_of_xdist_fly_side_by_side(tmp_path: Path) -> None:
         "import pytest\n\n\n"
         "@pytest.mark.parametrize('height', [3, 4, 5, 6])\n"
         "def test_climb(sitl, height):\n"
-        "    assert sitl.url\n    sitl.arm()\n    sitl.take_off(height)\n"
+        "    assert sitl.url()\n    sitl.arm()\n    sitl.take_off(height)\n"
         "    assert sitl.within(1.5, of=(0, 0, -height))\n",
         encoding="utf-8",
     )

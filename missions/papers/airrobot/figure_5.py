@@ -65,7 +65,7 @@ def waypoints() -> tuple[np.ndarray, float, float]:
     with sb.Sitl("ar100b", world=sb.World(wind=f"{WIND:g}@180"), seed=1) as sitl:
         sitl.vehicle.fly_plan(SQUARE)
         flown = sitl.vehicle.truth.position
-        values = {measure.kind.name: measure.value for measure in sitl.verdict.measures}
+        values = {measure.kind.name: measure.value for measure in sitl.verdict().measures}
     return flown, values["mission_legs_rms"], values["mission_legs_max"]
 
 

@@ -6,10 +6,11 @@ import csv
 import difflib
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
@@ -71,8 +72,8 @@ def _kinds() -> dict[str, MeasureKind]:
     }
 
 
-KINDS = _kinds()
-"""All measures by name, in the order in which they are shown, from measures.csv.
+KINDS: Mapping[str, MeasureKind] = MappingProxyType(_kinds())
+"""All measures but users' own by name, in the order in which they are shown, from measures.csv.
 
 The limit of ``touchdown`` is about three times PX4's landing speed (MPC_LAND_SPEED, 0.7 m/s), or a fall from
 0.2 m; that of ``vibration`` is VIBRATION_FAIL of estimator_health.py."""
@@ -83,8 +84,8 @@ OWN = ".py:"
 """Between file and class of a user's own measure."""
 
 
-def _add_own(name: str, directory: Path) -> str:
-    """Add the measure of a user's class, ``FILE.py:CLASS``; returns its name, with the whole path."""
+def _own_kind(name: str, directory: Path = Path()) -> MeasureKind:
+    """The measure of a user's class, ``FILE.py:CLASS``; its name has the whole path."""
     place = class_at(name)
     if place is None:
         raise UserError(f"measure {name}: write FILE.py:CLASS")
@@ -93,10 +94,8 @@ def _add_own(name: str, directory: Path) -> str:
     made = own.make(CustomMeasure, "measure")
     title = class_name if type(made).__doc__ is None else inspect.getdoc(made) or class_name
     name = f"{own.file}:{class_name}"
-    KINDS[name] = MeasureKind(
-        name, title.partition("\n")[0].rstrip("."), made.unit, None, made.at_least, own=made
-    )
-    return name
+    title = title.partition("\n")[0].rstrip(".")
+    return MeasureKind(name, title, made.unit, None, made.at_least, own=made)
 
 
 def whole_name(name: str, directory: Path) -> str:
@@ -105,14 +104,23 @@ def whole_name(name: str, directory: Path) -> str:
     return name if place is None else f"{(directory / place[0]).resolve()}:{place[1]}"
 
 
-def recall(names: Iterable[str]) -> None:
-    """Let the user's own measures among names be known; where a file is gone, by the name alone."""
-    for name in names:
-        if OWN in name and name not in KINDS:
-            try:
-                _add_own(name, Path())
-            except UserError:
-                KINDS[name] = MeasureKind(name, name.rpartition(":")[2])
+def kind_of(name: str) -> MeasureKind:
+    """What a measure measures; runs the file of a user's own, and takes one whose file is gone by its name.
+
+    Raises:
+        KeyError: for an unknown measure.
+    """
+    if OWN not in name:
+        return KINDS[name]
+    try:
+        return _own_kind(name)
+    except UserError:
+        return MeasureKind(name, name.rpartition(":")[2])
+
+
+def sort_names(names: Collection[str]) -> list[str]:
+    """Known measures among names in the order in which they are shown, the user's own last."""
+    return [*(name for name in KINDS if name in names), *(name for name in names if OWN in name)]
 
 
 def is_known(name: str) -> bool:
@@ -124,9 +132,11 @@ def own_values(vehicle: RecordedVehicle, limits: Limits, failures: dict[str, str
     """Values of the user's own measures among those with a limit; writes the texts of those that fail."""
     found = {}
     for name in limits:
-        if (own := KINDS[name].own) is None:
+        if OWN not in name:
             continue
         try:
+            own = _own_kind(name).own
+            assert own is not None
             found[name] = float(own.value(vehicle))
         except Exception as error:  # noqa: BLE001 - the run has failed, and its other measures count
             failures[name] = f"measure {name} failed: {failure_text(error)}"
@@ -194,11 +204,11 @@ class Measure:
 
 
 def measured(values: Mapping[str, float], limits: Limits, vehicle: str = "") -> list[Measure]:
-    """Measures of the known values, in the order of ``KINDS``; infinite is what never came to pass."""
+    """Measures of the known values, as ``sort_names`` has them; infinite is what never came to pass."""
+    found = ((name, kind_of(name)) for name in sort_names(values) if not math.isnan(values[name]))
     return [
         Measure(kind, float(values[name]), vehicle, limits.get(name, kind.limit), name in limits)
-        for name, kind in KINDS.items()
-        if name in values and not math.isnan(values[name])
+        for name, kind in found
     ]
 
 
@@ -237,13 +247,14 @@ def checked_limits(
         where = f"line {lines[name]}: {name}" if lines and name in lines else str(name)
         if OWN in name:
             try:
-                name = _add_own(name, directory)
+                name = _own_kind(name, directory).name
             except UserError as error:
                 faults.append(f"{where}: {error}")
                 continue
-        if name not in KINDS:
+        elif name not in KINDS:
             faults.append(f"{where}: no such measure; {near_measure(str(name))}")
-        elif value is None:
+            continue
+        if value is None:
             found[name] = None
         elif value is True and name in YES_OR_NO:
             found[name] = 1.0

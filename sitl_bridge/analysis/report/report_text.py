@@ -181,7 +181,7 @@ def _measures(reported: Sequence[Reported]) -> str:
 
 def _kinds(reported: Sequence[Reported]) -> dict[str, MeasureKind]:
     """Kinds of measures, those of users last."""
-    return KINDS | {m.kind.name: m.kind for one in reported for m in one.verdict.measures}
+    return {**KINDS, **{m.kind.name: m.kind for one in reported for m in one.verdict.measures}}
 
 
 def _table(head: str, rows: str, kind: str = "wide") -> str:

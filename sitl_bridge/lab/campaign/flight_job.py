@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.evaluation.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import kind_of
 from sitl_bridge.analysis.evaluation.run_changes import missed_events
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import Verdict
@@ -263,7 +263,7 @@ def worst_measures(found: Verdict) -> dict[str, float]:
 def margin(name: str, value: float, limit: float) -> float:
     """Distance of a measure from its limit, as a share of the limit; negative beyond it."""
     scale = abs(limit) or 1.0
-    return (value - limit) / scale if KINDS[name].at_least else (limit - value) / scale
+    return (value - limit) / scale if kind_of(name).at_least else (limit - value) / scale
 
 
 def _margin(found: Verdict) -> float:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sitl_bridge import __version__
-from sitl_bridge.analysis.evaluation.measures import recall
 from sitl_bridge.base.closing import Closing
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
@@ -202,13 +201,12 @@ def read_rows(directory: Path) -> Iterator[RunRow]:
 
 
 def campaign_header(directory: Path) -> JsonObject:
-    """What a campaign's directory says of it; the user's own measures of its limits are known from then on.
+    """What a campaign's directory says of it.
 
     Raises:
         UserError: for a directory without a campaign.
     """
     found: JsonObject = json.loads(_part(directory, CAMPAIGN).read_text(encoding="utf-8"))
-    recall(found["limits"])
     return found
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import kind_of, sort_names
 from sitl_bridge.analysis.report.report_page import html_page
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import whole_file, write_whole
@@ -114,7 +114,7 @@ def _found(directory: Path) -> Iterator[str]:
         )
     elif found["kind"] == "sensitivity":
         for measure, indices in found["measures"].items():
-            yield f"<h3>{escape(KINDS[measure].title)}</h3>"
+            yield f"<h3>{escape(kind_of(measure).title)}</h3>"
             rows = [
                 (name, f"{one['first']:.3f}", f"{one['total']:.3f}") for name, one in (indices or {}).items()
             ]
@@ -141,7 +141,7 @@ def _agreement(rows: Sequence[RunRow]) -> Iterator[str]:
         ],
     )
     known = [
-        (KINDS[n].title, f"{value:.3f}") for n, value in found.correlations.items() if math.isfinite(value)
+        (kind_of(n).title, f"{value:.3f}") for n, value in found.correlations.items() if math.isfinite(value)
     ]
     yield _table(("measure", "correlation"), known) + "</section>"
 
@@ -204,8 +204,8 @@ def _details(header: JsonObject) -> str:
 def _shown_measures(header: JsonObject, rows: Sequence[RunRow]) -> list[str]:
     """Measures that vary: those with limits first."""
     limited = [name for name, limit in header["limits"].items() if limit is not None]
-    known = {name for row in rows for name in row.measures}
-    others = [name for name in KINDS if name in known and name not in limited]
+    known = dict.fromkeys(name for row in rows for name in row.measures)
+    others = [name for name in sort_names(known) if name not in limited]
     return [name for name in [*limited, *others] if name in known and len(set(_column(rows, name))) > 1]
 
 
@@ -230,7 +230,7 @@ def _distributions(header: JsonObject, rows: Sequence[RunRow]) -> Iterator[str]:
         if limit is not None and low <= limit <= high:
             at = _x(limit, low, high)
             bars += f'<line x1="{at:.1f}" x2="{at:.1f}" y1="8" y2="{HEIGHT - EDGE}" stroke="var(--bad)"/>'
-        yield _plot(KINDS[name].title, note, bars, (low, high), (0, tall), KINDS[name].unit)
+        yield _plot(kind_of(name).title, note, bars, (low, high), (0, tall), kind_of(name).unit)
 
 
 def _scatters(header: JsonObject, rows: Sequence[RunRow]) -> Iterator[str]:
@@ -239,6 +239,7 @@ def _scatters(header: JsonObject, rows: Sequence[RunRow]) -> Iterator[str]:
     limited = [name for name in shown if header["limits"].get(name) is not None]
     drawn = list(rows) if len(rows) <= MOST_POINTS else random.Random(0).sample(list(rows), MOST_POINTS)
     for measure in limited or shown[:1]:
+        kind = kind_of(measure)
         known = [row for row in drawn if math.isfinite(row.measures.get(measure, math.nan))]
         for name in header["asked"]["vary"]:
             points = [row for row in known if isinstance(row.values.get(name), int | float)]
@@ -252,7 +253,7 @@ def _scatters(header: JsonObject, rows: Sequence[RunRow]) -> Iterator[str]:
                 f'{"c2" if row.succeeded else "bad"})" fill-opacity="0.7"/>'
                 for row, a, b in zip(points, x, y, strict=True)
             )
-            yield _plot(f"{KINDS[measure].title} over {name}", "", dots, bounds, heights, KINDS[measure].unit)
+            yield _plot(f"{kind.title} over {name}", "", dots, bounds, heights, kind.unit)
 
 
 def _x(value: float, low: float, high: float) -> float:
@@ -359,8 +360,7 @@ def write_tables(directory: Path) -> list[Path]:
     """
     asked = campaign_header(directory)["asked"]
     rows = sorted(read_rows(directory), key=lambda row: (row.stage, row.number))
-    measured = {name for row in rows for name in row.measures}
-    measures = [name for name in KINDS if name in measured]
+    measures = sort_names(dict.fromkeys(name for row in rows for name in row.measures))
     columns = dict.fromkeys([*FIRST, *asked["vary"], *measures, *LAST])
     with whole_file(directory / CSV) as place, place.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(columns), extrasaction="ignore")

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.measures import KINDS
+from sitl_bridge.analysis.evaluation.measures import kind_of
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.json_data import JsonObject
@@ -165,7 +165,7 @@ def worst_case(space: CampaignSpace, search: WorstCase) -> Searching:
 
     By the package cma (N. Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv 1604.00772).
     """
-    least = KINDS[search.measure].at_least
+    least = kind_of(search.measure).at_least
     strategy = evolution(np.zeros(len(space.names)), search.spread, space.specification.seed)
     best: tuple[float, RunRow | None] = (math.inf, None)
     flown = 0

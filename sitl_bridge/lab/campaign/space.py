@@ -225,7 +225,7 @@ class CampaignSpace:
             if OWN in name and name not in self.limits:
                 message = f"{name} is taken where it has a limit; add it to limits, with null for none"
                 yield self.document.fault(("search",), message)
-            elif name not in KINDS:
+            elif OWN not in name and name not in KINDS:
                 hint = near_measure(name)
                 yield self.document.fault(("search",), f"there is no measure {name!r}; {hint}")
             elif search.kind == "rare_events" and self.limits.get(name) is None:

@@ -58,5 +58,5 @@ async def climb(url: str) -> None:
 
 
 def test_a_mavsdk_program_climbs(sitl):
-    asyncio.run(asyncio.wait_for(climb(sitl.url), timeout=120))
+    asyncio.run(asyncio.wait_for(climb(sitl.url()), timeout=120))
     assert sitl.landed_within(3.0)
