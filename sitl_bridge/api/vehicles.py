@@ -32,8 +32,6 @@ from sitl_bridge.session.stacks import CENTRED, Message, Target
 Which: TypeAlias = int | str | slice | Sequence[int | str] | AnyArray
 """Vehicles: a number or a name; a slice, several of them, or (n,) True and False."""
 
-FORCE = 21196.0
-"""Second parameter of ARM_DISARM that skips the checks."""
 WARNING: int = mavlink.MAV_SEVERITY_WARNING
 SETTLED = 0.2
 """m/s of climb below which a take-off counts as finished, once the flight stack holds."""
@@ -300,7 +298,7 @@ class Vehicles(VehicleArrays):
 
     def disarm(self, *, force: bool = False) -> None:
         """Stop the motors; ``force`` does so in the air, too."""
-        self._stacks.switch_motors(self._numbers, on=False, force=FORCE if force else 0.0)
+        self._stacks.switch_motors(self._numbers, on=False, force=mavlink.FORCE_ARMING if force else 0.0)
         self._release()
 
     def take_off(self, height: float, *, wait: bool = True, limit: float = 60.0) -> None:

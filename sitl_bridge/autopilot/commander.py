@@ -42,6 +42,7 @@ from sitl_bridge.autopilot.safety.geofence import Geofence
 from sitl_bridge.autopilot.safety.plans import Plans
 from sitl_bridge.autopilot.vehicle_part import Vehicle
 from sitl_bridge.base.kernels.record import Packed
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan.plan_upload import MissionItem
 
 CHECK_PERIOD = 100_000
@@ -423,19 +424,17 @@ class Commander:
 
 
 UNITS = {
-    0: "gyroscope",
-    1: "accelerometer",
-    2: "magnetometer",
-    3: "barometer",
-    4: "gps",
-    5: "optical_flow",
-    7: "range_finder",
-    101: "motor",
+    mavlink.FAILURE_UNIT_SENSOR_GYRO: "gyroscope",
+    mavlink.FAILURE_UNIT_SENSOR_ACCEL: "accelerometer",
+    mavlink.FAILURE_UNIT_SENSOR_MAG: "magnetometer",
+    mavlink.FAILURE_UNIT_SENSOR_BARO: "barometer",
+    mavlink.FAILURE_UNIT_SENSOR_GPS: "gps",
+    mavlink.FAILURE_UNIT_SENSOR_OPTICAL_FLOW: "optical_flow",
+    mavlink.FAILURE_UNIT_SENSOR_DISTANCE_SENSOR: "range_finder",
+    mavlink.FAILURE_UNIT_SYSTEM_MOTOR: "motor",
 }
-"""FAILURE_UNIT."""
 
-OK, OFF, STUCK = 0, 1, 2
-"""FAILURE_TYPE."""
+OK, OFF, STUCK = mavlink.FAILURE_TYPE_OK, mavlink.FAILURE_TYPE_OFF, mavlink.FAILURE_TYPE_STUCK
 
 EVERY = 0
 """Instance number for all instances."""
@@ -482,9 +481,6 @@ def inject(
 Params: TypeAlias = Sequence[float]
 Handler: TypeAlias = Callable[["Commander", Params, int], int]
 
-FORCE = 21196
-"""ARM_DISARM's second parameter that skips checks."""
-
 
 def _switch(commander: Commander, mode: Mode, force: bool = False) -> int:
     if commander.change_mode(mode, force):
@@ -501,7 +497,7 @@ def _arm_disarm(commander: Commander, params: Params, _now: int) -> int:
     if wanted == 1:
         done = commander.arm("external command")
     else:
-        forced = _rounded(params[1]) == FORCE
+        forced = _rounded(params[1]) == mavlink.FORCE_ARMING
         done = commander.disarm("external command", forced)
     return ACCEPTED if done else TEMPORARILY_REJECTED
 
@@ -668,22 +664,22 @@ def _run_checks(commander: Commander, _params: Params, _now: int) -> int:
 
 
 HANDLERS: dict[int, Handler] = {
-    17: _enter(flight_modes.AUTO_LOITER),  # NAV_LOITER_UNLIM
-    20: _enter(flight_modes.AUTO_RTL, "Returning to launch"),  # NAV_RETURN_TO_LAUNCH
-    21: _enter(flight_modes.AUTO_LAND, "Landing at current position", force=True),  # NAV_LAND
-    22: _take_off,  # NAV_TAKEOFF
-    34: _orbit,  # DO_ORBIT
-    176: _set_mode,  # DO_SET_MODE
-    178: _change_speed,  # DO_CHANGE_SPEED
-    179: _set_home,  # DO_SET_HOME
-    185: _terminate,  # DO_FLIGHTTERMINATION
-    186: _change_altitude,  # DO_CHANGE_ALTITUDE
-    192: _reposition,  # DO_REPOSITION
+    mavlink.MAV_CMD_NAV_LOITER_UNLIM: _enter(flight_modes.AUTO_LOITER),
+    mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH: _enter(flight_modes.AUTO_RTL, "Returning to launch"),
+    mavlink.MAV_CMD_NAV_LAND: _enter(flight_modes.AUTO_LAND, "Landing at current position", force=True),
+    mavlink.MAV_CMD_NAV_TAKEOFF: _take_off,
+    mavlink.MAV_CMD_DO_ORBIT: _orbit,
+    mavlink.MAV_CMD_DO_SET_MODE: _set_mode,
+    mavlink.MAV_CMD_DO_CHANGE_SPEED: _change_speed,
+    mavlink.MAV_CMD_DO_SET_HOME: _set_home,
+    mavlink.MAV_CMD_DO_FLIGHTTERMINATION: _terminate,
+    mavlink.MAV_CMD_DO_CHANGE_ALTITUDE: _change_altitude,
+    mavlink.MAV_CMD_DO_REPOSITION: _reposition,
     **{command: _payload(command) for command in (*TRIGGERS, *REGIONS)},
-    224: _set_current,  # DO_SET_MISSION_CURRENT
-    300: _start_mission,  # MISSION_START
-    400: _arm_disarm,  # COMPONENT_ARM_DISARM
-    401: _run_checks,  # RUN_PREARM_CHECKS
-    420: _inject_failure,  # INJECT_FAILURE
+    mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: _set_current,
+    mavlink.MAV_CMD_MISSION_START: _start_mission,
+    mavlink.MAV_CMD_COMPONENT_ARM_DISARM: _arm_disarm,
+    mavlink.MAV_CMD_RUN_PREARM_CHECKS: _run_checks,
+    mavlink.MAV_CMD_INJECT_FAILURE: _inject_failure,
 }
 """By MAV_CMD."""

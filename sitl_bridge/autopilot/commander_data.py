@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from sitl_bridge.link.mavlink import common as mavlink
+
 NAN3 = (math.nan, math.nan, math.nan)
 
-# --- MAV_RESULT
-ACCEPTED, TEMPORARILY_REJECTED, DENIED, UNSUPPORTED, FAILED = 0, 1, 2, 3, 4
-
-# --- MAV_SEVERITY
-EMERGENCY, CRITICAL, WARNING, INFO = 0, 2, 4, 6
+ACCEPTED: int = mavlink.MAV_RESULT_ACCEPTED
+TEMPORARILY_REJECTED: int = mavlink.MAV_RESULT_TEMPORARILY_REJECTED
+DENIED: int = mavlink.MAV_RESULT_DENIED
+UNSUPPORTED: int = mavlink.MAV_RESULT_UNSUPPORTED
+FAILED: int = mavlink.MAV_RESULT_FAILED
+EMERGENCY: int = mavlink.MAV_SEVERITY_EMERGENCY
+CRITICAL: int = mavlink.MAV_SEVERITY_CRITICAL
+WARNING: int = mavlink.MAV_SEVERITY_WARNING
+INFO: int = mavlink.MAV_SEVERITY_INFO
 
 
 class LandedState(IntEnum):

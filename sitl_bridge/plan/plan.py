@@ -103,7 +103,12 @@ class Plan:
     def landing(self) -> int:
         """Number of the item, from 0 on, with which the mission itself ends on the ground; -1 without."""
         return next(
-            (i for i, item in enumerate(self.items) if item.command in (commands.LAND, commands.RETURN)), -1
+            (
+                i
+                for i, item in enumerate(self.items)
+                if item.command in (mavlink.MAV_CMD_NAV_LAND, mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH)
+            ),
+            -1,
         )
 
     @property

@@ -18,6 +18,7 @@ from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import read_text
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.yaml_file import Document
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan import (
     FenceCircle,
@@ -440,7 +441,7 @@ class _Reader:
                 self.fault(item.where, text, "command")
                 return
             self.check_position(item)
-        elif item.frame == commands.MISSION_FRAME:
+        elif item.frame == mavlink.MAV_FRAME_MISSION:
             if item.command not in commands.PLAIN_COMMANDS:
                 hint = ": it needs a position" if item.command in commands.POSITION_COMMANDS else ""
                 text = f"PX4 does not accept {name} in frame 2 (without a position){hint}"
@@ -476,23 +477,27 @@ class _Reader:
     def check_params(self, item: Item, name: str) -> None:
         # Only parameters that PX4 keeps or ignores may be open (null), such as the heading.
         needed = {
-            commands.WAYPOINT: {1: "hold time", 2: "acceptance radius"},
-            commands.LOITER_TIME: {1: "loiter time"},
-            commands.DO_JUMP: {1: "jump target", 2: "repetitions"},
-            commands.DO_CHANGE_SPEED: {2: "speed"},
+            mavlink.MAV_CMD_NAV_WAYPOINT: {1: "hold time", 2: "acceptance radius"},
+            mavlink.MAV_CMD_NAV_LOITER_TIME: {1: "loiter time"},
+            mavlink.MAV_CMD_DO_JUMP: {1: "jump target", 2: "repetitions"},
+            mavlink.MAV_CMD_DO_CHANGE_SPEED: {2: "speed"},
             93: {1: "delay"},
         }
         for k, meaning in needed.get(item.command, {}).items():
             value = item.params[k - 1]
             if math.isnan(value):
                 self.fault(item.where, f"param {k} ({meaning}) of {name} is open", "params", k - 1)
-            elif value < 0 and item.command in (commands.WAYPOINT, commands.LOITER_TIME, commands.DO_JUMP):
+            elif value < 0 and item.command in (
+                mavlink.MAV_CMD_NAV_WAYPOINT,
+                mavlink.MAV_CMD_NAV_LOITER_TIME,
+                mavlink.MAV_CMD_DO_JUMP,
+            ):
                 text = f"param {k} ({meaning}) of {name} is negative: {value:g}"
                 self.fault(item.where, text, "params", k - 1)
-        if item.command == commands.DO_CHANGE_SPEED and (item.params[1] == 0 or item.params[1] > 100):
+        if item.command == mavlink.MAV_CMD_DO_CHANGE_SPEED and (item.params[1] == 0 or item.params[1] > 100):
             self.fault(item.where, f"a speed of {item.params[1]:g} m/s cannot be flown", "params", 1)
         relative = item.frame in commands.RELATIVE_FRAMES
-        if item.command == commands.TAKEOFF and relative and item.params[6] <= 0:
+        if item.command == mavlink.MAV_CMD_NAV_TAKEOFF and relative and item.params[6] <= 0:
             text = f"takes off to {item.params[6]:g} m; the height must be above the ground"
             self.fault(item.where, text, "params", 6)
 
@@ -507,21 +512,21 @@ class _Reader:
         if items and not legs:
             self.fault("mission", "has no item with a position")
         for later in legs[1:]:
-            if later.command == commands.TAKEOFF:
+            if later.command == mavlink.MAV_CMD_NAV_TAKEOFF:
                 self.fault(
                     later.where, "takes off, but PX4 requires the take-off as the first item with a position"
                 )
-        if legs and legs[0].command == commands.LAND:
+        if legs and legs[0].command == mavlink.MAV_CMD_NAV_LAND:
             self.fault(legs[0].where, "the mission starts with a landing, which PX4 refuses")
         self.check_distances(plan)
         for index, item in enumerate(items):
-            if item.command == commands.LOITER_UNLIMITED and index < len(items) - 1:
+            if item.command == mavlink.MAV_CMD_NAV_LOITER_UNLIM and index < len(items) - 1:
                 self.fault(item.where, "loiters without end, so the items after it are never reached")
 
     def check_jumps(self, items: Sequence[Item]) -> None:
         ids = {item.jump_id for item in items if item.jump_id}
         for item in items:
-            if item.command != commands.DO_JUMP or math.isnan(item.params[0]):
+            if item.command != mavlink.MAV_CMD_DO_JUMP or math.isnan(item.params[0]):
                 continue
             if item.params[0] not in ids:
                 text = f"jumps to item {item.params[0]:g}, which is not in the plan"

@@ -89,7 +89,7 @@ def mission_items(plan: Plan) -> list[MissionItem]:
     found = []
     for seq, item in enumerate(plan.items):
         params: tuple[float, ...] = item.params
-        if item.command == commands.DO_JUMP:
+        if item.command == mavlink.MAV_CMD_DO_JUMP:
             params = (float(plan.sequence_of(int(params[0]))), *params[1:])
         found.append(_item(seq, MISSION, item.command, item.frame, params, item.auto_continue))
     return found
@@ -103,13 +103,21 @@ def fence_items(plan: Plan) -> list[MissionItem]:
     """
     rows: list[tuple[int, float, tuple[float, float]]] = []
     for polygon in plan.polygons:
-        command = commands.FENCE_INCLUSION_POLYGON if polygon.inclusion else commands.FENCE_EXCLUSION_POLYGON
+        command = (
+            mavlink.MAV_CMD_NAV_FENCE_POLYGON_VERTEX_INCLUSION
+            if polygon.inclusion
+            else mavlink.MAV_CMD_NAV_FENCE_POLYGON_VERTEX_EXCLUSION
+        )
         rows += [(command, float(len(polygon.vertices)), vertex) for vertex in polygon.vertices]
     for circle in plan.circles:
-        command = commands.FENCE_INCLUSION_CIRCLE if circle.inclusion else commands.FENCE_EXCLUSION_CIRCLE
+        command = (
+            mavlink.MAV_CMD_NAV_FENCE_CIRCLE_INCLUSION
+            if circle.inclusion
+            else mavlink.MAV_CMD_NAV_FENCE_CIRCLE_EXCLUSION
+        )
         rows.append((command, circle.radius, circle.centre))
     return [
-        _item(seq, FENCE, command, commands.GLOBAL, (first, 0.0, 0.0, 0.0, *point, 0.0))
+        _item(seq, FENCE, command, mavlink.MAV_FRAME_GLOBAL, (first, 0.0, 0.0, 0.0, *point, 0.0))
         for seq, (command, first, point) in enumerate(rows)
     ]
 
@@ -117,7 +125,13 @@ def fence_items(plan: Plan) -> list[MissionItem]:
 def rally_items(plan: Plan) -> list[MissionItem]:
     """The rally points."""
     return [
-        _item(seq, RALLY, commands.RALLY_POINT, commands.RELATIVE, (0.0, 0.0, 0.0, 0.0, *point))
+        _item(
+            seq,
+            RALLY,
+            mavlink.MAV_CMD_NAV_RALLY_POINT,
+            mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT,
+            (0.0, 0.0, 0.0, 0.0, *point),
+        )
         for seq, point in enumerate(plan.rally_points)
     ]
 
@@ -127,18 +141,19 @@ def time_limit(plan: Plan) -> float:
     speeds = [
         item.params[1]
         for item in plan.items
-        if item.command == commands.DO_CHANGE_SPEED and item.params[1] > 0
+        if item.command == mavlink.MAV_CMD_DO_CHANGE_SPEED and item.params[1] > 0
     ]
     slowest = min([SLOWEST, *(speed / 2 for speed in speeds)])
     holds = sum(
         item.params[0]
         for item in plan.items
-        if item.command in (commands.WAYPOINT, commands.LOITER_TIME, commands.DELAY)
+        if item.command
+        in (mavlink.MAV_CMD_NAV_WAYPOINT, mavlink.MAV_CMD_NAV_LOITER_TIME, mavlink.MAV_CMD_NAV_DELAY)
     )
     heights = [item.params[6] for item in plan.legs]
     climbs = sum(
         abs(b - a) for a, b in zip([0.0, *heights], [*heights, 0.0], strict=True) if abs(b - a) < MAX_LEG
     )
-    repeats = 1 + sum(item.params[1] for item in plan.items if item.command == commands.DO_JUMP)
+    repeats = 1 + sum(item.params[1] for item in plan.items if item.command == mavlink.MAV_CMD_DO_JUMP)
     once = plan.length / slowest + holds + climbs / 0.5 + 10.0 * len(plan.items)
     return 120.0 + repeats * once

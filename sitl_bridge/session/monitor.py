@@ -101,7 +101,28 @@ FOR_COMPONENTS = frozenset(
 )
 """Messages that components on board read."""
 
-UNWANTED = frozenset({29, 30, 31, 33, 36, 74, 83, 85, 87, 105, 111, 132, 141, 231, 330, 331, 12901, 12904})
+UNWANTED = frozenset(
+    {
+        mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE,
+        mavlink.MAVLINK_MSG_ID_ATTITUDE,
+        mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION,
+        mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT,
+        mavlink.MAVLINK_MSG_ID_SERVO_OUTPUT_RAW,
+        mavlink.MAVLINK_MSG_ID_VFR_HUD,
+        mavlink.MAVLINK_MSG_ID_ATTITUDE_TARGET,
+        mavlink.MAVLINK_MSG_ID_POSITION_TARGET_LOCAL_NED,
+        mavlink.MAVLINK_MSG_ID_POSITION_TARGET_GLOBAL_INT,
+        mavlink.MAVLINK_MSG_ID_HIGHRES_IMU,
+        mavlink.MAVLINK_MSG_ID_TIMESYNC,
+        mavlink.MAVLINK_MSG_ID_DISTANCE_SENSOR,
+        mavlink.MAVLINK_MSG_ID_ALTITUDE,
+        mavlink.MAVLINK_MSG_ID_WIND_COV,
+        mavlink.MAVLINK_MSG_ID_OBSTACLE_DISTANCE,
+        mavlink.MAVLINK_MSG_ID_ODOMETRY,
+        mavlink.MAVLINK_MSG_ID_OPEN_DRONE_ID_LOCATION,
+        mavlink.MAVLINK_MSG_ID_OPEN_DRONE_ID_SYSTEM,
+    }
+)
 """Messages that PX4 sends by itself on this link and the monitor turns off: raw sensors, attitude, odometry,
 servo outputs."""
 

@@ -17,13 +17,18 @@ from pydantic import ValidationError
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import COMMANDED, EVENTS, STALL, WindEvent
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.record.ulog_reader import seconds
 
-INJECT_FAILURE, FLIGHT_TERMINATION = 420, 185
-"""MAV_CMD"""
-UNITS = {0: "gyroscope", 1: "accelerometer", 2: "magnetometer", 3: "barometer", 4: "GPS", 101: "motor"}
-"""FAILURE_UNIT of MAVLink."""
-INERTIAL = (0, 1)
+UNITS = {
+    mavlink.FAILURE_UNIT_SENSOR_GYRO: "gyroscope",
+    mavlink.FAILURE_UNIT_SENSOR_ACCEL: "accelerometer",
+    mavlink.FAILURE_UNIT_SENSOR_MAG: "magnetometer",
+    mavlink.FAILURE_UNIT_SENSOR_BARO: "barometer",
+    mavlink.FAILURE_UNIT_SENSOR_GPS: "GPS",
+    mavlink.FAILURE_UNIT_SYSTEM_MOTOR: "motor",
+}
+INERTIAL = (mavlink.FAILURE_UNIT_SENSOR_GYRO, mavlink.FAILURE_UNIT_SENSOR_ACCEL)
 """Those of UNITS without which PX4 sends no motor commands."""
 BUILT_IN_FAILURE = "Failure injection: "
 """Beginning of what the built-in stack says of an injected failure; it logs no commands."""
@@ -197,11 +202,11 @@ def _injected_by_command(vehicle: RecordedVehicle) -> Iterator[Change]:
     if topic is not None:
         first, second = np.asarray(topic["param1"]), np.asarray(topic["param2"])
         for time, number, unit, kind in zip(seconds(topic), topic["command"], first, second, strict=True):
-            if number == INJECT_FAILURE and kind > 0:
+            if number == mavlink.MAV_CMD_INJECT_FAILURE and kind > 0:
                 name = UNITS.get(int(unit), f"unit {int(unit)}")
                 silences = math.inf if unit in INERTIAL else 0.0
                 yield Change(time, time, f"an injected failure ({name})", who, True, silences)
-            elif number == FLIGHT_TERMINATION and unit > 0.5:
+            elif number == mavlink.MAV_CMD_DO_FLIGHTTERMINATION and unit > 0.5:
                 yield Change(time, time, "flight termination by command", who, True, math.inf)
     for time, _, text in () if vehicle.record is None else vehicle.record.messages:
         if BUILT_IN_FAILURE in text and text.endswith((" off", " stuck")):

@@ -15,6 +15,7 @@ from sitl_bridge.autopilot.modes.position_target import GO, GROUND, HOLD, IDLE, 
 from sitl_bridge.autopilot.modes.position_target import TAKEOFF as CLIMB_OFF
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.base.rotations import wrap_angle
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan_upload import MissionItem
 
@@ -161,7 +162,7 @@ class MissionFlight(VehiclePart):
             if seq >= len(self.items):
                 return None
             item = self.items[seq]
-            if item.command != commands.DO_JUMP:
+            if item.command != mavlink.MAV_CMD_DO_JUMP:
                 return seq
             done = jumps.get(seq, 0)
             if item.param2 < 0 or done < item.param2:
@@ -189,7 +190,7 @@ class MissionFlight(VehiclePart):
             item = self.items[self.current]
             self._arrived = -1
             self._work = ITEM
-            if item.command == commands.DO_JUMP:  # set as current by a command
+            if item.command == mavlink.MAV_CMD_DO_JUMP:  # set as current by a command
                 following = self._next_index(self.current - 1, self._jumps)
                 if following is None:
                     self._finish()
@@ -200,7 +201,7 @@ class MissionFlight(VehiclePart):
                 if not (climb_first and self._start_climb(item)):
                     self._go_to(item, ITEM)
                 return
-            if item.command == commands.DELAY:
+            if item.command == mavlink.MAV_CMD_NAV_DELAY:
                 self._arrived = now
                 self._target.after = None
                 return
@@ -220,17 +221,17 @@ class MissionFlight(VehiclePart):
         altitude = item.altitude(self._home_altitude)
         params = (item.param1, item.param2, item.param3, item.param4, item.x, item.y, altitude)
         self._payload(command, params)
-        if command == commands.RETURN:
+        if command == mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH:
             self.wants_return = True
-        elif command == commands.DO_CHANGE_SPEED:
+        elif command == mavlink.MAV_CMD_DO_CHANGE_SPEED:
             self._target.speed = item.param2 if item.param2 > 0.0 else math.nan
-        elif command == commands.DO_SET_HOME:
+        elif command == mavlink.MAV_CMD_DO_SET_HOME:
             self._home.set_by_item(item)
-        elif command == commands.DO_SET_ROI_LOCATION or (
+        elif command == mavlink.MAV_CMD_DO_SET_ROI_LOCATION or (
             command in commands.ROI_COMMANDS and item.param1 == ROI_LOCATION
         ):
             self._interest = (item.x, item.y)
-        elif command == commands.DO_SET_ROI_NONE or (
+        elif command == mavlink.MAV_CMD_DO_SET_ROI_NONE or (
             command in commands.ROI_COMMANDS and item.param1 == ROI_NONE
         ):
             self._interest = None
@@ -262,7 +263,7 @@ class MissionFlight(VehiclePart):
         """Start a vertical climb if the item is higher; return whether a climb is needed."""
         state, target = self._state, self._target
         _, _, z = self._position_of(item)
-        if item.command == commands.LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
+        if item.command == mavlink.MAV_CMD_NAV_LAND or state.z - z <= self._values["NAV_MC_ALT_RAD"]:
             return False
         self._work = CLIMB
         target.kind = CLIMB_OFF if self._land.landed else HOLD
@@ -287,22 +288,27 @@ class MissionFlight(VehiclePart):
         target.kind = GO
         target.yaw = (
             math.radians(item.param4)
-            if command in (commands.WAYPOINT, commands.LOITER_TIME, commands.LOITER_UNLIMITED)
+            if command
+            in (
+                mavlink.MAV_CMD_NAV_WAYPOINT,
+                mavlink.MAV_CMD_NAV_LOITER_TIME,
+                mavlink.MAV_CMD_NAV_LOITER_UNLIM,
+            )
             else math.nan
         )
         target.acceptance = values["NAV_ACC_RAD"]
-        if command == commands.WAYPOINT and item.param2 > 0.0:
+        if command == mavlink.MAV_CMD_NAV_WAYPOINT and item.param2 > 0.0:
             target.acceptance = item.param2
-        if command == commands.LAND:
+        if command == mavlink.MAV_CMD_NAV_LAND:
             away = math.hypot(x - state.x, y - state.y)
             if done != MOVE_TO_LAND and away > target.acceptance and not self._land.landed:
                 self._work = MOVE_TO_LAND
                 z = target.z if before is not None else state.z
             else:
                 target.kind = GROUND
-        elif command in (commands.LOITER_TIME, commands.LOITER_UNLIMITED):
+        elif command in (mavlink.MAV_CMD_NAV_LOITER_TIME, mavlink.MAV_CMD_NAV_LOITER_UNLIM):
             target.kind = HOLD
-        elif command == commands.LOITER_TO_ALT:
+        elif command == mavlink.MAV_CMD_NAV_LOITER_TO_ALT:
             # As for a fixed-wing loiter circle, PX4 uses the radius for multirotors too, which fly to the
             # centre (mission_block.cpp, is_mission_item_reached_or_completed).
             target.kind = HOLD
@@ -317,21 +323,28 @@ class MissionFlight(VehiclePart):
 
     def _next_destination(self, item: MissionItem) -> tuple[float, float, float] | None:
         """Return the next destination flown without a stop; None if the vehicle stops at the item."""
-        if not item.autocontinue or (item.command == commands.WAYPOINT and item.param1 > 0.0):
+        if not item.autocontinue or (item.command == mavlink.MAV_CMD_NAV_WAYPOINT and item.param1 > 0.0):
             return None
         for following in self._remaining_items():
             if following.is_destination:
                 x, y, z = self._position_of(following)
-                if following.command == commands.LAND:
+                if following.command == mavlink.MAV_CMD_NAV_LAND:
                     z = self._target.z
                 return x, y, z
-            if following.command in (commands.DELAY, commands.RETURN) or not following.autocontinue:
+            if (
+                following.command in (mavlink.MAV_CMD_NAV_DELAY, mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH)
+                or not following.autocontinue
+            ):
                 return None
         return None
 
     def _point_at_interest(self, item: MissionItem) -> None:
         projection = self._state.projection
-        if self._interest is None or projection is None or item.command in (commands.TAKEOFF, commands.LAND):
+        if (
+            self._interest is None
+            or projection is None
+            or item.command in (mavlink.MAV_CMD_NAV_TAKEOFF, mavlink.MAV_CMD_NAV_LAND)
+        ):
             return
         north, east = projection.local(*self._interest)
         if math.hypot(north - self._state.x, east - self._state.y) > 1.0:
@@ -340,11 +353,11 @@ class MissionFlight(VehiclePart):
     # ------------------------------------------------------------------ completion
 
     def _is_done(self, item: MissionItem, now: int) -> bool:
-        if item.command == commands.DELAY:
+        if item.command == mavlink.MAV_CMD_NAV_DELAY:
             return now - self._arrived >= _seconds(item) * 1e6
         if not item.is_destination:
             return False  # already executed; without autocontinue the mission waits here
-        if item.command == commands.LAND and self._work == ITEM:
+        if item.command == mavlink.MAV_CMD_NAV_LAND and self._work == ITEM:
             return self._land.landed
         if self._land.landed:
             return False
@@ -354,9 +367,13 @@ class MissionFlight(VehiclePart):
             return False
         if self._work != ITEM:
             return True
-        if item.command == commands.LOITER_UNLIMITED:
+        if item.command == mavlink.MAV_CMD_NAV_LOITER_UNLIM:
             return False
-        stay = _seconds(item) if item.command in (commands.WAYPOINT, commands.LOITER_TIME) else 0.0
+        stay = (
+            _seconds(item)
+            if item.command in (mavlink.MAV_CMD_NAV_WAYPOINT, mavlink.MAV_CMD_NAV_LOITER_TIME)
+            else 0.0
+        )
         return now - self._arrived >= stay * 1e6
 
     def _is_at_target(self) -> bool:
@@ -372,7 +389,7 @@ class MissionFlight(VehiclePart):
         return away <= target.acceptance and abs(target.z - state.z) <= margin
 
     def _has_heading(self, item: MissionItem) -> bool:
-        if item.command == commands.TAKEOFF or self._interest is not None:
+        if item.command == mavlink.MAV_CMD_NAV_TAKEOFF or self._interest is not None:
             return True
         return has_heading(self._target.yaw, self._state.yaw, self._values)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan_file import MAX_FENCE_ITEMS, MAX_MISSION_ITEMS, MAX_RALLY_ITEMS
 from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
@@ -18,7 +19,7 @@ from sitl_bridge.plan.plan_upload import FENCE, MISSION, RALLY, MissionItem
 ACCEPTED, ERROR, UNSUPPORTED_FRAME, UNSUPPORTED, NO_SPACE, INVALID, INVALID_PARAM1 = 0, 1, 2, 3, 4, 5, 6
 INVALID_PARAM5, INVALID_PARAM6, INVALID_PARAM7, INVALID_SEQUENCE = 10, 11, 12, 13
 
-IN_POSITION_FRAME = commands.POSITION_COMMANDS - {commands.CONDITION_GATE}
+IN_POSITION_FRAME = commands.POSITION_COMMANDS - {mavlink.MAV_CMD_CONDITION_GATE}
 """Commands with a position that the transfer accepts."""
 
 MAX_ITEMS = {MISSION: MAX_MISSION_ITEMS, FENCE: MAX_FENCE_ITEMS, RALLY: MAX_RALLY_ITEMS}
@@ -53,13 +54,13 @@ def _check_item(item: MissionItem, kind: int) -> MissionFault | None:
     def fault(result: int, reason: str) -> MissionFault:
         return MissionFault(item.seq, result, f"item {item.seq}: {reason}")
 
-    if item.frame not in commands.POSITION_FRAMES and item.frame != commands.MISSION_FRAME:
+    if item.frame not in commands.POSITION_FRAMES and item.frame != mavlink.MAV_FRAME_MISSION:
         return fault(UNSUPPORTED_FRAME, f"frame {item.frame} is not supported")
     has_position = item.frame in commands.POSITION_FRAMES
     if kind == FENCE:
         allowed = commands.FENCE_COMMANDS
     elif kind == RALLY:
-        allowed = frozenset({commands.RALLY_POINT})
+        allowed = frozenset({mavlink.MAV_CMD_NAV_RALLY_POINT})
     else:
         allowed = IN_POSITION_FRAME if has_position else commands.PLAIN_COMMANDS
     if item.command not in allowed or (kind != MISSION and not has_position):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from sitl_bridge.autopilot.modes.mission_items import INVALID_PARAM1, MissionFault, check_transfer
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
-from sitl_bridge.plan import commands
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan.plan import FenceCircle, Polygon
 from sitl_bridge.plan.plan_upload import FENCE, MissionItem
 
@@ -33,11 +33,17 @@ def read_areas(items: Sequence[MissionItem]) -> tuple[tuple[Area, ...], MissionF
     at = 0
     while at < len(items):
         item = items[at]
-        if item.command == commands.FENCE_RETURN_POINT:
+        if item.command == mavlink.MAV_CMD_NAV_FENCE_RETURN_POINT:
             at += 1
             continue
-        inclusion = item.command in (commands.FENCE_INCLUSION_CIRCLE, commands.FENCE_INCLUSION_POLYGON)
-        if item.command in (commands.FENCE_INCLUSION_CIRCLE, commands.FENCE_EXCLUSION_CIRCLE):
+        inclusion = item.command in (
+            mavlink.MAV_CMD_NAV_FENCE_CIRCLE_INCLUSION,
+            mavlink.MAV_CMD_NAV_FENCE_POLYGON_VERTEX_INCLUSION,
+        )
+        if item.command in (
+            mavlink.MAV_CMD_NAV_FENCE_CIRCLE_INCLUSION,
+            mavlink.MAV_CMD_NAV_FENCE_CIRCLE_EXCLUSION,
+        ):
             if not item.param1 >= 0.0:
                 return (), _fault(item, f"invalid radius {item.param1:g} m")
             areas.append(FenceCircle((item.x, item.y), item.param1, inclusion))

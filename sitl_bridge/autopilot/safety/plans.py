@@ -10,6 +10,7 @@ from sitl_bridge.autopilot.modes.navigator import Navigator
 from sitl_bridge.autopilot.safety.geofence import Area, Geofence, allows, read_areas
 from sitl_bridge.autopilot.vehicle_part import Vehicle, VehiclePart
 from sitl_bridge.core.world.geography import distance
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.plan import commands
 from sitl_bridge.plan.plan_upload import MISSION, RALLY, MissionItem
 
@@ -33,7 +34,7 @@ def check_mission(
         away = distance(home[:2], (first.x, first.y))
         if away >= limit:
             warnings.append(f"First waypoint far away from home: {away:.0f}m. Correct mission loaded?")
-    if any(item.command == commands.LAND and item.param2 > 0.0 for item in items):
+    if any(item.command == mavlink.MAV_CMD_NAV_LAND and item.param2 > 0.0 for item in items):
         warnings.append("No precision landing in this flight stack: lands at the item's place")
     return _check_fence(items, home, fence), warnings
 
@@ -44,13 +45,21 @@ def _rejected(item: MissionItem, result: int, reason: str) -> MissionFault:
 
 def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | None:
     for number, item in enumerate(items):
-        if item.command in (commands.CONDITION_DELAY, commands.CONDITION_DISTANCE, commands.ROI):
+        if item.command in (
+            mavlink.MAV_CMD_CONDITION_DELAY,
+            mavlink.MAV_CMD_CONDITION_DISTANCE,
+            mavlink.MAV_CMD_NAV_ROI,
+        ):
             return _rejected(item, UNSUPPORTED, f"unsupported command: {item.command}")
-        if item.command in (commands.VTOL_TAKEOFF, commands.VTOL_LAND, commands.VTOL_TRANSITION):
+        if item.command in (
+            mavlink.MAV_CMD_NAV_VTOL_TAKEOFF,
+            mavlink.MAV_CMD_NAV_VTOL_LAND,
+            mavlink.MAV_CMD_DO_VTOL_TRANSITION,
+        ):
             return _rejected(item, UNSUPPORTED, "VTOL items but vehicle is not a VTOL")
-        if number == 0 and item.command == commands.LAND and landed:
+        if number == 0 and item.command == mavlink.MAV_CMD_NAV_LAND and landed:
             return _rejected(item, INVALID, "starts with landing")
-        if item.command == commands.DO_JUMP and not 0 <= item.param1 < len(items):
+        if item.command == mavlink.MAV_CMD_DO_JUMP and not 0 <= item.param1 < len(items):
             return _rejected(item, INVALID, f"jump to item {item.param1 + 1:g} of {len(items)}")
     return None
 
@@ -58,7 +67,7 @@ def _check_items(items: Sequence[MissionItem], landed: bool) -> MissionFault | N
 def _check_order(items: Sequence[MissionItem], home: Home) -> MissionFault | None:
     flown = False
     for item in items:
-        if item.command == commands.TAKEOFF:
+        if item.command == mavlink.MAV_CMD_NAV_TAKEOFF:
             height = item.z if item.frame in commands.RELATIVE_FRAMES else item.z - home[2] if home else 1.0
             if height < 1e-6:
                 return _rejected(item, INVALID, "Takeoff altitude below home altitude!")

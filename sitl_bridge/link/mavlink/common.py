@@ -55,7 +55,14 @@ _MESSAGES = (
 )
 """Name, id, fields and extension fields, both in the order of the definition."""
 
-_VALUES = {"MAV_PARAM_ERROR_TYPE_MISMATCH": 7}
+_VALUES = {
+    "MAV_PARAM_ERROR_TYPE_MISMATCH": 7,
+    "MAV_RESULT_CANCELLED": 6,
+    "MAV_RESULT_COMMAND_UNSUPPORTED_MAV_FRAME": 9,
+}
+
+FORCE_ARMING = 21196
+"""Second parameter of MAV_CMD_COMPONENT_ARM_DISARM that skips the checks, by common.xml."""
 
 _FIELD = re.compile(r"(\w+)(?:\[(\d+)\])? (\w+)")
 

@@ -31,7 +31,13 @@ MODE_NUMBERS = {name: (main, 0) for main, name in MAIN_MODES.items()} | {
 }
 """Main mode and sub-mode, by PX4's name of a mode."""
 
-LANDED_STATES = {0: "unknown", 1: "on ground", 2: "in air", 3: "taking off", 4: "landing"}
+LANDED_STATES = {
+    mavlink.MAV_LANDED_STATE_UNDEFINED: "unknown",
+    mavlink.MAV_LANDED_STATE_ON_GROUND: "on ground",
+    mavlink.MAV_LANDED_STATE_IN_AIR: "in air",
+    mavlink.MAV_LANDED_STATE_TAKEOFF: "taking off",
+    mavlink.MAV_LANDED_STATE_LANDING: "landing",
+}
 
 SENSORS = {
     mavlink.MAV_SYS_STATUS_SENSOR_3D_GYRO: "gyroscope",
@@ -57,16 +63,16 @@ ESTIMATES = {
 
 
 RESULTS = {
-    1: "temporarily rejected",
-    2: "denied",
-    3: "unsupported",
-    4: "failed",
-    6: "cancelled",
-    7: "to be sent as COMMAND_LONG",
-    8: "to be sent as COMMAND_INT",
-    9: "in a frame that it does not support",
+    mavlink.MAV_RESULT_TEMPORARILY_REJECTED: "temporarily rejected",
+    mavlink.MAV_RESULT_DENIED: "denied",
+    mavlink.MAV_RESULT_UNSUPPORTED: "unsupported",
+    mavlink.MAV_RESULT_FAILED: "failed",
+    mavlink.MAV_RESULT_CANCELLED: "cancelled",
+    mavlink.MAV_RESULT_COMMAND_LONG_ONLY: "to be sent as COMMAND_LONG",
+    mavlink.MAV_RESULT_COMMAND_INT_ONLY: "to be sent as COMMAND_INT",
+    mavlink.MAV_RESULT_COMMAND_UNSUPPORTED_MAV_FRAME: "in a frame that it does not support",
 }
-"""MAV_RESULT of a refusal; 0 is accepted, 5 in progress."""
+"""Of refusals."""
 
 TEXT_CHUNK = 50
 """Characters per STATUSTEXT; a longer text is split."""
