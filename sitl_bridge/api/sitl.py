@@ -50,152 +50,40 @@ FaultChoice = AnyEvent | ReadJson
 _EVENT: TypeAdapter[EventSpecification] = TypeAdapter(EventSpecification)
 
 
-class Sitl(Vehicles):
-    """Vehicles with their flight stacks, ready to arm; a program advances simulated time and commands them.
-
-    Use it in a ``with`` block.  It is all of its vehicles: ``sitl.arm()`` arms each, ``sitl["b"].land()``
-    lands one.  The built-in stack flies within this process, hundreds of times faster than real time, and the
-    same seed and calls give the same bytes; PX4 flies in lockstep as a process of its own.
+class Flight(Vehicles):
+    """Vehicles with their flight stacks, ready to arm; use it in a ``with`` block.
 
     Args:
-        airframes: one, or a list of several: by name, file or as objects.  One that is not in a list is flown
-            without a vehicle axis: ``sitl.position`` is (3,).
-        autopilot: ``"builtin"``, ``"px4"``, or ``"auto"`` for PX4 where it is found.
-        px4: PX4 checkout or build; None looks for one.
-        world: the world they fly in; None for calm air over level ground.
-        seed: of all random numbers.
-        names: of the vehicles, different ones; they name the random streams.  None numbers them.
-        positions: (n, 2) m north and east of the world's origin of the points where the vehicles stand; None
-            places them in a row towards the east.
-        spacing: m between neighbours in that row.
-        yaw: rad from north, clockwise; one for all or (n,).
-        controller: of the built-in stack: ``"hector_pid"``, ``"lee"``, ``"rotors"`` or ``"FILE.py:CLASS"``;
-            in this process also a class derived from ``Controller``, or a function that takes a
-            ``VehicleModel`` and returns one; a list gives each vehicle its own.  None takes the airframe's.
-        parameters: of the flight stacks, by PX4's names, changed from their defaults.
-        params: parameters of a real vehicle: a file of QGroundControl (.params) or MAVProxy (.parm).  Those
-            of its flight are flown; a warning says which are not, and why.
-        params_win: whether that file overrides what follows from the airframe.
+        settings: of the flight.
         faults: scheduled ones, at s from when the vehicles are ready.
-        proximity: contact and downwash between vehicles; None for neither, ``"auto"`` for both where there
-            are several.
-        speed: simulated over wall time; inf for as fast as it goes.
-        mavlink: whether the built-in stack, too, is a process that MAVSDK and QGroundControl reach.
-        limits: of measures by name, with which the flight succeeds.
-        runs: where run directories are made, with logs and summary; None keeps all in memory, but makes them
-            in ``runs`` for flight stacks that are processes.
-        record: whether a flight within this process keeps truth and logs at all; without, there is neither
-            ``truth`` nor verdict, and long flights of many vehicles take no memory.
-        name: of the run directory.
-        wait: whether it begins when all vehicles can arm; without, once their flight stacks have started and
-            read their parameters, for programs that send the position themselves.  ``arm`` waits in any case.
-        warm: PX4s that start and settle in the background for the next resets, with the seed that follows
-            if the seeds count on.
+        pool: that makes the flight stacks.
+        linked: whether these are processes that are reached over MAVLink.
+        alone: whether it is one vehicle, without a vehicle axis.
+        owns_pool: whether the pool ends with the flight, and starts those of the next ``reset`` ahead.
+        controllers: of vehicles flown in this process; None for the settings'.
+        files: whether a flight in this process writes a run directory.
+        record: whether a flight in this process keeps truth and logs at all.
 
     Raises:
-        UserError: for arguments that contradict one another, and for vehicles that do not become ready.
+        UserError: for what cannot be flown, and for vehicles that do not become ready.
     """
 
     def __init__(
         self,
-        airframes: AirframeChoice | Sequence[AirframeChoice] = "iris",
-        *,
-        autopilot: Choice = "builtin",
-        px4: str | Path | None = None,
-        world: WorldChoice = None,
-        seed: int = 0,
-        names: Sequence[str] | None = None,
-        positions: ArrayLike | None = None,
-        spacing: float = 5.0,
-        yaw: ArrayLike = 0.0,
-        controller: ControllerChoice | Sequence[ControllerChoice] = None,
-        parameters: Mapping[str, int | float] | None = None,
-        params: str | Path | None = None,
-        params_win: bool = False,
-        faults: Sequence[FaultChoice] = (),
-        proximity: Proximity | str | None = "auto",
-        speed: float = math.inf,
-        mavlink: bool = False,
-        limits: Mapping[str, float | None] | None = None,
-        runs: str | Path | None = None,
-        record: bool = True,
-        name: str = "sitl",
-        wait: bool = True,
-        warm: int = 0,
-    ) -> None:
-        refuse_while_loading("a Sitl")
-        speed, given = checked_speed(speed), checked_parameters(parameters or {})
-        file = load_parameters(params, wins=params_win)
-        found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
-        laws = _controllers(controller, len(found))
-        chosen = choose_autopilot(
-            "px4" if px4 is not None and autopilot == "builtin" else autopilot,
-            None if px4 is None else Path(px4),
-        )
-        if proximity == "auto":
-            proximity = Proximity() if len(found) > 1 else None
-        elif isinstance(proximity, str):
-            raise UserError(f"proximity: {proximity!r} is neither 'auto' nor a Proximity nor None")
-        self._linked = mavlink or chosen.kind == "px4" or not math.isinf(speed)
-        self._laws: list[ControllerChoice] | None = laws
-        settings = FlightSettings(
-            tuple(
-                VehicleSettings(
-                    airframe,
-                    name=vehicle,
-                    position=place,
-                    yaw=heading,
-                    autopilot="px4" if chosen.kind == "px4" else "builtin",
-                    controller=law if isinstance(law, str) else None,
-                    parameters=given,
-                    parameter_file=file,
-                )
-                for airframe, vehicle, place, heading, law in zip(
-                    found, called, places, headings, laws, strict=True
-                )
-            ),
-            name,
-            world=world_of(world).specification,
-            seed=checked_seed(seed),
-            speed=speed,
-            px4=None if chosen.px4 is None else Path(chosen.px4.root),
-            runs=Path("runs" if runs is None else runs),
-            on_stall="wait",
-            proximity=proximity,
-            limits=checked_limits(limits or {}, "limits"),
-            wait=wait,
-        )
-        for note in settings.given_notes([chosen] * len(found)):
-            warnings.warn(note, RuntimeWarning, stacklevel=2)
-        self._own_pool: FlightPool | None
-        self._files, self._kept = runs is not None, record
-        self._faults = events_of(faults, settings)
-        self._linked |= needs_processes(settings, self._faults)
-        if self._linked and any(law is not None and not isinstance(law, str) for law in laws):
-            raise UserError("controller: a flight stack of its own process takes a name or FILE.py:CLASS")
-        alone = isinstance(airframes, str | Path) or not isinstance(airframes, Sequence)
-        self._own_pool = FlightPool(warm)
-        self._begin(settings, self._own_pool, alone)
-
-    @classmethod
-    def _of(
-        cls,
         settings: FlightSettings,
         faults: Sequence[EventSpecification],
         pool: FlightPool,
         *,
         linked: bool,
         alone: bool,
-    ) -> Self:
-        """A flight with these settings, ready to arm; see ``FlightPool.open``."""
-        made = cls.__new__(cls)
-        made._laws, made._faults = None, tuple(faults)
-        made._linked, made._files, made._kept, made._own_pool = linked, True, True, None
-        made._begin(settings, pool, alone)
-        return made
-
-    def _begin(self, settings: FlightSettings, pool: FlightPool, alone: bool) -> None:
-        self._settings, self._pool = settings, pool
+        owns_pool: bool = False,
+        controllers: Sequence[ControllerChoice] | None = None,
+        files: bool = True,
+        record: bool = True,
+    ) -> None:
+        self._settings, self._faults, self._pool = settings, tuple(faults), pool
+        self._linked, self._owns_pool, self._controllers = linked, owns_pool, controllers
+        self._files, self._kept = files, record
         self._verdict: Verdict | None = None
         self._seed_step, self._published = 0, False
         super().__init__([self._open()], range(len(settings.vehicles)), alone)
@@ -205,15 +93,15 @@ class Sitl(Vehicles):
             stacks = self._pool.open(
                 self._settings,
                 linked=self._linked,
-                controllers=self._laws,
+                controllers=self._controllers,
                 files=self._files,
                 record=self._kept,
             )
         stacks.schedule(self._faults)
-        if self._own_pool is not None and self._linked:
+        if self._owns_pool and self._linked:
             # Programs that change the seed mostly count on.
             following = replace(self._settings, seed=max(0, self._settings.seed + self._seed_step))
-            self._own_pool.prepare(following, instead=True)
+            self._pool.prepare(following, instead=True)
         return stacks
 
     # ------------------------------------------------------------------ vehicles and flight stacks
@@ -357,8 +245,8 @@ class Sitl(Vehicles):
     def close(self) -> None:
         """End the flight without judging it; safe to call twice."""
         self._stacks.close()
-        if self._own_pool is not None:
-            self._own_pool.close()
+        if self._owns_pool:
+            self._pool.close()
 
     def __enter__(self) -> Self:
         return self
@@ -372,6 +260,139 @@ class Sitl(Vehicles):
                 self.finish(str(error or "") if named else f"{type(error).__name__}: {error}")
         finally:
             self.close()
+
+
+class Sitl(Flight):
+    """Vehicles with their flight stacks, ready to arm; a program advances simulated time and commands them.
+
+    Use it in a ``with`` block.  It is all of its vehicles: ``sitl.arm()`` arms each, ``sitl["b"].land()``
+    lands one.  The built-in stack flies within this process, hundreds of times faster than real time, and the
+    same seed and calls give the same bytes; PX4 flies in lockstep as a process of its own.
+
+    Args:
+        airframes: one, or a list of several: by name, file or as objects.  One that is not in a list is flown
+            without a vehicle axis: ``sitl.position`` is (3,).
+        autopilot: ``"builtin"``, ``"px4"``, or ``"auto"`` for PX4 where it is found.
+        px4: PX4 checkout or build; None looks for one.
+        world: the world they fly in; None for calm air over level ground.
+        seed: of all random numbers.
+        names: of the vehicles, different ones; they name the random streams.  None numbers them.
+        positions: (n, 2) m north and east of the world's origin of the points where the vehicles stand; None
+            places them in a row towards the east.
+        spacing: m between neighbours in that row.
+        yaw: rad from north, clockwise; one for all or (n,).
+        controller: of the built-in stack: ``"hector_pid"``, ``"lee"``, ``"rotors"`` or ``"FILE.py:CLASS"``;
+            in this process also a class derived from ``Controller``, or a function that takes a
+            ``VehicleModel`` and returns one; a list gives each vehicle its own.  None takes the airframe's.
+        parameters: of the flight stacks, by PX4's names, changed from their defaults.
+        params: parameters of a real vehicle: a file of QGroundControl (.params) or MAVProxy (.parm).  Those
+            of its flight are flown; a warning says which are not, and why.
+        params_win: whether that file overrides what follows from the airframe.
+        faults: scheduled ones, at s from when the vehicles are ready.
+        proximity: contact and downwash between vehicles; None for neither, ``"auto"`` for both where there
+            are several.
+        speed: simulated over wall time; inf for as fast as it goes.
+        mavlink: whether the built-in stack, too, is a process that MAVSDK and QGroundControl reach.
+        limits: of measures by name, with which the flight succeeds.
+        runs: where run directories are made, with logs and summary; None keeps all in memory, but makes them
+            in ``runs`` for flight stacks that are processes.
+        record: whether a flight within this process keeps truth and logs at all; without, there is neither
+            ``truth`` nor verdict, and long flights of many vehicles take no memory.
+        name: of the run directory.
+        wait: whether it begins when all vehicles can arm; without, once their flight stacks have started and
+            read their parameters, for programs that send the position themselves.  ``arm`` waits in any case.
+        warm: PX4s that start and settle in the background for the next resets, with the seed that follows
+            if the seeds count on.
+
+    Raises:
+        UserError: for arguments that contradict one another, and for vehicles that do not become ready.
+    """
+
+    def __init__(
+        self,
+        airframes: AirframeChoice | Sequence[AirframeChoice] = "iris",
+        *,
+        autopilot: Choice = "builtin",
+        px4: str | Path | None = None,
+        world: WorldChoice = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
+        positions: ArrayLike | None = None,
+        spacing: float = 5.0,
+        yaw: ArrayLike = 0.0,
+        controller: ControllerChoice | Sequence[ControllerChoice] = None,
+        parameters: Mapping[str, int | float] | None = None,
+        params: str | Path | None = None,
+        params_win: bool = False,
+        faults: Sequence[FaultChoice] = (),
+        proximity: Proximity | str | None = "auto",
+        speed: float = math.inf,
+        mavlink: bool = False,
+        limits: Mapping[str, float | None] | None = None,
+        runs: str | Path | None = None,
+        record: bool = True,
+        name: str = "sitl",
+        wait: bool = True,
+        warm: int = 0,
+    ) -> None:
+        refuse_while_loading("a Sitl")
+        speed, given = checked_speed(speed), checked_parameters(parameters or {})
+        file = load_parameters(params, wins=params_win)
+        found, called, places, headings = placed(airframes, names, positions, spacing, yaw)
+        laws = _controllers(controller, len(found))
+        chosen = choose_autopilot(
+            "px4" if px4 is not None and autopilot == "builtin" else autopilot,
+            None if px4 is None else Path(px4),
+        )
+        if proximity == "auto":
+            proximity = Proximity() if len(found) > 1 else None
+        elif isinstance(proximity, str):
+            raise UserError(f"proximity: {proximity!r} is neither 'auto' nor a Proximity nor None")
+        settings = FlightSettings(
+            tuple(
+                VehicleSettings(
+                    airframe,
+                    name=vehicle,
+                    position=place,
+                    yaw=heading,
+                    autopilot="px4" if chosen.kind == "px4" else "builtin",
+                    controller=law if isinstance(law, str) else None,
+                    parameters=given,
+                    parameter_file=file,
+                )
+                for airframe, vehicle, place, heading, law in zip(
+                    found, called, places, headings, laws, strict=True
+                )
+            ),
+            name,
+            world=world_of(world).specification,
+            seed=checked_seed(seed),
+            speed=speed,
+            px4=None if chosen.px4 is None else Path(chosen.px4.root),
+            runs=Path("runs" if runs is None else runs),
+            on_stall="wait",
+            proximity=proximity,
+            limits=checked_limits(limits or {}, "limits"),
+            wait=wait,
+        )
+        for note in settings.given_notes([chosen] * len(found)):
+            warnings.warn(note, RuntimeWarning, stacklevel=2)
+        events = events_of(faults, settings)
+        linked = mavlink or chosen.kind == "px4" or not math.isinf(speed) or needs_processes(settings, events)
+        if linked and any(law is not None and not isinstance(law, str) for law in laws):
+            raise UserError("controller: a flight stack of its own process takes a name or FILE.py:CLASS")
+        alone = isinstance(airframes, str | Path) or not isinstance(airframes, Sequence)
+        super().__init__(
+            settings,
+            events,
+            FlightPool(warm),
+            owns_pool=True,
+            linked=linked,
+            alone=alone,
+            controllers=laws,
+            files=runs is not None,
+            record=record,
+        )
 
 
 class RunningFault:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sitl_bridge.api.airframe_choice import AirframeChoice
 from sitl_bridge.api.pool import FlightPool, needs_processes
-from sitl_bridge.api.sitl import Sitl, events_of
+from sitl_bridge.api.sitl import Flight, events_of
 from sitl_bridge.api.vehicle_arrays import placed
 from sitl_bridge.api.world_choice import World, WorldChoice, world_of
 from sitl_bridge.base.error_log import ErrorLog, print_error
@@ -37,14 +37,14 @@ class ChosenFlight:
         linked = settings.px4 is not None or settings.speed != float("inf")
         return linked or needs_processes(settings, self.faults)
 
-    def open(self, pool: FlightPool, *, linked: bool) -> Sitl:
+    def open(self, pool: FlightPool, *, linked: bool) -> Flight:
         """Begin it.
 
         Raises:
             UserError: when it does not become ready.
         """
         linked |= self.needs_processes
-        return Sitl._of(self.settings, self.faults, pool, linked=linked, alone=self.alone)
+        return Flight(self.settings, self.faults, pool, linked=linked, alone=self.alone)
 
 
 def flight_of(
@@ -101,11 +101,11 @@ class DeferredFlight:
         begin: begins it, with MAVLink or without.
     """
 
-    def __init__(self, begin: Callable[[bool], Sitl]) -> None:
+    def __init__(self, begin: Callable[[bool], Flight]) -> None:
         self._begin = begin
-        self.begun: Sitl | None = None
+        self.begun: Flight | None = None
 
-    def _now(self, linked: bool = False) -> Sitl:
+    def _now(self, linked: bool = False) -> Flight:
         if self.begun is None:
             self.begun = self._begin(linked)
         return self.begun
@@ -139,7 +139,7 @@ class DeferredFlight:
             shutil.rmtree(self.begun.directory, ignore_errors=True)
 
 
-def finish(flight: Sitl, reason: str) -> list[str]:
+def finish(flight: Flight, reason: str) -> list[str]:
     """End a flight, and write its summary and report.
 
     Args:
@@ -162,7 +162,7 @@ def finish(flight: Sitl, reason: str) -> list[str]:
     return [*files, *(f"note: {note}" for note in verdict.notes)]
 
 
-def describe(flight: Sitl) -> list[str]:
+def describe(flight: Flight) -> list[str]:
     """What a person who looks at a failed test wants to know of its flight, in lines."""
     lines = [
         f"flown by {flight.flown_by}, seed {flight.seed}",

@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from sitl_bridge.api.pool import FlightPool
-    from sitl_bridge.api.sitl import Sitl
+    from sitl_bridge.api.sitl import Flight, Sitl
     from sitl_bridge.api.world_choice import World
     from sitl_bridge.testing.flights import ChosenFlight, DeferredFlight
 
@@ -122,7 +122,7 @@ def _flight(request: pytest.FixtureRequest, world: World, count: int | None) -> 
     def announce(line: str) -> None:
         print(f"\nsitl-bridge: {line}", file=terminal, flush=True)
 
-    def begin(linked: bool) -> Sitl:
+    def begin(linked: bool) -> Flight:
         begun = chosen.open(pool, linked=linked or _is_asynchronous(item))
         _prepare_next(item, pool, chosen.settings.runs)
         return begun
@@ -305,7 +305,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _account(flight: Sitl, call: pytest.CallInfo[None]) -> str:
+def _account(flight: Flight, call: pytest.CallInfo[None]) -> str:
     from sitl_bridge.base.error_log import ErrorLog
     from sitl_bridge.testing.flights import describe, finish
 

@@ -186,7 +186,8 @@ def test_parameters_commands_and_modes_go_by_name() -> None:
             drone.received("ATTITUDE")
         with pytest.raises(sb.UserError, match="keeps no record"):
             sitl.verdict()
-        for old in (lambda: sitl.verdict.check(), lambda: f"{sitl.url}", lambda: [*sitl.urls]):  # type: ignore[attr-defined]
+        before: Any = sitl
+        for old in (lambda: before.verdict.check(), lambda: f"{before.url}", lambda: [*before.urls]):
             with pytest.raises(sb.UserError, match=r"is a method now: write (verdict|url|urls)\(\)"):
                 old()
 
