@@ -17,6 +17,7 @@ from sitl_bridge.analysis.evaluation.flight_record import TOPICS
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, run_in_memory
 from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
+from sitl_bridge.api.fleet_clock import FleetClock
 from sitl_bridge.api.stacks import Flown, Stacks
 from sitl_bridge.api.truth_table import Recording, TruthTable
 from sitl_bridge.autopilot.commander import Commander
@@ -46,7 +47,6 @@ from sitl_bridge.core.simulation.events import (
     gusts_of,
 )
 from sitl_bridge.link.px4.vehicle_status import RESULTS, mode_name
-from sitl_bridge.live.bus.run_source import FleetRun
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items
 from sitl_bridge.record.records import ROW, flat
@@ -115,7 +115,7 @@ class InProcessStacks(Stacks):
         fleet: the simulation and the flight stacks, for programs that extend them.
     """
 
-    source: FleetRun
+    source: FleetClock
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class InProcessStacks(Stacks):
         try:
             self._key, self.fleet = self._pool.take(settings, members)
             self.simulation, self.hosts = self.fleet.simulation, self.fleet.hosts
-            self.source = FleetRun(self.fleet)
+            self.source = FleetClock(self.fleet)
             self._recording = self._record() if record else None
             due = actions(settings.events, self.simulation, self._say, names=self.names)
             self.fleet.timeline = Timeline(self.fleet.time, due)
@@ -255,7 +255,7 @@ class InProcessStacks(Stacks):
             for i in range(len(self.names)):
                 self._steer(i)
             count = min(steps, self.fleet.steps_to_update)
-            self.source.advance_steps(count)
+            self.source.advance(count)
             steps -= count
             self._collect()
 

@@ -15,8 +15,8 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import EventSpecification, ScheduledEvent, affected_vehicles
 from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.link.mavlink.message import MavlinkMessage
-from sitl_bridge.live.bus.run_source import RunSource
 from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.stacks import FlightStacks
 
@@ -41,7 +41,7 @@ class Stacks(FlightStacks):
     ready_at: int  # us of simulated time at which the vehicles were ready
     simulation: Simulation  # of the vehicles; to be changed between two steps only
     hosts: tuple[SensorHost, ...]  # what runs the sensors that are sampled between steps
-    source: RunSource  # the run as outlets see it
+    source: RunClock  # of the run, as outlets see it
     ended = False
 
     def __init__(self, settings: FlightSettings) -> None:

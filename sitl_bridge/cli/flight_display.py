@@ -35,7 +35,7 @@ def live_line(progress: Progress) -> Text:
         return _fleet_line(progress)
     server, (vehicle,) = progress.server, progress.vehicles
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(f"{server.time:7.1f} s", "bold")
+    line.append(f"{server.seconds:7.1f} s", "bold")
     line.append(f"  {server.real_time_factor:4.1f} x", "cyan")
     if not server.links[0].connected:
         line.append(
@@ -61,7 +61,7 @@ def live_line(progress: Progress) -> Text:
 def _fleet_line(progress: Progress) -> Text:
     server = progress.server
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(f"{server.time:7.1f} s", "bold")
+    line.append(f"{server.seconds:7.1f} s", "bold")
     line.append(f"  {server.real_time_factor:4.1f} x", "cyan")
     connected = sum(link.connected for link in server.links)
     if server.steps == 0:

@@ -28,7 +28,7 @@ def status_line(status: ServerStatus, host: str) -> Text:
     """The live line of a server; of several vehicles it shows the links only."""
     link = status.links[0]
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(f"{status.time:7.1f} s", "bold")
+    line.append(f"{status.seconds:7.1f} s", "bold")
     line.append(f"  {status.real_time_factor:4.1f} x", "cyan")
     if len(status.links) > 1:
         line.append(f"  {sum(link.connected for link in status.links)} of {len(status.links)} connected")

@@ -93,7 +93,7 @@ def _ready_line(session: Session) -> Callable[[Progress], None]:
         nonlocal told
         if not told and all(vehicle.can_arm for vehicle in progress.vehicles):
             told = True
-            session.say(f"ready to arm after {progress.server.time:.0f} s of simulated time")
+            session.say(f"ready to arm after {progress.server.seconds:.0f} s of simulated time")
 
     return tell
 

@@ -74,7 +74,7 @@ class ReadySession(Session):
             self._confirmed = True
         waiting = [v for v in progress.vehicles if not (v.can_arm and math.isfinite(v.position[0]))]
         waiting = waiting if self.settings.wait else []
-        if waiting and progress.server.time > READY_LIMIT:
+        if waiting and progress.server.seconds > READY_LIMIT:
             raise not_ready(
                 {v.settings.name: v.monitor.status().waits_for for v in self.vehicles}, READY_LIMIT
             )
@@ -106,15 +106,15 @@ class ReadySession(Session):
     @property
     def now(self) -> int:
         """us of simulated time."""
-        return round(self.server.status().time * 1e6) + self.simulation.start
+        return self.server.now
 
     def schedule(self, events: Sequence[EventSpecification]) -> None:
         """Let events happen, at their times from now on."""
-        begun = self.server.status().time
+        begun = self.server.status().elapsed
         for seconds, action in actions(
             events, self.simulation, self.say, self._fail_stack, on_event=self.note_event
         ):
-            self.server.at(begun + seconds, action)
+            self.server.at(begun + round(seconds * 1e6), action)
 
     # ---------------------------------------------------------------- time
 
@@ -131,7 +131,7 @@ class ReadySession(Session):
         self._moved = (progress.steps, time.monotonic())
         self._advancing = True
         self.server.step(steps)
-        self.server.at(progress.time + steps * self.simulation.step * 1e-6, done.set)
+        self.server.at(progress.elapsed + steps * self.simulation.step, done.set)
         while not done.wait(LOOK):
             self.refuse_trouble()
         self._advancing = False

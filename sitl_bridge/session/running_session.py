@@ -101,7 +101,7 @@ class SessionVehicles(LinkedVehicles):
         self._go = go
         if self._closed.is_set():
             go.set()
-        self._server.at_answers(at * 1e-6, here)
+        self._server.at_answers(at, here)
         before.set()
 
         def wait() -> None:
@@ -128,7 +128,7 @@ class SessionVehicles(LinkedVehicles):
         """
         if not self._closed.is_set():
             self.send_again()
-            self._server.at_answers((self.now + HEARTBEATS) * 1e-6, self.stay)
+            self._server.at_answers(self.now + HEARTBEATS, self.stay)
 
     def _look(self) -> None:
         """Read what the vehicles report, where time stands still."""
@@ -153,8 +153,8 @@ class SessionVehicles(LinkedVehicles):
 
     @property
     def now(self) -> int:
-        """us of simulated time."""
-        return round(self._present.time * 1e6)
+        """us of simulated time since the start."""
+        return self._present.elapsed
 
     @property
     def _present(self) -> ServerStatus:
@@ -342,7 +342,7 @@ class SetPoints:
 
     def follow(self, kind: str, data: ReadJson) -> None:
         """Follow a command from now on."""
-        now, target = self._server.status().time * 1e6, None
+        now, target = self._server.status().elapsed, None
         self.mode, self._expires = mode_for(kind, data), math.inf
         if kind == "sticks":
             forward, right, throttle, clockwise = (
@@ -373,17 +373,17 @@ class SetPoints:
 
     def repeat(self) -> None:
         """Send them until they end or the vehicle leaves their mode; on the simulation's thread."""
-        now = self._server.status().time
+        now = self._server.status().elapsed
         if self.mode and self._stacks.mode(0) != self.mode:
             self.let_go()
         if self.ended:
             return
-        if now * 1e6 > self._expires:
+        if now > self._expires:
             self.centre()
             if self._stacks.targets[0] is not None:
                 self._stacks.targets[0] = Target(velocity=(0.0, 0.0, 0.0), yaw_rate=0.0, body=True)
         self._stacks.send_again()
-        self._server.at_answers(now + CHUNK * STEP * 1e-6, self.repeat)
+        self._server.at_answers(now + CHUNK * STEP, self.repeat)
 
 
 def mode_for(kind: str, data: ReadJson) -> str:

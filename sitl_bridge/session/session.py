@@ -336,7 +336,7 @@ class Session:
         for seconds, action in events.actions(
             settings.events, self.simulation, self.say, self._fail_stack, on_event=self.note_event
         ):
-            self.server.at(seconds, action)
+            self.server.at(round(seconds * 1e6), action)
 
     def _sensor_hosts(self, number: int) -> list[SensorHost]:
         vehicle = self.settings.vehicles[number]
@@ -584,7 +584,7 @@ class Session:
         if nobody and progress.server.steps == 0 and waited > READY_LIMIT:
             port = self.server.ports[0]
             return f"{name} has not connected to port {port} within {waited:.0f} s"
-        if progress.server.time > self.settings.time_limit:
+        if progress.server.seconds > self.settings.time_limit:
             return f"the time limit of {self.settings.time_limit:g} s of simulated time has passed"
         return ""
 
@@ -606,7 +606,7 @@ class Session:
         number, known = vehicle.number, dict[str, Any]()
         if self._final is not None:
             known = {
-                "simulated_seconds": self._final.server.time,
+                "simulated_seconds": self._final.server.seconds,
                 "wall_seconds": self._wall,
                 "battery_used": 1.0 - float(self._final.server.battery[number, 2]),
                 "link_faults": dict(self.server.status().links[number].faults),

@@ -87,7 +87,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
             GpsJamming(at=1.3, kind="gps_jamming", level=0.7),
         ]
         for seconds, action in actions(events, simulation, lambda _line: None, on_event=on_event):
-            server.at(seconds, action)
+            server.at(round(seconds * 1e6), action)
         bus = Execution(server, witness=recorder.command)
         storm = WindSpecification(steady=SteadyWind(speed=7.0, direction=90.0))
         orders = [
@@ -99,7 +99,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
                 ),
             ),
         ]
-        server.at(2.0, lambda: bus.take(orders))
+        server.at(2_000_000, lambda: bus.take(orders))
         with server:
             peers = [Peer(port, flown, silent=0) for port in server.ports]
             while any(len(peer.times) < STEPS for peer in peers):

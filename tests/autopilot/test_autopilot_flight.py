@@ -142,7 +142,7 @@ def test_a_flight_is_the_same_byte_for_byte_over_the_link_and_in_one_process(tmp
         there.set()
 
     server.prepare()
-    server.at(end * 1e-6, look)
+    server.at(end, look)
     with server:
         connection = connect("127.0.0.1", 4560 + INSTANCE)
         stack.attach(connection)

@@ -41,7 +41,7 @@ class Px4Driver(Driver):
         self._socket.setblocking(False)
         self._senders: dict[tuple[int, int], Any] = {}
         self._decoder = Decoder()
-        self._time = server.status().time
+        self._time = server.status().seconds
 
     def close(self) -> None:
         self._limit.release()
@@ -58,7 +58,7 @@ class Px4Driver(Driver):
         self._time += STEP
         self._limit.run_until(self._server.simulation.start + round(self._time * 1e6))
         end = time.monotonic() + 30.0
-        while self._server.status().time < self._time - STEP / 4.0:  # it stops at the last whole step
+        while self._server.status().seconds < self._time - STEP / 4.0:  # it stops at the last whole step
             assert time.monotonic() < end, "PX4 does not answer"
             time.sleep(0.001)
         found: list[Any] = []

@@ -77,7 +77,7 @@ def test_a_server_ends_without_serving_the_state_and_its_log_opens(
     with RunRecorder(tmp_path, ErrorLog()) as log:
         server = LockstepServer(simulation, ports=[free_port()], speed=math.inf, recorder=log)
         server.prepare()
-        server.at(0.4, upset)
+        server.at(400_000, upset)
         with server, Peer(server.ports[0]) as peer:
             wait_for(lambda: not server.running, "the end")
             assert len(peer.times) == 100

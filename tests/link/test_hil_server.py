@@ -80,7 +80,7 @@ def test_an_event_changes_the_wind_in_flight(serve: Callable[..., LockstepServer
     server = serve(recorder=rows)
     simulation = server.simulation
     storm = WindSpecification(steady=SteadyWind(speed=9.0, direction=180.0))
-    server.at(1.0, lambda: simulation.world.set_wind(storm, simulation.time))
+    server.at(1_000_000, lambda: simulation.world.set_wind(storm, simulation.time))
     with Peer(server.ports[0]) as peer:
         wait_for(lambda: len(peer.times) > 400, "400 steps")
     server.close()
@@ -290,7 +290,7 @@ def test_events_run_at_their_simulated_time_in_order(
     server = serve()
     seen: list[tuple[str, int]] = []
     for name, seconds in (("late", 2.0), ("early", 1.0)):
-        server.at(seconds, lambda name=name: seen.append((name, server.simulation.time)))  # type: ignore[misc]
+        server.at(round(seconds * 1e6), lambda name=name: seen.append((name, server.simulation.time)))  # type: ignore[misc]
     with Peer(server.ports[0]):
         wait_for(lambda: len(seen) == 2, "both events")
     start = server.simulation.start
@@ -597,7 +597,7 @@ def test_answers_with_a_time_ahead_of_the_simulation_do_not_let_time_run_free(
         assert link.answers == 0
         assert not link.lockstep
         # Time ran until FROZEN_AFTER seconds of frames lay unread, and what the loop had begun.
-        assert server.status().time < 5.0
+        assert server.status().seconds < 5.0
     assert sum("ahead of the simulation" in note for note in notes) == 1
 
 
@@ -680,8 +680,8 @@ def test_an_action_that_fails_costs_one_message_and_not_the_run(
         wait_for(lambda: len(peer.times) > 50, "the first steps")
         for _ in range(3):
             server.call(fail)
-        server.at(1.0, fail)
-        wait_for(lambda: server.status().time > 2.0, "the run to go on")
+        server.at(1_000_000, fail)
+        wait_for(lambda: server.status().seconds > 2.0, "the run to go on")
     assert [note for note in notes if "on purpose" in note] == [
         "an action between two steps failed: ZeroDivisionError: on purpose"
     ]

@@ -16,19 +16,20 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from sitl_bridge.api.fleet_clock import FleetClock
 from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World
+from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus import sampling
 from sitl_bridge.live.bus.address import PASSWORD, BusAddress
 from sitl_bridge.live.bus.command_queue import BATCH, BURST, RATE, CommandQueue, commands_for
 from sitl_bridge.live.bus.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
 from sitl_bridge.live.bus.messages import RUN_COMMANDS, Reply
-from sitl_bridge.live.bus.run_source import FleetRun, RunSource
 from sitl_bridge.live.bus.simulation_commands import OnCommand
 from sitl_bridge.live.bus.snapshot import take_snapshot
 from sitl_bridge.live.bus.topics import Topics
@@ -122,13 +123,13 @@ class Office:
 
     def __init__(
         self,
-        source: RunSource,
+        source: RunClock,
         topics: Topics,
         now: Callable[[], float],
         on_formation: OnCommand | None = None,
     ) -> None:
         self.execution = Execution(source, on_formation, now)
-        self.queue = CommandQueue(topics, self.execution.take, lambda: source.status().time, now)
+        self.queue = CommandQueue(topics, self.execution.take, lambda: source.status().seconds, now)
 
     def poll(self) -> list[Reply]:
         replies = self.queue.settle(self.execution.poll())
@@ -242,7 +243,7 @@ def test_an_in_process_fleet_is_steered_like_a_server(iris: Airframe) -> None:
     with StackFleet(
         World(), [StackVehicle(iris, name="a"), StackVehicle(iris, name="b", position=(0.0, 5.0, 0.0))]
     ) as fleet:
-        run = FleetRun(fleet)
+        run = FleetClock(fleet)
         office = Office(run, Topics("run", fleet.simulation.names), time.monotonic)
 
         def send(topic: str, request: str, **values: object) -> None:

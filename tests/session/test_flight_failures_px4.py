@@ -76,8 +76,8 @@ def test_the_simulation_goes_on_through_a_failure(unit: str, kind: str, tmp_path
 
         def end_after_5_s(progress: Progress) -> None:
             if injected.exists() and not begun:
-                begun.append(progress.server.time)
-            if begun and progress.server.time - begun[0] > 5.0:
+                begun.append(progress.server.seconds)
+            if begun and progress.server.seconds - begun[0] > 5.0:
                 done.touch()
 
         session.fly(end_after_5_s)
@@ -108,9 +108,9 @@ def test_the_flight_goes_on_after_px4_stood_still_for_5_s(tmp_path: Path) -> Non
             if progress.server.position[0, 2] < -4.0 and not stood:
                 os.kill(stack_of(session).pid, signal.SIGSTOP)
                 time.sleep(0.2)  # what was under way has arrived
-                begun = session.server.status().time
+                begun = session.server.status().seconds
                 time.sleep(4.8)
-                stood.append((begun, session.server.status().time))
+                stood.append((begun, session.server.status().seconds))
                 os.kill(stack_of(session).pid, signal.SIGCONT)
 
         session.fly(stop_in_the_air)

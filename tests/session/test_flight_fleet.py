@@ -81,7 +81,7 @@ def test_a_frozen_flight_stack_is_left_behind_and_catches_up(tmp_path: Path) -> 
         def freeze(progress: Progress) -> None:
             stack = session.vehicles[0].flight_stack
             assert stack is not None
-            now = progress.server.time
+            now = progress.server.seconds
             if not stopped and np.all(progress.server.position[:, 2] < -2.5):
                 stopped.append(now)
                 os.kill(stack.pid, signal.SIGSTOP)

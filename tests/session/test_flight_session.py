@@ -171,7 +171,7 @@ def progress(*, connected: bool = True, **vehicle: object) -> Progress:
     state = LinkState.LOCKSTEP if connected else LinkState.DISCONNECTED
     link = LinkStatus(4560, state, 10, armed=False)
     server = ServerStatus(
-        time=12.3,
+        elapsed=12_300_000,
         steps=100,
         real_time_factor=19.9,
         paused=False,

@@ -117,7 +117,7 @@ def fly(
         said.append(line)
         start = re.search(r"\bstart at ([0-9.]+) s", line)
         for seconds, fault in faults if start else ():
-            session.server.at(float(start[1]) + seconds, lambda fault=fault: fault(session))  # type: ignore[index,misc]
+            session.server.at(round((float(start[1]) + seconds) * 1e6), lambda fault=fault: fault(session))  # type: ignore[index,misc]
 
     settings = scenario_settings(file, FlightOptions(instance=INSTANCE, speed=speed, runs=directory / "runs"))
     with Session(settings, hear) as session:

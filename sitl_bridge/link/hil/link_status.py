@@ -55,10 +55,10 @@ class LinkStatus:
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """A snapshot of the lockstep server: time, pace and links."""
+    """A snapshot of a run's clock: time, pace and links."""
 
-    time: float
-    """s of simulated time since the start."""
+    elapsed: int
+    """us of simulated time since the start."""
     steps: int
     real_time_factor: float
     """Over about the last second of wall time."""
@@ -70,6 +70,11 @@ class ServerStatus:
     """(n, 3) m/s NED."""
     battery: Floats
     """(n, 3) voltage V, current A, share of charge left."""
+
+    @property
+    def seconds(self) -> float:
+        """s of simulated time since the start."""
+        return self.elapsed * 1e-6
 
     @classmethod
     def of(cls, simulation: Simulation, **facts: Any) -> ServerStatus:

@@ -66,7 +66,6 @@ class Loop(Record):
     step: int  # us
     substeps: int
     waiting: int  # 1: frames are out and not all answered
-    steps: int  # taken so far
     pace: int  # ns of wall time a step, 0 = as fast as possible
     due: int  # ns, monotonic, when the next step may begin
     patience: int  # ns to wait for an answer in lockstep before the server decides
@@ -362,7 +361,6 @@ def _take_step(loop: Loop, fleet: FleetArrays, arrays: LinkArrays) -> bool:
         loop.diverged = diverged
         return False
     loop.time += loop.step
-    loop.steps += 1
     _send_frames(loop, fleet, arrays)
     loop.sent = monotonic(arrays.clock)
     set_unanswered_due(loop)

@@ -5,8 +5,6 @@ What happens within a step is in loop.py; the flight stacks' connections are in 
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 import threading
 import time
@@ -20,16 +18,16 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.compiled import prepare_all
-from sitl_bridge.base.quantities import FASTEST_PACE, SLOWEST_PACE
 from sitl_bridge.base.system.launch import schedule_as_batch, schedule_in_real_time
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil import loop as kernel
 from sitl_bridge.link.hil.link_sockets import LinkSockets
 from sitl_bridge.link.hil.link_state import OnStall
-from sitl_bridge.link.hil.link_status import ServerStatus
+from sitl_bridge.link.hil.link_status import LinkStatus
 from sitl_bridge.link.hil.links import Links
 from sitl_bridge.link.hil.ports import FIRST_PORT
+from sitl_bridge.link.hil.run_clock import RunClock, TimedActions
 from sitl_bridge.link.hil.time_limits import TimeLimit, TimeLimits
 from sitl_bridge.record.truth_log import StepRecorder
 
@@ -37,39 +35,7 @@ IDLE_WAIT = 0.02
 """s of wall time between checks of the sockets while simulated time stands still."""
 
 
-class TimedActions:
-    """A queue of actions.  Safe from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._calls: list[Callable[[], None]] = []
-        # us, number, action: equal times in the order of adding
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = itertools.count()
-
-    def add(self, action: Callable[[], None], time: int | None = None) -> None:
-        """Add an action for a simulated time in us, or for as soon as possible."""
-        with self._lock:
-            if time is None:
-                self._calls.append(action)
-            else:
-                heapq.heappush(self._events, (time, next(self._order), action))
-
-    def take_due(self, now: int) -> list[Callable[[], None]]:
-        """Take the actions that are due at ``now`` (us) out of the queue, in order."""
-        with self._lock:
-            actions, self._calls = self._calls, []
-            while self._events and self._events[0][0] <= now:
-                actions.append(heapq.heappop(self._events)[2])
-        return actions
-
-    def next_time(self) -> int | None:
-        """Time of the next event in us; None without one."""
-        with self._lock:
-            return self._events[0][0] if self._events else None
-
-
-class LockstepServer:
+class LockstepServer(RunClock):
     """Serves the vehicles of a simulation to flight stacks on the simulator link, in lockstep.
 
     ``link/hil/__init__.py`` gives the lockstep as pseudocode, with the handling of every fault.
@@ -120,8 +86,8 @@ class LockstepServer:
         prompt: Collection[int] = (),
         real_time: bool = False,
     ) -> None:
+        super().__init__(simulation)
         n = len(simulation)
-        self.simulation = simulation
         self.ports = tuple(ports) if ports is not None else tuple(FIRST_PORT + i for i in range(n))
         if len(self.ports) != n:
             raise ValueError(f"{n} vehicles need {n} ports, not {len(self.ports)}")
@@ -176,25 +142,20 @@ class LockstepServer:
     def _prepare_thread(self) -> None:
         """Set up the state that the lockstep thread shares with others."""
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
         self._stop = False
         self._begun = False
-        self._paused = False
-        self._step_until = 0
-        self._actions, self._after_answers = TimedActions(), TimedActions()
+        self._after_answers = TimedActions()
         self.limits = TimeLimits(
-            lambda: int(self.loop["time"]),
+            lambda: self.now,
             self._set_pace,
             self._time_limit_changed,
             self._say,
             bind=not self._real_time,
         )
-        self._rate = (time.monotonic(), self.simulation.time, 0.0)
 
     def prepare(self) -> None:
         """Compile the loop, or load it from the cache, before a flight stack waits for it."""
-        self.run_to(int(self.loop["time"]))  # no step is due: it returns at once
+        self.run_to(self.now)  # no step is due: it returns at once
         if self._real_time:
             prepare_all()
 
@@ -244,58 +205,17 @@ class LockstepServer:
         """The kernel's id of the lockstep thread; None before ``start``."""
         return None if self._thread is None else self._thread.native_id
 
-    def set_speed(self, speed: float) -> None:
-        """Set the ratio of simulated to wall time; ``math.inf`` for as fast as possible.
+    @property
+    def now(self) -> int:
+        """us of simulated time."""
+        return int(self.loop["time"])
 
-        Raises:
-            UserError: with ``real_time``, for another speed than 1.
-            ValueError: for a finite speed outside SLOWEST_PACE to FASTEST_PACE.
-        """
-        if not (SLOWEST_PACE <= speed <= FASTEST_PACE or speed == math.inf):
-            raise ValueError(f"the speed must be {SLOWEST_PACE:g} to {FASTEST_PACE:g} or inf, not {speed}")
-        if speed != 1.0:
-            self._require_lockstep("another speed")
-        self.speed = speed
-        self._set_pace()
-
-    def _require_lockstep(self, what: str) -> None:
+    def _require_control(self, what: str) -> None:
         if self._real_time:
             raise UserError(f"{what}: the flight stack runs by its own clock, at real time")
 
-    def pause(self) -> None:
-        """Stop simulated time after the present step.
-
-        Raises:
-            UserError: with ``real_time``.
-        """
-        self._require_lockstep("pause")
-        with self._lock:
-            self._paused = True
-            self._step_until = 0
-        self._interrupt()
-
-    def resume(self) -> None:
-        """Let time run on."""
-        with self._lock:
-            self._paused = False
+    def _restart_pace(self) -> None:
         self.loop["due"] = time.monotonic_ns()
-        self._interrupt()
-
-    def step(self, count: int = 1) -> None:
-        """Pause, and take ``count`` steps in addition to those requested so far.
-
-        Raises:
-            UserError: with ``real_time``.
-            ValueError: for a count below 1.
-        """
-        self._require_lockstep("step")
-        if count < 1:
-            raise ValueError(f"a number of steps is at least 1, not {count}")
-        with self._lock:
-            begin = self._step_until if self._paused else 0
-            self._paused = True
-            self._step_until = max(begin, int(self.loop["time"])) + count * self.simulation.step
-        self._interrupt()
 
     def limit_time(self) -> TimeLimit:
         """A limit on simulated time, for one mission; without effect until it is set."""
@@ -304,7 +224,7 @@ class LockstepServer:
     @property
     def awaits_others(self) -> bool:
         """Whether time stands for programs that are no part of the run."""
-        return self.limits.await_others(int(self.loop["time"]))
+        return self.limits.await_others(self.now)
 
     def _time_limit_changed(self, sooner: bool) -> None:
         if sooner:
@@ -321,39 +241,26 @@ class LockstepServer:
                 self.loop["due"] = time.monotonic_ns()
                 self.loop["pace"] = pace
 
-    def call(self, action: Callable[[], None]) -> None:
-        """Run ``action`` on the lockstep thread between two steps, as soon as possible."""
-        self._actions.add(action)
-        self._interrupt()
+    def at(self, elapsed: int, action: Callable[[], None]) -> None:
+        """Run ``action`` between two steps, ``elapsed`` us of simulated time after the start."""
+        self._add(self._actions, elapsed, action)
 
-    def at(self, seconds: float, action: Callable[[], None]) -> None:
-        """Run ``action`` between two steps, ``seconds`` of simulated time after the start."""
-        self._add(self._actions, seconds, action)
-
-    def at_answers(self, seconds: float, action: Callable[[], None]) -> None:
+    def at_answers(self, elapsed: int, action: Callable[[], None]) -> None:
         """As ``at``, when the flight stacks have answered the step before: what it sends them is next."""
-        self._add(self._after_answers, seconds, action)
+        self._add(self._after_answers, elapsed, action)
 
-    def _add(self, actions: TimedActions, seconds: float, action: Callable[[], None]) -> None:
-        actions.add(action, self.simulation.start + round(seconds * 1e6))
+    def _add(self, actions: TimedActions, elapsed: int, action: Callable[[], None]) -> None:
+        actions.add(action, self.simulation.start + elapsed)
         self._interrupt()
 
-    def status(self) -> ServerStatus:
-        """A snapshot, without stopping the loop; the figures may be a few steps apart."""
-        return ServerStatus.of(
-            self.simulation,
-            time=(int(self.loop["time"]) - self.simulation.start) * 1e-6,
-            steps=int(self.loop["steps"]),
-            real_time_factor=self._rate[2],
-            paused=self._paused,
-            links=self.links.status(),
-        )
+    def _links(self) -> tuple[LinkStatus, ...]:
+        return self.links.status()
 
     def time_for(self, vehicle: int) -> int | None:
         """Us of simulated time since the start; None while no flight stack is connected to the vehicle."""
         if not self.links.connected[vehicle]:
             return None
-        return int(self.loop["time"]) - self.simulation.start
+        return self.now - self.simulation.start
 
     def sensor_values(self, vehicle: int, kind: int) -> Floats | None:
         """(16,) last sample of the first sensor of a kind, as its specification has it; None without one."""
@@ -396,7 +303,7 @@ class LockstepServer:
             self._wake.clear()
             return
         reason = self.run_to(last)
-        self.simulation.time = int(self.loop["time"])
+        self.simulation.time = self.now
         self._measure_rate()
         self.links.report_recovered()
         self.links.report_faults()
@@ -416,10 +323,9 @@ class LockstepServer:
         self._begun = self._begun or bool(connected.all())
         if not (self._begun and connected.any()):
             return None
-        now = int(self.loop["time"])
-        with self._lock:
-            paused, until = self._paused, self._step_until
-        limit = until if paused else self.limits.until(now)
+        now = self.now
+        until = self._pause_end()
+        limit = self.limits.until(now) if until is None else until
         events = (self._actions.next_time(), self._after_answers.next_time())
         due = [host.due for host in self.hosts] + [event for event in events if event is not None]
         # Actions that are due now but must wait for an answer are executed before the next step, whenever
@@ -439,7 +345,7 @@ class LockstepServer:
 
     def run_due_actions(self) -> None:
         """Run the actions that are due, and the sensors that run between steps."""
-        now = int(self.loop["time"])
+        now = self.now
         self._run(self._actions.take_due(now))
         if not self.loop["waiting"]:
             self._run_sensors(now)
@@ -458,12 +364,6 @@ class LockstepServer:
             with self.errors.guard(f"sampling of {host.name} of vehicle {name}"):
                 for message in host.run(self.simulation.states[host.vehicle], now):
                     self.links.put(host.vehicle, message, host.label)
-
-    def _measure_rate(self) -> None:
-        wall, simulated, _ = self._rate
-        now, time_us = time.monotonic(), int(self.loop["time"])
-        if now - wall >= 1.0:
-            self._rate = (now, time_us, (time_us - simulated) * 1e-6 / (now - wall))
 
     def flush_log(self) -> None:
         """Hand the rows so far to the recorder; on the lockstep thread alone."""

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
+from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.live.bus.command_queue import Order, Result
 from sitl_bridge.live.bus.messages import DelegatedCommand, FlightCommand
-from sitl_bridge.live.bus.run_source import RunSource
 from sitl_bridge.live.bus.simulation_commands import OnCommand, execute_for_run, execute_for_vehicle
 
 CommandWitness: TypeAlias = Callable[[int, str, int | None, ReadJson, str | None], None]
@@ -33,7 +33,7 @@ class Batch:
     """Orders passed to the simulation, which are either executed there or withdrawn here."""
 
     orders: list[Order]
-    source: RunSource
+    source: RunClock
     expires: float
     witness: CommandWitness
     results: list[Result] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Execution:
 
     def __init__(
         self,
-        source: RunSource,
+        source: RunClock,
         on_formation: OnCommand | None = None,
         now: Callable[[], float] = time.monotonic,
         on_flight: OnCommand | None = None,
@@ -125,7 +125,7 @@ class Execution:
     def poll(self) -> list[Result]:
         """Return the results since the last call."""
         results = [result for batch in tuple(self._batches) for result in self._collect(batch)]
-        now, seconds = self._now(), self._source.status().time
+        now, seconds = self._now(), self._source.status().seconds
         over = [asked for asked in self._asked if asked[1].done() or now > asked[2]]
         self._asked = [asked for asked in self._asked if asked not in over]
         for order, answer, _ in over:
@@ -143,7 +143,7 @@ class Execution:
             return []
         self._batches.remove(batch)
         reason = f"the simulation did not start it within {EXECUTION_TIMEOUT:g} s"
-        seconds = self._source.status().time
+        seconds = self._source.status().seconds
         return [Result(order, seconds, reason, withdrawn=True) for order in batch.orders]
 
     def _ask(self, order: Order, command: DelegatedCommand) -> Future[None]:

@@ -20,6 +20,7 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.sensors.sensor_host import SensorHost
+from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.link.hil.time_limits import TimeLimit
 from sitl_bridge.live.bus.client_link import (
     FROM_CLIENT,
@@ -34,7 +35,6 @@ from sitl_bridge.live.bus.client_link import (
     UserNotice,
 )
 from sitl_bridge.live.bus.execution import CommandWitness, Execution
-from sitl_bridge.live.bus.run_source import RunSource
 from sitl_bridge.live.bus.simulation_commands import OnCommand
 from sitl_bridge.live.bus.snapshot import take_snapshot
 
@@ -50,7 +50,7 @@ FAREWELL_TIMEOUT = 6.0
 class RunContext:
     """A run that others are shown."""
 
-    source: RunSource  # the simulation
+    source: RunClock  # the simulation
     # of the run, whose run.json is written and whose recording has begun where it is followed
     directory: Path
     # takes each command that was carried out or refused

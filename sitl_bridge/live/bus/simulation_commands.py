@@ -10,6 +10,7 @@ from typing import TypeAlias
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import apply_event, event_of_command
 from sitl_bridge.core.simulation.simulation import Simulation
+from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.live.bus.messages import (
     BusCommand,
     Pause,
@@ -18,14 +19,13 @@ from sitl_bridge.live.bus.messages import (
     SetWind,
     Step,
 )
-from sitl_bridge.live.bus.run_source import RunSource
 
 OnCommand: TypeAlias = Callable[[str, ReadJson, int | None], "Future[None]"]
 """Executes a delegated command, given its kind, its data, and the vehicle's number (None: all); the future
 completes with the execution.  Raises UserError to refuse it, at once or in the future."""
 
 
-def execute_for_run(command: BusCommand, source: RunSource) -> None:
+def execute_for_run(command: BusCommand, source: RunClock) -> None:
     """Execute a command for the whole run.
 
     Raises:

@@ -16,15 +16,15 @@ from sitl_bridge.core.sensors.records import FAULT_NONE, FAULT_OFF, NONE
 from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.atmosphere import air
+from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.live.bus.client_link import SimulationSnapshot
-from sitl_bridge.live.bus.run_source import RunSource
 
 OF_LINK = ("connected", "armed", "lockstep", "stalled", "held", "answers", "bad_frames")
 OF_BATTERY = ("battery_voltage", "battery_current", "battery_left")
 """Fields of ``VehicleHealth`` from ``LinkStatus``, and from the columns of ``ServerStatus.battery``."""
 
 
-def take_snapshot(source: RunSource) -> SimulationSnapshot:
+def take_snapshot(source: RunClock) -> SimulationSnapshot:
     """Take a snapshot of a simulation, from any thread."""
     simulation, status = source.simulation, source.status()
     states = simulation.states
@@ -48,7 +48,7 @@ def take_snapshot(source: RunSource) -> SimulationSnapshot:
         for i, link in enumerate(status.links)
     ]
     return SimulationSnapshot(
-        time=status.time,
+        time=status.seconds,
         clock=clock,
         world=_world(source),
         motion={name: states[name].tolist() for name in fields},
@@ -82,7 +82,7 @@ def _air_temperature(simulation: Simulation) -> Floats:
     return np.array([[air(environment, float(down))[0] - ZERO_CELSIUS] for down in downs])
 
 
-def _world(source: RunSource) -> JsonObject:
+def _world(source: RunClock) -> JsonObject:
     place = source.simulation.world
     wind, origin = place.wind[0], place.specification.origin
     return {

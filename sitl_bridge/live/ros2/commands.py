@@ -141,7 +141,7 @@ class RosCommands:
         linear, rate = message.linear, message.angular.z
         fields = {"velocity": (linear.x, -linear.y, -linear.z), "yaw_rate": -rate}
         values = (*fields["velocity"], rate)
-        now = self._run.source.status().time
+        now = self._run.source.status().seconds
         topic = f"/{ros_name(name)}/cmd_vel"
         if not all(abs(value) <= LARGEST for value in values):
             self._say(topic, f"a twist has figures of {LARGEST:g} m/s and rad/s at most")
@@ -158,7 +158,7 @@ class RosCommands:
 
             def begun(refused: str | None) -> None:
                 self._say(topic, refused)
-                self._streams[name] = -math.inf if refused else self._run.source.status().time
+                self._streams[name] = -math.inf if refused else self._run.source.status().seconds
 
             self._ask("velocity", name, fields, begun)
 
