@@ -31,7 +31,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.lab.campaign.file import Campaign
-from sitl_bridge.live.bus.messages import message_models
+from sitl_bridge.live.run.messages import message_models
 from sitl_bridge.record.records import Row, Step, flat
 from sitl_bridge.session.scenario import Scenario
 

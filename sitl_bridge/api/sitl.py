@@ -202,7 +202,7 @@ class Flight(Vehicles):
             UserError: for an invalid address, and a port that is in use.
         """
         from sitl_bridge.live.bus.bus import Bus  # MQTT takes time to load, which only this needs
-        from sitl_bridge.live.bus.outlet import RunContext
+        from sitl_bridge.live.run.outlet import RunContext
 
         source = self._stacks.source
         before = source.speed

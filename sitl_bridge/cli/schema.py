@@ -108,7 +108,7 @@ def bus_schema() -> JsonObject:
     """JSON Schema of the bus: a property for the messages of each topic."""
     from pydantic.json_schema import models_json_schema
 
-    from sitl_bridge.live.bus.messages import message_models
+    from sitl_bridge.live.run.messages import message_models
 
     models = message_models()
     references, sections = models_json_schema(list(models.values()), title="sitl-bridge bus")

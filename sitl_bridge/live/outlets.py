@@ -19,8 +19,8 @@ from sitl_bridge.base.extras import missing
 
 if TYPE_CHECKING:
     from sitl_bridge.live.bus.address import BusAddress
-    from sitl_bridge.live.bus.client_link import SimulationSnapshot
-    from sitl_bridge.live.bus.outlet import RunContext
+    from sitl_bridge.live.run.client_link import SimulationSnapshot
+    from sitl_bridge.live.run.outlet import RunContext
 
 LAST_DOMAIN = 232
 """Greatest domain of ROS 2 whose ports RTPS can number (OMG DDSI-RTPS, 9.6.1.1)."""
@@ -324,7 +324,7 @@ class _CustomThread:
             self._add(UserError(failure_text(error)))
 
     def _show(self) -> None:
-        from sitl_bridge.live.bus.snapshot import take_snapshot
+        from sitl_bridge.live.run.snapshot import take_snapshot
 
         self._outlet.open(self._run.source.simulation.names)
         try:

@@ -14,7 +14,7 @@ from sitl_bridge.analysis.evaluation.formation import write_result
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import OnEvent, ignore_event
-from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
+from sitl_bridge.live.run.messages import RUN_COMMANDS, VEHICLE_COMMANDS, Abort, FormationTarget, Land
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.stacks import FlightStacks
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles, clear_to_land

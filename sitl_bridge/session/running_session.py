@@ -18,7 +18,7 @@ from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.hil.link_status import ServerStatus
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.mavlink import common as mavlink
-from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, SetPointCommand
+from sitl_bridge.live.run.messages import VEHICLE_COMMANDS, SetPointCommand
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.linked import HEARTBEATS, LinkedVehicles
 from sitl_bridge.session.missions.environment import FAILED, SUCCEEDED

@@ -37,7 +37,7 @@ from sitl_bridge.link.hil.ports import STACK_PORTS
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.link.px4.vehicle_status import VehicleStatus
 from sitl_bridge.live.bus.address import is_this_machine
-from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.perception.sensor_hosts import sensor_hosts
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.record.run_description import describe_simulation

@@ -40,7 +40,7 @@ from sitl_bridge.link.px4.vehicle_status import (
     battery_message,
     battery_temperature,
 )
-from sitl_bridge.live.bus.client_link import StackReport
+from sitl_bridge.live.run.client_link import StackReport
 from sitl_bridge.perception.sensor_runner import SensorRunner
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.missions.environment import MAP_VARIABLE, SYSTEM_VARIABLE, URL_VARIABLE

@@ -36,10 +36,10 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.live.bus.command_queue import Order
-from sitl_bridge.live.bus.execution import Execution
-from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, SetWind
-from sitl_bridge.live.bus.topics import Address
+from sitl_bridge.live.run.command_queue import Order
+from sitl_bridge.live.run.execution import Execution
+from sitl_bridge.live.run.messages import VEHICLE_COMMANDS, SetWind
+from sitl_bridge.live.run.topics import Address
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
 from sitl_bridge.record.run_reader import RecordedRun

@@ -16,9 +16,9 @@ from sitl_bridge.api.vehicle_arrays import VehicleArrays
 from sitl_bridge.core.dynamics.proximity import CONTACT
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS
-from sitl_bridge.live.bus import sampling
-from sitl_bridge.live.bus.client_link import SimulationSnapshot
-from sitl_bridge.live.bus.snapshot import listed_contacts
+from sitl_bridge.live.run import sampling
+from sitl_bridge.live.run.client_link import SimulationSnapshot
+from sitl_bridge.live.run.snapshot import listed_contacts
 
 
 def test_objects_made_in_python_stand_where_they_are_put() -> None:

@@ -27,7 +27,7 @@ from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.core.world.world import World
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS
+from sitl_bridge.live.run.messages import RUN_COMMANDS, VEHICLE_COMMANDS
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions
 

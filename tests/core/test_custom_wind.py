@@ -17,7 +17,7 @@ from sitl_bridge.core.world.custom_wind import Place, WindField
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.live.bus.messages import RUN_COMMANDS
+from sitl_bridge.live.run.messages import RUN_COMMANDS
 
 WORLDS = MISSIONS / "worlds"
 

@@ -29,10 +29,10 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.broker import start_broker
 from sitl_bridge.live.bus.bus import Bus
-from sitl_bridge.live.bus.command_queue import BURST
-from sitl_bridge.live.bus.messages import PUBLISHED
-from sitl_bridge.live.bus.outlet import RunContext
-from sitl_bridge.live.bus.simulation_commands import OnCommand
+from sitl_bridge.live.run.command_queue import BURST
+from sitl_bridge.live.run.messages import PUBLISHED
+from sitl_bridge.live.run.outlet import RunContext
+from sitl_bridge.live.run.simulation_commands import OnCommand
 
 # Brokers, floods and a lockstep at full speed share one interpreter: this takes minutes.
 pytestmark = pytest.mark.slow

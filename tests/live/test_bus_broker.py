@@ -21,8 +21,9 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus import client as bus_client
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
-from sitl_bridge.live.bus.client_link import FROM_BRIDGE, FROM_CLIENT, PipeEnd, Settings, UserNotice
-from sitl_bridge.live.bus.outlet import RunContext
+from sitl_bridge.live.bus.client_settings import ClientSettings
+from sitl_bridge.live.run.client_link import FROM_BRIDGE, FROM_CLIENT, PipeEnd, UserNotice
+from sitl_bridge.live.run.outlet import RunContext
 
 Wait = Callable[..., None]
 
@@ -190,7 +191,7 @@ def test_a_broker_that_accepts_every_connection_and_closes_it_is_told_once(
     here, there = socket.socketpair()
     with here, there:
         address = BusAddress.parse("mqtt://127.0.0.1:1")
-        settings = Settings(address, 1, str(address), "run", ("0",), tmp_path)
+        settings = ClientSettings(address, 1, str(address), "run", ("0",), tmp_path)
         bus = bus_client.Client(settings, PipeEnd(there, FROM_BRIDGE))
         monkeypatch.setattr(bus, "_client", Closing)
         monkeypatch.setattr(bus_client, "LONGEST_WAIT", bus_client.FIRST_WAIT)

@@ -19,9 +19,9 @@ from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
 from sitl_bridge.live.bus.client import REFUSED
-from sitl_bridge.live.bus.messages import PUBLISHED
-from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.outlets import BusSettings
+from sitl_bridge.live.run.messages import PUBLISHED
+from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import FlightOptions
 

@@ -19,7 +19,7 @@ from support.bus_client import Client
 from support.paths import MISSIONS
 
 from sitl_bridge.live.bus.broker import start_broker
-from sitl_bridge.live.bus.messages import PUBLISHED
+from sitl_bridge.live.run.messages import PUBLISHED
 from sitl_bridge.session.missions.mavsdk_vehicle import SILENCE_LIMIT
 
 # Flights wait for whoever else uses the machine.

@@ -17,7 +17,8 @@ from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.link.hil.server import LockstepServer
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.bus import Bus
-from sitl_bridge.live.bus.client_link import (
+from sitl_bridge.live.bus.client_settings import ClientSettings
+from sitl_bridge.live.run.client_link import (
     Connected,
     Orders,
     PipeEnd,
@@ -31,17 +32,20 @@ from sitl_bridge.live.bus.client_link import (
     decode,
     encode,
 )
-from sitl_bridge.live.bus.command_queue import Counts, Order, Result
-from sitl_bridge.live.bus.messages import SetWind
-from sitl_bridge.live.bus.outlet import RunContext
-from sitl_bridge.live.bus.topics import Address
+from sitl_bridge.live.run.command_queue import Counts, Order, Result
+from sitl_bridge.live.run.messages import SetWind
+from sitl_bridge.live.run.outlet import RunContext
+from sitl_bridge.live.run.topics import Address
 
 WIND = SetWind(
     version=1, request_id="w", wind=WindSpecification(steady=SteadyWind(speed=3.0, direction=90.0))
 )
 ORDER = Order(Address("wind"), WIND)
+SETTINGS = ClientSettings(
+    BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")
+)
 SENT: list[Sent] = [
-    Settings(BusAddress.parse("embedded", "p"), 1883, "mqtt://x", "run", ("0", "b"), Path("/somewhere")),
+    SETTINGS.message(),
     SnapshotRequest(Counts(executed=3)),
     SimulationSnapshot(
         1.5,
@@ -65,6 +69,13 @@ def test_the_bus_and_its_process_understand_one_another(message: Sent) -> None:
     line = encode(message)
     assert line.count(b"\n") == 1
     assert repr(decode(line[:-1])) == repr(message)
+
+
+def test_the_settings_of_the_bus_arrive_whole_and_without_the_password_in_their_text() -> None:
+    sent = decode(encode(SETTINGS.message())[:-1])
+    assert isinstance(sent, Settings)
+    assert ClientSettings.from_message(sent) == SETTINGS
+    assert "'p'" not in f"{sent} {SETTINGS}"
 
 
 def test_an_order_is_checked_again_where_it_is_carried_out() -> None:

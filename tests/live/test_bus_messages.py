@@ -25,15 +25,15 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World
 from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.live.bus import sampling
 from sitl_bridge.live.bus.address import PASSWORD, BusAddress
-from sitl_bridge.live.bus.command_queue import BATCH, BURST, RATE, CommandQueue, commands_for
-from sitl_bridge.live.bus.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
-from sitl_bridge.live.bus.messages import RUN_COMMANDS, Reply
-from sitl_bridge.live.bus.simulation_commands import OnCommand
-from sitl_bridge.live.bus.snapshot import take_snapshot
-from sitl_bridge.live.bus.topics import Topics
 from sitl_bridge.live.outlets import BusSettings, parse_outlets
+from sitl_bridge.live.run import sampling
+from sitl_bridge.live.run.command_queue import BATCH, BURST, RATE, CommandQueue, commands_for
+from sitl_bridge.live.run.execution import DELEGATED_TIMEOUT, EXECUTION_TIMEOUT, Execution
+from sitl_bridge.live.run.messages import RUN_COMMANDS, Reply
+from sitl_bridge.live.run.simulation_commands import OnCommand
+from sitl_bridge.live.run.snapshot import take_snapshot
+from sitl_bridge.live.run.topics import Topics
 
 PAUSE = b'{"version": 1, "request_id": "%s"}'
 

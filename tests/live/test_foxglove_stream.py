@@ -22,8 +22,8 @@ from websockets.typing import Subprotocol
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.main import with_values
-from sitl_bridge.live.bus.client_link import FROM_CLIENT, PipeEnd, RowsRequest, Stop, UserNotice
 from sitl_bridge.live.outlets import FoxgloveSettings
+from sitl_bridge.live.run.client_link import FROM_CLIENT, PipeEnd, RowsRequest, Stop, UserNotice
 from sitl_bridge.live.view.foxglove_stream import FoxgloveStream
 
 pytestmark = pytest.mark.timeout(300)

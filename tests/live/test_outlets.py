@@ -15,8 +15,8 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.outlets import CustomOutlet, CustomSettings, parse_outlets
+from sitl_bridge.live.run.outlet import RunContext
 
 
 def test_an_outlet_of_the_users_own_takes_the_state_until_the_run_ends(

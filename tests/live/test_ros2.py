@@ -40,9 +40,9 @@ from sitl_bridge.analysis.export.drawn_messages import map_message
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
-from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.graph import RosGraph, WaitedNodes
 from sitl_bridge.live.ros2.types import type_hash
+from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.plan.plan_file import load_plan

@@ -32,7 +32,8 @@ from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.scene_specification import BoxObject, SceneSpecification, VoxelGrid
 from sitl_bridge.core.world.world_file import load_world
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.live.bus.client_link import (
+from sitl_bridge.live.outlets import PageSettings, ViewerSettings
+from sitl_bridge.live.run.client_link import (
     PipeEnd,
     SimulationSnapshot,
     SnapshotRequest,
@@ -41,11 +42,10 @@ from sitl_bridge.live.bus.client_link import (
     Stop,
     UserNotice,
 )
-from sitl_bridge.live.bus.command_queue import Counts
-from sitl_bridge.live.bus.messages import VEHICLE_COMMANDS, Reply
-from sitl_bridge.live.bus.outlet import Outlet, RunContext
-from sitl_bridge.live.bus.snapshot import take_snapshot
-from sitl_bridge.live.outlets import PageSettings, ViewerSettings
+from sitl_bridge.live.run.command_queue import Counts
+from sitl_bridge.live.run.messages import VEHICLE_COMMANDS, Reply
+from sitl_bridge.live.run.outlet import Outlet, RunContext
+from sitl_bridge.live.run.snapshot import take_snapshot
 from sitl_bridge.live.view import live_page
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page

@@ -24,9 +24,9 @@ from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.link.hil.server import LockstepServer
-from sitl_bridge.live.bus.client_link import Picture
-from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.outlets import PageSettings
+from sitl_bridge.live.run.client_link import Picture
+from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.live.view import stream
 from sitl_bridge.live.view.page_server import page_url
 from sitl_bridge.live.view.pictures import packed

@@ -43,7 +43,7 @@ PARTS = {
     "core": (("world",), ("dynamics",), ("odometry",), ("sensors",), ("vehicle",), ("simulation",)),
     "link": (("mavlink",), ("hil",), ("px4",)),
     "analysis": (("evaluation",), ("report",), ("replay",), ("export",)),
-    "live": (("bus",), ("view",), ("ros2",), ("outlets",)),
+    "live": (("run",), ("bus",), ("view",), ("ros2",), ("outlets",)),
     "lab": (
         ("identification",),
         ("importing",),
@@ -156,6 +156,19 @@ def neighbours(name: str) -> frozenset[str]:
                 found.add(inside)
                 break
     return frozenset(found - {name})
+
+
+def test_every_import_of_the_package_finds_its_module() -> None:
+    packages = {name.rpartition(".")[0] for name in modules()} | {"sitl_bridge"}
+    lost = set()
+    for path in [*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sitl_bridge.")):
+                continue
+            inside = (node.module or "").removeprefix("sitl_bridge.")
+            if inside not in modules() and inside not in packages:
+                lost.add(f"{path.relative_to(ROOT)}: {node.module}")
+    assert sorted(lost) == []
 
 
 def test_imports_go_from_later_rooms_to_earlier_ones() -> None:

@@ -18,7 +18,7 @@ from sitl_bridge.cli.main import build
 from sitl_bridge.cli.schema import DIRECTORY, FileKind, file_kind, file_schema, schema_text
 from sitl_bridge.core.world.world import WorldSpecification
 from sitl_bridge.core.world.world_file import load_world
-from sitl_bridge.live.bus.messages import message_models
+from sitl_bridge.live.run.messages import message_models
 from sitl_bridge.session.scenario import SWARM_AIRFRAME, load_scenario
 from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.settings import FlightOptions

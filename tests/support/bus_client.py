@@ -10,7 +10,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from sitl_bridge.live.bus.messages import PUBLISHED, BusMessage, Reply
+from sitl_bridge.live.run.messages import PUBLISHED, BusMessage, Reply
 
 
 class Client:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from support.fleet_loop import fly
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.live.bus.messages import FormationTarget
+from sitl_bridge.live.run.messages import FormationTarget
 from sitl_bridge.session.formation_flight import FormationFlight
 from sitl_bridge.session.live_orders import Orders
 from sitl_bridge.session.swarm_vehicles import SwarmVehicles

@@ -28,6 +28,9 @@ PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 1, 24, 36
 CAP_SYS_NICE = 23
 """linux/capability.h"""
 
+NICENESS = 10
+"""Of processes for which the simulation never waits."""
+
 KILL_ALL = signal.SIGUSR1
 """Lets a keeper kill the program and every process that it has started."""
 
@@ -52,6 +55,11 @@ def signal_at_end_of(parent: int, number: signal.Signals) -> None:
 
 def _ask_for_signal_at_end_of_parent(number: signal.Signals) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+
+
+def lower_priority() -> None:
+    """Lower the priority of this process."""
+    os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def schedule_as_batch() -> None:

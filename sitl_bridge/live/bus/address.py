@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from sitl_bridge.base.errors import UserError, masked
-from sitl_bridge.live.bus.messages import IDENTIFIER
+from sitl_bridge.live.run.messages import IDENTIFIER
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 OPTIONS = ("ca", "password_file", "rate", "run")

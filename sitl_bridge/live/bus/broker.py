@@ -15,10 +15,10 @@ from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system.child_process import ChildProcess
+from sitl_bridge.base.system.launch import lower_priority
 from sitl_bridge.base.system.port_holder import taken_by
 
 HOST = "127.0.0.1"
-NICENESS = 10
 
 
 def free_port() -> int:
@@ -63,11 +63,6 @@ def start_broker(port: int, directory: Path, password: str | None = None) -> Chi
         )
     finally:
         os.close(reading)
-
-
-def lower_priority() -> None:
-    """Lower the priority of this process."""
-    os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 async def _serve(port: int, password: bytes) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from sitl_bridge.live.bus.address import BusAddress
 from sitl_bridge.live.bus.broker import free_port, require_free
-from sitl_bridge.live.bus.client_link import Connected, Sent, Settings, SnapshotRequest
-from sitl_bridge.live.bus.command_queue import Counts
-from sitl_bridge.live.bus.outlet import Outlet, RunContext
-from sitl_bridge.live.bus.topics import Topics, topic_name
+from sitl_bridge.live.bus.client_settings import ClientSettings
+from sitl_bridge.live.run.client_link import Connected, Sent, SnapshotRequest
+from sitl_bridge.live.run.command_queue import Counts
+from sitl_bridge.live.run.outlet import Outlet, RunContext
+from sitl_bridge.live.run.topics import Topics, topic_name
 
 
 class Bus(Outlet):
@@ -56,8 +57,8 @@ class Bus(Outlet):
             self._notify(self.address.warning)
         run = self.topics.root.removeprefix("sitl/")
         vehicles, directory = self.topics.vehicles, self._directory.resolve()
-        settings = Settings(self.address, self.port, self.url, run, vehicles, directory)
-        super().start([settings, *first])
+        settings = ClientSettings(self.address, self.port, self.url, run, vehicles, directory)
+        super().start([settings.message(), *first])
 
     def _ended(self) -> None:
         self.connected.clear()

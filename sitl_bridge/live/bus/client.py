@@ -22,10 +22,12 @@ from typing import Any
 import aiomqtt
 
 from sitl_bridge.base.system.child_process import ChildProcess
-from sitl_bridge.live.bus import sampling
+from sitl_bridge.base.system.launch import lower_priority
 from sitl_bridge.live.bus.address import PASSWORD
-from sitl_bridge.live.bus.broker import lower_priority, start_broker
-from sitl_bridge.live.bus.client_link import (
+from sitl_bridge.live.bus.broker import start_broker
+from sitl_bridge.live.bus.client_settings import ClientSettings
+from sitl_bridge.live.run import sampling
+from sitl_bridge.live.run.client_link import (
     FROM_BRIDGE,
     Connected,
     Orders,
@@ -38,9 +40,9 @@ from sitl_bridge.live.bus.client_link import (
     Stop,
     UserNotice,
 )
-from sitl_bridge.live.bus.command_queue import CommandQueue, Order
-from sitl_bridge.live.bus.messages import BusMessage, Clock, Event, Reply, Status, VehicleHealth, WorldState
-from sitl_bridge.live.bus.topics import Topics
+from sitl_bridge.live.run.command_queue import CommandQueue, Order
+from sitl_bridge.live.run.messages import BusMessage, Clock, Event, Reply, Status, VehicleHealth, WorldState
+from sitl_bridge.live.run.topics import Topics
 
 POLL_INTERVAL = 0.02
 """Interval between checks for commands, answers and events, s of wall time."""
@@ -78,7 +80,7 @@ class Client:
         link: to the simulation's program.
     """
 
-    def __init__(self, settings: Settings, link: PipeEnd) -> None:
+    def __init__(self, settings: ClientSettings, link: PipeEnd) -> None:
         self.address, self.port = settings.address, settings.port
         self.topics = Topics(settings.run, settings.vehicles)
         self._settings, self._link = settings, link
@@ -352,8 +354,9 @@ def main() -> None:
     """Run the client on the link with the given file descriptor."""
     lower_priority()
     link = PipeEnd(socket.socket(fileno=int(sys.argv[1])), FROM_BRIDGE)
-    settings = link.receive()
-    assert isinstance(settings, Settings)
+    told = link.receive()
+    assert isinstance(told, Settings)
+    settings = ClientSettings.from_message(told)
 
     async def run() -> None:
         await Client(settings, link).run()

@@ -22,12 +22,12 @@ from sitl_bridge.analysis.export.ros_topics import WORLD, begin_messages, ros_na
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import heading
-from sitl_bridge.live.bus.command_queue import Order, commands_for, faults_of
-from sitl_bridge.live.bus.execution import Execution
-from sitl_bridge.live.bus.messages import LARGEST, VERSION
-from sitl_bridge.live.bus.outlet import RunContext
-from sitl_bridge.live.bus.topics import Address
 from sitl_bridge.live.ros2.participant import Participant
+from sitl_bridge.live.run.command_queue import Order, commands_for, faults_of
+from sitl_bridge.live.run.execution import Execution
+from sitl_bridge.live.run.messages import LARGEST, VERSION
+from sitl_bridge.live.run.outlet import RunContext
+from sitl_bridge.live.run.topics import Address
 
 ANSWERS = "/answers"
 """Topic with what became of each command, as JSON."""

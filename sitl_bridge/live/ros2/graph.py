@@ -33,9 +33,9 @@ from sitl_bridge.analysis.export.ros_topics import (
 from sitl_bridge.base.arrays import Ints
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.live.bus.outlet import RunContext
 from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
+from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.record.followed_steps import StepFollower, StepsPart

@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 from sitl_bridge.base.arrays import AnyArray, Records
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.simulation.events import COMMANDED, PassingEvent, VehicleEvent
-from sitl_bridge.live.bus.client_link import SimulationSnapshot, StackReport
-from sitl_bridge.live.bus.messages import Reply
+from sitl_bridge.live.run.client_link import SimulationSnapshot, StackReport
+from sitl_bridge.live.run.messages import Reply
 from sitl_bridge.live.view.page_server import on_page, run_script
 from sitl_bridge.live.view.stage import CHASE, Stage
 from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, motion_lines

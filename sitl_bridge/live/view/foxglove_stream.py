@@ -27,8 +27,8 @@ from sitl_bridge.analysis.export.ros_topics import (
 )
 from sitl_bridge.analysis.export.seen_samples import image_message
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.live.bus.broker import lower_priority
-from sitl_bridge.live.bus.client_link import Picture, PictureRequest, RowsRequest, Sent
+from sitl_bridge.base.system.launch import lower_priority
+from sitl_bridge.live.run.client_link import Picture, PictureRequest, RowsRequest, Sent
 from sitl_bridge.live.view.pictures import unpacked
 from sitl_bridge.live.view.run_link import RunLink, quit_now
 from sitl_bridge.live.view.viewed_run import Camera, ViewedRun

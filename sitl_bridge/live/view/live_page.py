@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.live.bus.broker import lower_priority
-from sitl_bridge.live.bus.client_link import (
+from sitl_bridge.base.system.launch import lower_priority
+from sitl_bridge.live.run.client_link import (
     Picture,
     PictureRequest,
     RowsRequest,
@@ -20,8 +20,8 @@ from sitl_bridge.live.bus.client_link import (
     SnapshotRequest,
     StackReports,
 )
-from sitl_bridge.live.bus.command_queue import Counts
-from sitl_bridge.live.bus.messages import Reply
+from sitl_bridge.live.run.command_queue import Counts
+from sitl_bridge.live.run.messages import Reply
 from sitl_bridge.live.view.control_panel import ControlPanel
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, open_page, page_url
 from sitl_bridge.live.view.pictures import INTERVAL, PictureClock, unpacked

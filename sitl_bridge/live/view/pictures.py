@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sitl_bridge.base.arrays import Bytes, Columns
-from sitl_bridge.live.bus.client_link import Picture
+from sitl_bridge.live.run.client_link import Picture
 from sitl_bridge.perception.shown_picture import shown_picture
 
 LARGEST = 480

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.live.bus.client_link import (
+from sitl_bridge.live.run.client_link import (
     FROM_BRIDGE,
     Orders,
     PipeEnd,
@@ -20,9 +20,9 @@ from sitl_bridge.live.bus.client_link import (
     Stop,
     UserNotice,
 )
-from sitl_bridge.live.bus.command_queue import CommandQueue, Order
-from sitl_bridge.live.bus.messages import Reply
-from sitl_bridge.live.bus.topics import Topics, topic_name
+from sitl_bridge.live.run.command_queue import CommandQueue, Order
+from sitl_bridge.live.run.messages import Reply
+from sitl_bridge.live.run.topics import Topics, topic_name
 
 
 def quit_now() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sitl_bridge.live.bus.client_link import PictureRequest, Sent, SnapshotRequest, StackReports
-from sitl_bridge.live.bus.outlet import Outlet, RunContext
+from sitl_bridge.live.run.client_link import PictureRequest, Sent, SnapshotRequest, StackReports
+from sitl_bridge.live.run.outlet import Outlet, RunContext
 from sitl_bridge.live.view.page_server import page_url, require_free_port, require_viser
 from sitl_bridge.live.view.pictures import packed
 from sitl_bridge.perception.sensor_runner import SensorRunner

@@ -21,11 +21,11 @@ from scipy.spatial.transform import Rotation
 from sitl_bridge.base.arrays import Records
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.system.launch import lower_priority
 from sitl_bridge.core.world.geography import Projection
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import AUTOPILOT, MULTIROTORS
-from sitl_bridge.live.bus.broker import lower_priority
-from sitl_bridge.live.bus.client_link import RowsRequest
+from sitl_bridge.live.run.client_link import RowsRequest
 from sitl_bridge.live.view.run_link import RunLink
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.row_follower import RowFollower

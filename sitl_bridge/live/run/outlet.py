@@ -22,7 +22,7 @@ from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.link.hil.time_limits import TimeLimit
-from sitl_bridge.live.bus.client_link import (
+from sitl_bridge.live.run.client_link import (
     FROM_CLIENT,
     Orders,
     PipeEnd,
@@ -34,9 +34,9 @@ from sitl_bridge.live.bus.client_link import (
     Stop,
     UserNotice,
 )
-from sitl_bridge.live.bus.execution import CommandWitness, Execution
-from sitl_bridge.live.bus.simulation_commands import OnCommand
-from sitl_bridge.live.bus.snapshot import take_snapshot
+from sitl_bridge.live.run.execution import CommandWitness, Execution
+from sitl_bridge.live.run.simulation_commands import OnCommand
+from sitl_bridge.live.run.snapshot import take_snapshot
 
 POLL_INTERVAL = 0.01
 """Interval between checks of orders in progress, s of wall time."""

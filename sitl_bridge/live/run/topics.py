@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.live.bus.messages import IDENTIFIER
+from sitl_bridge.live.run.messages import IDENTIFIER
 
 
 def topic_name(run: str) -> str:

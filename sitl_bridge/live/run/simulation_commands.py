@@ -11,7 +11,7 @@ from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.core.simulation.events import apply_event, event_of_command
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.run_clock import RunClock
-from sitl_bridge.live.bus.messages import (
+from sitl_bridge.live.run.messages import (
     BusCommand,
     Pause,
     Resume,

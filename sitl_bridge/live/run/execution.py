@@ -12,9 +12,9 @@ from typing import TypeAlias
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import ReadJson
 from sitl_bridge.link.hil.run_clock import RunClock
-from sitl_bridge.live.bus.command_queue import Order, Result
-from sitl_bridge.live.bus.messages import DelegatedCommand, FlightCommand
-from sitl_bridge.live.bus.simulation_commands import OnCommand, execute_for_run, execute_for_vehicle
+from sitl_bridge.live.run.command_queue import Order, Result
+from sitl_bridge.live.run.messages import DelegatedCommand, FlightCommand
+from sitl_bridge.live.run.simulation_commands import OnCommand, execute_for_run, execute_for_vehicle
 
 CommandWitness: TypeAlias = Callable[[int, str, int | None, ReadJson, str | None], None]
 """Takes each command that was carried out or refused: us of simulated time, the last level of its topic, the

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from sitl_bridge.core.world.earth import geodetic_of
-from sitl_bridge.live.bus.client_link import SimulationSnapshot
-from sitl_bridge.live.bus.messages import Event, EventKind, VehicleHealth, VehicleState
+from sitl_bridge.live.run.client_link import SimulationSnapshot
+from sitl_bridge.live.run.messages import Event, EventKind, VehicleHealth, VehicleState
 
 IMPACT = 0.5
 """Contact speed of a reported impact, m/s: PX4 lands at 0.7 m/s at most by default (MPC_LAND_SPEED), and

@@ -19,8 +19,8 @@ from pydantic import PlainSerializer, PlainValidator, ValidationError, Validatio
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.live.bus.messages import RUN_COMMANDS, VEHICLE_COMMANDS, BusCommand, DelegatedCommand, Reply
-from sitl_bridge.live.bus.topics import Address, Topics
+from sitl_bridge.live.run.messages import RUN_COMMANDS, VEHICLE_COMMANDS, BusCommand, DelegatedCommand, Reply
+from sitl_bridge.live.run.topics import Address, Topics
 
 RATE = 20.0
 """Accepted commands a second of wall time; as many refusals and repeats are answered."""

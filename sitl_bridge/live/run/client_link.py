@@ -1,6 +1,7 @@
-"""Messages between a bus and its client process: JSON lines over a pair of sockets.
+"""Messages between an outlet and its process: JSON lines over a pair of sockets.
 
-The client reads the network, so its messages are not trusted: every line has a limit and is validated.
+The process of the bus reads the network, so its messages are not trusted: every line has a limit and is
+validated.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ import json
 import select
 import socket
 import threading
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.live.bus.address import BusAddress
-from sitl_bridge.live.bus.command_queue import Counts, Order, Result
+from sitl_bridge.live.run.command_queue import Counts, Order, Result
 
 FROM_CLIENT = 1 << 20
 """Largest line from the client, bytes: a batch of commands of maximum length."""
@@ -30,14 +29,9 @@ Rows: TypeAlias = list[list[float]]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the client, sent first."""
+    """Settings of the process, sent first."""
 
-    address: BusAddress  # of the broker, with the password
-    port: int  # of the broker, if the address leaves it open
-    url: str  # the address without the password
-    run: str  # name of the run in topics
-    vehicles: tuple[str, ...]  # names
-    directory: Path  # directory for the embedded broker's log
+    fields: JsonObject = field(repr=False)  # with a password, maybe
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.link.hil.run_clock import RunClock
-from sitl_bridge.live.bus.client_link import SimulationSnapshot
+from sitl_bridge.live.run.client_link import SimulationSnapshot
 
 OF_LINK = ("connected", "armed", "lockstep", "stalled", "held", "answers", "bad_frames")
 OF_BATTERY = ("battery_voltage", "battery_current", "battery_left")

@@ -1,0 +1,1 @@
+"""Shows a run and takes its commands, whatever the outlet: snapshots, messages, the queue of commands."""
