@@ -122,7 +122,32 @@ class RunOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackOptions(RunOptions):
+class BoardOptions(RunOptions):
+    """Options of ``serve``, ``start`` and ``fly``, for which a board may fly."""
+
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="fly a board in hardware-in-the-loop: its serial port, or udp:HOST:PORT (docs/hitl.md)"
+        ),
+    ] = None
+    baud: Annotated[int, typer.Option(help="of the serial port")] = 921600
+    gcs: Annotated[str, typer.Option(metavar="HOST:PORT", help="ground station, for a board")] = (
+        "127.0.0.1:14550"
+    )
+
+    def flight_options(self, **others: Any) -> FlightOptions:
+        """Their values; see RunOptions."""
+        from sitl_bridge.session.settings import Board
+
+        if self.device is None and (self.baud, self.gcs) != (BoardOptions.baud, BoardOptions.gcs):
+            raise UserError("--baud and --gcs are of a board: add --device, such as --device /dev/ttyACM0")
+        board = None if self.device is None else Board(self.device, self.baud, self.gcs)
+        return super().flight_options(board=board, **others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackOptions(BoardOptions):
     """Options of ``start`` and ``fly``, which start the flight stacks."""
 
     autopilot: Annotated[
@@ -138,16 +163,6 @@ class StackOptions(RunOptions):
             " (default: the airframe's)"
         ),
     ] = None
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="fly a board in hardware-in-the-loop: its serial port, or udp:HOST:PORT (docs/hitl.md)"
-        ),
-    ] = None
-    baud: Annotated[int, typer.Option(help="of the serial port")] = 921600
-    gcs: Annotated[str, typer.Option(metavar="HOST:PORT", help="ground station, for a board")] = (
-        "127.0.0.1:14550"
-    )
     expose: Annotated[
         bool, typer.Option("--expose", help="let other machines reach PX4's MAVLink ports, and its files")
     ] = False
@@ -162,12 +177,8 @@ class StackOptions(RunOptions):
     def flight_options(self, **others: Any) -> FlightOptions:
         """Their values; see RunOptions."""
         from sitl_bridge.plan.plan_file import load_fence
-        from sitl_bridge.session.settings import Board
 
-        if self.device is None and (self.baud, self.gcs) != (StackOptions.baud, StackOptions.gcs):
-            raise UserError("--baud and --gcs are of a board: add --device, such as --device /dev/ttyACM0")
         return super().flight_options(
-            board=None if self.device is None else Board(self.device, self.baud, self.gcs),
             autopilot=self.autopilot,
             px4=self.px4,
             controller=self.controller,

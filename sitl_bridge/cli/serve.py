@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import signals
-from sitl_bridge.cli.options import RunOptions, takes_options
+from sitl_bridge.cli.options import BoardOptions, takes_options
 from sitl_bridge.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def status_line(status: ServerStatus, host: str) -> Text:
 
 @takes_options
 def serve(
-    run: RunOptions,
+    run: BoardOptions,
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 for other hosts")] = "127.0.0.1",
     vehicles: Annotated[
         int,
@@ -71,15 +71,25 @@ def serve(
     """Run the simulation for a flight stack that you start: in a debugger, in Docker or on another host.
 
     PX4 needs the airframe's parameters: --px4-files DIR writes them before the link opens.  Without --battery
-    PX4 simulates its own battery.
+    PX4 simulates its own battery.  With --device it is `start --device`.
     """
     if vehicles > 1 and run.instance + vehicles > 255:
         raise UserError(f"--vehicles {vehicles}: instances end at 254; use a smaller --instance")
     from sitl_bridge.session.settings import ExternalStacks, FlightSettings
 
+    terminal = Terminal(quiet=run.quiet, verbose=run.verbose)
+    if run.device is not None:
+        from sitl_bridge.cli.session_run import run_session
+
+        if (host, vehicles, on_stall, battery, px4_files) != ("127.0.0.1", 1, "continue", False, None):
+            raise UserError(
+                "--device: a board is joined by this program; leave out --host, --vehicles, --on-stall,"
+                " --battery and --px4-files"
+            )
+        board = FlightSettings.without_mission(run.flight_options(), 1)
+        raise typer.Exit(signals.run(lambda: run_session(board, terminal, live=terminal.live)))
     external = ExternalStacks(host, battery, px4_files)
     settings = FlightSettings.for_external(external, run.flight_options(), vehicles, on_stall)
-    terminal = Terminal(quiet=run.quiet, verbose=run.verbose)
     raise typer.Exit(signals.run(lambda: _serve(settings, terminal)))
 
 

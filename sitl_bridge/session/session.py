@@ -206,7 +206,7 @@ class Session:
                 )
         if settings.board is not None:
             self._stack.callback(self.vehicles[0].stop)
-            self.vehicles[0].start_board(settings.board)
+            self.vehicles[0].start_board(settings.board, self._report_link)
             self._begun = time.monotonic()
             return
         self._begun = time.monotonic()

@@ -500,7 +500,7 @@ class FlightSettings(RunChoices):
 
     def _board_faults(self, board: Board) -> list[str]:
         """What cannot be had with a board."""
-        from sitl_bridge.link.hil.board import parse_address
+        from sitl_bridge.link.hil.board import NETWORK, parse_address
 
         faults = []
         if self.speed != 1.0:
@@ -515,10 +515,14 @@ class FlightSettings(RunChoices):
             faults.append(
                 "parameters: a board keeps its own; load them with QGroundControl (px4-files --board)"
             )
-        try:
-            parse_address(board.station)
-        except UserError as error:
-            faults.append(f"--gcs: {error}")
+        addresses = {"--gcs": board.station}
+        if board.device.startswith(NETWORK):
+            addresses["--device"] = board.device.removeprefix(NETWORK)
+        for option, address in addresses.items():
+            try:
+                parse_address(address)
+            except UserError as error:
+                faults.append(f"{option}: {error}")
         return faults
 
     def _touching(self) -> list[str]:

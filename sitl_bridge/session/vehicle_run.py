@@ -230,19 +230,17 @@ class VehicleRun:
         self.flight_stack = process
         self.monitor.read_back = process.read_back()
 
-    def start_board(self, board: Board) -> None:
-        """Start the relay to a board, which says itself what is wrong with it."""
+    def start_board(self, board: Board, report: Callable[[str], None]) -> None:
+        """Start the relay to a board, which says itself what is wrong with it, to ``report``."""
         relay = [sys.executable, "-u", "-m", "sitl_bridge.link.hil.board", board.device]
         options = {"baud": board.baud, "instance": self.settings.instance, "gcs": board.station}
         command = [*relay, *(f"--{name}={value}" for name, value in options.items())]
         directory = self.directory.absolute()
-        self.flight_stack = ChildProcess(
-            self.autopilot.name, command, directory, dict(os.environ), self._board_line
-        )
 
-    def _board_line(self, line: str) -> None:
-        """Show what the relay warns of, and keep what it measures."""
-        (self.say if line.startswith(("warning: ", "note: ")) else self._log)(line)
+        def take(line: str) -> None:
+            (report if line.startswith(("warning: ", "note: ")) else self._log)(line)
+
+        self.flight_stack = ChildProcess(self.autopilot.name, command, directory, dict(os.environ), take)
 
     @property
     def parameters_pending(self) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
+import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.board import ARMED, HIL, MadeUpBoard
+from support.cable import Cable
 
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.link.hil import board as module
-from sitl_bridge.link.hil.board import FrameStream, Relay, open_serial
+from sitl_bridge.link.hil.board import FrameStream, Relay, Traffic, open_serial
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.decoder import Decoder
 from sitl_bridge.link.px4.airframe_parameters import parameters_for
@@ -50,10 +55,10 @@ def test_frames_are_cut_from_a_stream_however_it_arrives(size: int) -> None:
     assert UNKNOWN in found
 
 
-def settings(place: Path, board: MadeUpBoard, airframe: str = "iris") -> FlightSettings:
+def settings(place: Path, board: MadeUpBoard, airframe: str = "iris", device: str = "") -> FlightSettings:
     options = FlightOptions(
         airframe=load_airframe(airframe),
-        board=Board(board.port, station=f"{STATION[0]}:{STATION[1]}"),
+        board=Board(device or board.port, station=f"{STATION[0]}:{STATION[1]}"),
         instance=INSTANCE,
         runs=place,
     )
@@ -100,6 +105,7 @@ def test_a_board_flies_by_its_own_clock(tmp_path: Path, wait_for: Callable[..., 
     assert np.all(times > 0)
     assert board.names() >= {"HIL_SENSOR", "HIL_GPS", "HEARTBEAT", "HIL_OPTICAL_FLOW"}
     assert "HIL_STATE_QUATERNION" not in board.names()
+    assert sum("the board has been on for 2057 min" in line for line in lines) == 1
     assert any("PROPELLERS OFF" in note for note in settings(tmp_path, board).notes())
     console = (tmp_path / "latest" / "console.log").read_text(encoding="utf-8")
     assert " samples/s" in console
@@ -118,24 +124,87 @@ def test_firmware_without_simulated_outputs_is_named(tmp_path: Path, wait_for: C
 def test_a_board_that_restarts_is_found_again(tmp_path: Path, wait_for: Callable[..., None]) -> None:
     lines: list[str] = []
     device = tmp_path / "ttyACM0"
-    with MadeUpBoard(system=INSTANCE + 1) as first:
-        device.symlink_to(first.port)
-        flight = settings(tmp_path, first)
-        assert flight.board is not None
-        flight = replace(flight, board=replace(flight.board, device=str(device)))
-        session = Session(flight, lines.append)
-        session.__enter__()
-        wait_for(lambda: session.server.status().steps > 100, "the first board")
-    try:
-        wait_for(lambda: any("has gone; waiting for the board" in line for line in lines), "the loss")
-        device.unlink()
-        before = session.server.status().steps
-        with MadeUpBoard(system=INSTANCE + 1) as second:
-            device.symlink_to(second.port)
-            wait_for(lambda: session.server.status().steps > before + 100, "the second board")
-            assert "HIL_SENSOR" in second.names()
-    finally:
-        session.stop()
+    with (
+        contextlib.closing(Cable(device=device)) as cable,
+        MadeUpBoard(system=INSTANCE + 1, cable=cable.ports[0]) as board,
+        Session(settings(tmp_path, board, device=str(device)), lines.append) as session,
+    ):
+        wait_for(lambda: session.server.status().steps > 100, "the board")
+        for lost in ("unplugged", "silent"):
+            before = sum("has gone; waiting for the board" in line for line in lines)
+            if lost == "unplugged":
+                cable.unplug()
+            else:
+                board.silent = True
+            wait_for(
+                lambda before=before: sum("has gone; waiting" in line for line in lines) > before, "the loss"
+            )
+            steps = session.server.status().steps
+            if lost == "unplugged":
+                cable.plug()
+            else:
+                board.silent = False
+            wait_for(lambda steps=steps: session.server.status().steps > steps + 100, f"the {lost} board")
+    assert sum("has gone; waiting" in line for line in lines) == 2
+
+
+def test_a_bad_cable_is_named_and_only_whole_new_samples_pass(
+    tmp_path: Path, wait_for: Callable[..., None]
+) -> None:
+    lines: list[str] = []
+    with (
+        contextlib.closing(Cable(delay=0.03, batch=0.016, loss=0.02)) as cable,
+        MadeUpBoard(system=INSTANCE + 1, cable=cable.ports[0]) as board,
+    ):
+        with Session(settings(tmp_path, board, device=cable.ports[1]), lines.append) as session:
+            wait_for(lambda: any("come in bursts" in line for line in lines), "the note")
+            wait_for(lambda: session.server.status().links[0].armed, "commands")
+            assert session.simulation.states[0]["rotor_speed"][0] > 100.0
+            notes = session.conclude().verdict.notes
+        times = [m.time_usec for m in board.received if m.get_type() == "HIL_SENSOR"]
+    assert len(times) > 100
+    assert np.all(np.diff(times) > 0)
+    assert any("come in bursts" in note for note in notes)
+
+
+def test_a_board_with_a_network_gets_one_frame_a_datagram(
+    tmp_path: Path, wait_for: Callable[..., None]
+) -> None:
+    lines: list[str] = []
+    with (
+        MadeUpBoard(system=INSTANCE + 1, network=True) as board,
+        Session(settings(tmp_path, board), lines.append) as session,
+    ):
+        wait_for(lambda: session.server.status().links[0].armed, "the board")
+        wait_for(lambda: {"HIL_SENSOR", "HIL_GPS"} <= board.names(), "samples")
+        assert board.largest <= 280
+        board.silent = True
+        wait_for(lambda: any("has gone; waiting" in line for line in lines), "the loss")
+
+
+def moments(*pauses: float) -> list[float]:
+    return list(np.cumsum([1000.0, *pauses]))
+
+
+@pytest.mark.parametrize(
+    ("samples", "commands", "told"),
+    [
+        ([0.004] * 250, [0.005] * 200, ""),
+        ([0.004] * 250 + [0.05] * 3, [0.005] * 200, "3 samples were over 10 ms late, up to 50 ms"),
+        ([0.004] * 250, [0.015, 0.0002, 0.0002] * 70, "bursts .140 of 210"),
+        ([0.004] * 250, [0.005, 0.0075] * 150, "160 commands/s of PX4's 200"),
+    ],
+)
+def test_lateness_and_bursts_are_told_from_a_steady_link(
+    samples: list[float], commands: list[float], told: str
+) -> None:
+    traffic = Traffic()
+    for now in moments(*samples):
+        traffic.note_sample(now)
+    for now in moments(*commands):
+        traffic.note_command(now)
+    found = "\n".join(traffic.troubles())
+    assert re.search(told, found) if told else not found
 
 
 @pytest.fixture
@@ -172,6 +241,15 @@ def test_a_silent_port_is_named_with_its_rate() -> None:
     os.close(far)
 
 
+@pytest.mark.usefixtures("hurried")
+def test_a_silent_address_is_named() -> None:
+    with (
+        Relay("udp:127.0.0.1:9", 921600, INSTANCE, STATION) as relay,
+        pytest.raises(UserError, match=r"udp:127.0.0.1:9: nothing within 1 s: .* address right"),
+    ):
+        relay.run()
+
+
 def test_what_is_no_serial_port_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="is no serial port"):
@@ -194,6 +272,7 @@ def test_what_is_no_serial_port_is_refused(tmp_path: Path) -> None:
         ({"speed": 2.0}, "--speed: a board runs by its own clock"),
         ({"px4": Path("px4")}, "leave out --px4"),
         ({"board": Board("/dev/null", station="here")}, "--gcs: here: is no HOST:PORT"),
+        ({"board": Board("udp:here")}, "--device: here: is no HOST:PORT"),
     ],
 )
 def test_what_a_board_cannot_do_is_refused_before_the_start(change: dict[str, Any], told: str) -> None:
@@ -223,3 +302,11 @@ def test_a_board_gets_the_vehicle_and_its_outputs_as_a_file_for_qgroundcontrol(t
     assert isinstance(read["MAV_TYPE"], int)
     assert isinstance(read["CA_ROTOR0_PX"], float)
     assert not [name for name in read if name.startswith(("PWM_", "SIM_", "COM_", "BAT1_", "SDLOG_"))]
+
+
+def test_serve_joins_a_board_as_start_does() -> None:
+    command = [sys.executable, "-m", "sitl_bridge", "serve", "--device", "/dev/null"]
+    for options, told in ([], "is no serial port"), (["--vehicles", "2"], "leave out --host, --vehicles"):
+        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode != 0
+        assert told in " ".join(re.sub("[│╭╮╰╯─]", " ", done.stdout + done.stderr).split())

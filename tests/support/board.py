@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import socket
 import threading
 import tty
 from typing import Any
@@ -22,27 +23,51 @@ class MadeUpBoard:
     Attributes:
         port: path of its serial port.
         received: messages that it was sent, oldest first.
+        largest: bytes that it read at once.
+        silent: whether it sends nothing, with its port in place.
 
     Args:
         mode: base_mode of its heartbeats.
         command: of each motor; None for a firmware without pwm_out_sim.
         system: its MAVLink system id.
+        cable: path of the end of a cable to which it is joined; by default it has a port of its own.
+        network: whether it is joined by UDP instead, and answers whoever writes to it first.
     """
 
-    def __init__(self, mode: int = HIL, command: float | None = 0.3, system: int = 1) -> None:
-        self._end, far = pty.openpty()
-        tty.setraw(far)
-        self.port = os.ttyname(far)
-        os.close(far)
+    def __init__(
+        self,
+        mode: int = HIL,
+        command: float | None = 0.3,
+        system: int = 1,
+        cable: str | None = None,
+        *,
+        network: bool = False,
+    ) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM) if network else None
+        if self._socket is not None:
+            self._socket.bind(("127.0.0.1", 0))
+            self.port = f"udp:127.0.0.1:{self._socket.getsockname()[1]}"
+            self._end = self._socket.fileno()
+        elif cable is None:
+            self._end, far = pty.openpty()
+            tty.setraw(far)
+            self.port = os.ttyname(far)
+            os.close(far)
+        else:
+            self._end = os.open(cable, os.O_RDWR | os.O_NOCTTY)
         os.set_blocking(self._end, False)
         self._mode, self._command = mode, command
         self._mav = mavlink.MAVLink(None, srcSystem=system, srcComponent=1)
         self.received: list[Any] = []
+        self.largest = 0
+        self.silent = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _send(self, *frames: bytes) -> None:
+        if self.silent:
+            return
         with contextlib.suppress(OSError):  # nobody has the port open, or nobody reads it
             os.write(self._end, b"".join(frames))
 
@@ -63,9 +88,12 @@ class MadeUpBoard:
                 )
                 self._send(message.pack(self._mav))
             try:
+                if self._socket is not None and not self.largest:
+                    self._socket.connect(self._socket.recvfrom(1, socket.MSG_PEEK)[1])
                 data = os.read(self._end, 65536)
             except OSError:
                 continue
+            self.largest = max(self.largest, len(data))
             found = (decoder.message(frame) for frame in stream.take(data))
             self.received += [message for message in found if message is not None]
 
@@ -79,4 +107,7 @@ class MadeUpBoard:
     def __exit__(self, *_exception: object) -> None:
         self._stop.set()
         self._thread.join()
-        os.close(self._end)
+        if self._socket is None:
+            os.close(self._end)
+        else:
+            self._socket.close()

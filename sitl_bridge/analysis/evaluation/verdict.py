@@ -7,6 +7,7 @@ shows that verdict.  A run without one, and one that is judged by other limits, 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -32,6 +33,8 @@ REPORTED = 5
 """Contacts of a vehicle that are listed one by one."""
 DRIFTING, DOWNWIND = 1.0, 0.9
 """m/s of mean wind, and part of the way that lies downwind, from which a vehicle counts as blown away."""
+RELAYED = ("note: ", "warning: ")
+"""Beginnings of what the relay to a board warns of, among the lines of the simulator link."""
 STORED = "verdict"
 """Key of the verdict in summary.json."""
 
@@ -308,6 +311,17 @@ def _limited_seconds(run: RunRecord, vehicle: RecordedVehicle) -> float:
     return step * int(np.count_nonzero((currents >= limit * (1.0 - 1e-5)).any(axis=1)))
 
 
+def _link_words(run: RunRecord) -> list[str]:
+    """What the relay to a board has warned of: each kind once, as it was said first."""
+    told: dict[str, list[str]] = {}
+    for entry in run.events or ():
+        match entry:
+            case {"kind": "link", "time": int(time), "text": str(text)} if text.startswith(RELAYED):
+                line = f"{text.partition(': ')[2]}, at {time * 1e-6:.0f} s"
+                told.setdefault(re.sub(r"\d+", "", text), []).append(line)
+    return [f"{first}, and {len(rest)} more" if rest else first for first, *rest in told.values()]
+
+
 def _notes(run: RunRecord) -> list[str]:
     """Findings that are no failure, with their weight."""
     losses = run.summary.get("losses")
@@ -315,6 +329,7 @@ def _notes(run: RunRecord) -> list[str]:
     found += [
         f"{one.text} at {one.begin:g} s did not happen: the flight had ended" for one in missed_events(run)
     ]
+    found += _link_words(run)
     explained = [s for s in stalls(run) if s.harmless]
     for vehicle in run.vehicles:
         lines = [s.words() for s in explained if s.vehicle == vehicle.name]

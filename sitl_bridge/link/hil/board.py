@@ -23,7 +23,6 @@ import struct
 import sys
 import termios
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -49,12 +48,19 @@ UNSENT = 512
 """Bytes that wait for the port beyond which no sample is added: it would be old when it arrives."""
 HEARD = 10.0
 """s within which a board must be heard, and s between reports."""
+CHECKED = 2.0
+"""s after which a report comes early where something is wrong: before the vehicle falls."""
 COMMANDED = 5.0
 """s of samples after which a board must have sent commands."""
+SILENT = 2.0
+"""s without a byte, of heartbeats every second, after which a board has gone: adapters and networks stay."""
 REOPENED = 60.0
-"""s for which a port that has gone is looked for, while the board starts again."""
+"""s for which a board that has gone is looked for, while it starts again."""
 LATE = 0.010
 """s by which a sample may be late; and s within which commands that come in bursts bunch."""
+COMMAND_RATE, SELDOM = 200.0, 0.9
+"""Hz at which PX4 sends HIL_ACTUATOR_CONTROLS (set_hil_enabled of mavlink_main.cpp), and the share below
+which samples reach it unevenly: measured 0.95 to 1 on a quiet link, 0.75 to 0.84 where two came at a time."""
 BUNCHED = 0.2
 """Share of samples late, or of commands in bursts, that is worth a note."""
 
@@ -75,10 +81,21 @@ one sensor.
 
 Not HIL_STATE_QUATERNION: in hardware-in-the-loop PX4 takes it for its own estimate, against EKF2's.
 """
+NETWORK = "udp:"
+"""Beginning of the address of a board with a network."""
 MARKERS = (mavlink.PROTOCOL_MARKER_V1, mavlink.PROTOCOL_MARKER_V2)
 """Bytes with which a frame begins."""
 OURS = {*TO_BOARD, mavlink.MAVLINK_MSG_ID_HIL_STATE_QUATERNION, mavlink.MAVLINK_MSG_ID_HIL_ACTUATOR_CONTROLS}
 """Messages that pass between simulation and board alone."""
+
+LONG_ON = 600_000_000
+"""us on a board's clock, since it started, from which its estimator is late by more than half a minute."""
+LATE_ESTIMATOR = (
+    "the board has been on for {} min; if these are its first samples since then, PX4's estimator begins"
+    " late, by 5 % of that time, and the vehicle cannot arm before: restart the board"
+)
+"""PX4's first sample lasts as long as the board has been on; its ImuDownSampler takes a tenth of that for
+the mean interval, and waits for half of it.  Measured: 90 to 117 s at 30 to 38 min (v1.16.0, July 2026)."""
 
 NO_HIL = (
     "the board is not in hardware-in-the-loop: in QGroundControl choose the airframe HIL Quadcopter X (1001),"
@@ -178,18 +195,66 @@ def payload_of(frame: bytes, size: int) -> bytes:
     return frame[10 : 10 + frame[1]].ljust(size, b"\0")[:size]
 
 
-class Intervals:
-    """Times between events, of the last report's time."""
+class Traffic:
+    """Samples and commands since the last report, on ``time.monotonic()``."""
 
-    def __init__(self) -> None:
-        self.last = 0.0
-        self.found: list[float] = []
+    def __init__(self, sample: float = 0.0, command: float = 0.0) -> None:
+        self.since = time.monotonic()
+        self.sample, self.command = sample, command  # the last one; 0 for none yet
+        self.samples: list[float] = []  # s between those that went out
+        self.commands: list[float] = []  # s between those that came
+        self.waited: list[float] = []  # s from the last sample to a command
+        self.left_out = self.read = self.written = 0  # samples, bytes, bytes
 
-    def note(self, now: float) -> None:
-        """An event."""
-        if self.last:
-            self.found.append(now - self.last)
-        self.last = now
+    def note_sample(self, now: float) -> None:
+        """A sample went out."""
+        if self.sample:
+            self.samples.append(now - self.sample)
+        self.sample = now
+
+    def note_command(self, now: float) -> None:
+        """A command came."""
+        if self.command:
+            self.commands.append(now - self.command)
+        if self.sample:
+            self.waited.append(now - self.sample)
+        self.command = now
+
+    def words(self) -> str:
+        """Rates and latency."""
+        seconds = time.monotonic() - self.since
+        waited = sorted(self.waited) or [0.0]
+        middle, high = (1e3 * waited[int(share * (len(waited) - 1))] for share in (0.5, 0.99))
+        return (
+            f"board: {len(self.samples) / seconds:.0f} samples/s, {self.left_out} left out;"
+            f" {len(self.commands) / seconds:.0f} commands/s, {middle:.1f} ms after the last sample"
+            f" (99 %: {high:.1f}); {self.written / seconds / 1e3:.1f} kB/s to it,"
+            f" {self.read / seconds / 1e3:.1f} kB/s from it"
+        )
+
+    def troubles(self) -> list[str]:
+        """What is wrong with the times."""
+        sent, commands, found = self.samples, self.commands, []
+        late = sum(each > STEP + LATE for each in sent)
+        if sent and (late > 0.01 * len(sent) or self.left_out > BUNCHED * len(sent)):
+            found.append(
+                f"note: {late} samples were over {1e3 * LATE:.0f} ms late, up to {1e3 * max(sent):.0f} ms,"
+                f" and {self.left_out} were left out: this computer is too busy, PX4 may lose its estimate"
+            )
+        bursts = sum(each < 1e-3 for each in commands)
+        if commands and bursts > BUNCHED * len(commands):
+            found.append(
+                f"note: the board's commands come in bursts ({bursts} of {len(commands)} within 1 ms of"
+                " another): an adapter's latency timer or a hub holds bytes back; PX4 does not fly with"
+                " samples in bursts"
+            )
+        rate = len(commands) / sum(commands) if len(commands) >= COMMAND_RATE else COMMAND_RATE
+        if rate < SELDOM * COMMAND_RATE:
+            found.append(
+                f"note: {rate:.0f} commands/s of PX4's {COMMAND_RATE:.0f}: samples do not reach it evenly, so"
+                " it may lose its estimate; or the link carries too little"
+            )
+        return found
 
 
 class Relay(Closing):
@@ -219,13 +284,8 @@ class Relay(Closing):
         self._simulator: socket.socket | None = None
         self._controls, self._mode, self._flags = (0.0,) * 16, 0, 0
         self._commanded = False
-        self._begin_statistics()
-
-    def _begin_statistics(self) -> None:
-        self._since = time.monotonic()
-        self._sent, self._commands = Intervals(), Intervals()
-        self._skipped = self._read = self._written = 0
-        self._waited: deque[float] = deque(maxlen=10_000)
+        self._is_new = True
+        self._traffic = Traffic()
 
     def close(self) -> None:
         """Close the links."""
@@ -240,48 +300,53 @@ class Relay(Closing):
         Raises:
             UserError: for a board that is not there, not heard, or not in hardware-in-the-loop.
         """
-        again = False
+        until = 0.0  # by when a board that has gone must be heard again
         while True:
-            port = self._open(again)
             try:
-                if self._greet(port) and self._relay(port):
+                if self._serve_board():
                     return
-            finally:
-                os.close(port)
-                self._leave_simulation()
-            print(f"warning: {self.device} has gone; waiting for the board", flush=True)
-            again = True
-
-    def _open(self, again: bool) -> int:
-        """Open the port; one that was there before may need some time to come back."""
-        if self.device.startswith("udp:"):
-            host, _, number = self.device.removeprefix("udp:").rpartition(":")
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as board:
-                board.connect((host, int(number)))
-                board.setblocking(False)
-                return board.detach()
-        end = time.monotonic() + REOPENED
-        while True:
-            try:
-                return open_serial(Path(self.device), self.baud)
             except UserError:
-                if not again or time.monotonic() > end:
+                if time.monotonic() > until:
                     raise
-            time.sleep(0.5)
+                time.sleep(0.5)
+            else:
+                print(f"warning: {self.device} has gone; waiting for the board", flush=True)
+                until = time.monotonic() + REOPENED
 
-    def _greet(self, port: int) -> bool:
-        """Wait for the board's heartbeat and look at it; False if the port has gone."""
+    def _serve_board(self) -> bool:
+        """Greet the board and relay; False if it goes."""
+        port = self._open()
+        try:
+            self._greet(port)
+            return self._relay(port)
+        finally:
+            os.close(port)
+            self._leave_simulation()
+
+    def _open(self) -> int:
+        if not self.device.startswith(NETWORK):
+            return open_serial(Path(self.device), self.baud)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as board:
+            try:
+                board.connect(parse_address(self.device.removeprefix(NETWORK)))
+            except OSError as error:
+                raise UserError(f"{self.device}: cannot be reached: {error.strerror}") from None
+            board.setblocking(False)
+            return board.detach()
+
+    def _greet(self, port: int) -> None:
+        """Wait for the board's heartbeat and look at it."""
         end, next_greeting, heard, found = time.monotonic() + HEARD, 0.0, 0, False
         self._stream = FrameStream()
         while (now := time.monotonic()) < end:
             if now >= next_greeting:
-                _write(port, self._heartbeat())
+                self._write(port, self._heartbeat())
                 next_greeting = now + 1.0
             if not select.select([port], [], [], 0.1)[0]:
                 continue
             data = _read(port)
             if data is None:
-                return False
+                raise UserError(f"{self.device} has gone")
             heard += len(data)
             for frame in self._stream.take(data):
                 if (
@@ -290,13 +355,16 @@ class Relay(Closing):
                 ):
                     found = True
                     if self._is_ready(frame):
-                        return True
+                        return
         if found:
             raise UserError(f"{self.device}: {NO_HIL}")
         told = f"{heard} bytes, but no heartbeat," if heard else "nothing"
+        where, what = f" at {self.baud} Bd", "is the rate right (SER_TELn_BAUD)"
+        if self.device.startswith(NETWORK):
+            where, what = "", "is its address right (MAV_n_UDP_PRT)"
         raise UserError(
-            f"{self.device}: {told} within {HEARD:.0f} s at {self.baud} Bd: is it the board's MAVLink port,"
-            " is the rate right (SER_TELn_BAUD), does the board run?"
+            f"{self.device}: {told} within {HEARD:.0f} s{where}: is it the board's MAVLink port, {what},"
+            " does the board run?"
         )
 
     def _is_ready(self, heartbeat: bytes) -> bool:
@@ -334,12 +402,13 @@ class Relay(Closing):
         self._controls, self._mode = (0.0,) * 16, 0
 
     def _relay(self, port: int) -> bool:
-        """Relay until the simulation closes its link, or the port goes: then it is False."""
+        """Relay until the simulation closes its link, or port or board go: then it is False."""
         simulator = self._join_simulation()
-        self._begin_statistics()
+        self._traffic = Traffic()
         self._unsent = b""
         self._from_simulation = b""
         self._samples_since = next_heartbeat = time.monotonic()
+        self._heard, next_check = next_heartbeat, next_heartbeat + CHECKED
         poll = select.poll()
         for each in (simulator.fileno(), *(link.fileno() for link in self._links)):
             poll.register(each, select.POLLIN)
@@ -361,11 +430,15 @@ class Relay(Closing):
             if now >= next_heartbeat:
                 self._unsent += self._heartbeat()
                 next_heartbeat = now + 1.0
-            self._written += len(self._unsent)
-            self._unsent = _write(port, self._unsent)
-            self._written -= len(self._unsent)
-            if now - self._since > HEARD:
-                self.report()
+            before = len(self._unsent)
+            self._unsent = self._write(port, self._unsent)
+            self._traffic.written += before - len(self._unsent)
+            if now - self._heard > SILENT:
+                return False
+            if now >= next_check:
+                next_check = now + CHECKED
+                if now - self._traffic.since > HEARD or self._traffic.troubles():
+                    self.report()
 
     def _take_samples(self, simulator: socket.socket) -> bool:
         """Answer the frames of a step, and hand the board what it reads; False where the link is closed."""
@@ -388,11 +461,11 @@ class Relay(Closing):
             if number != mavlink.MAVLINK_MSG_ID_HIL_SENSOR:
                 self._unsent += frame
                 continue
-            if now - self._sent.last < NEAREST or len(self._unsent) > UNSENT:
-                self._skipped += 1
+            if now - self._traffic.sample < NEAREST or len(self._unsent) > UNSENT:
+                self._traffic.left_out += 1
             else:
                 self._unsent += frame
-                self._sent.note(now)
+                self._traffic.note_sample(now)
             simulator.sendall(self._answer(payload_of(frame, 8)))
         self._from_simulation = self._from_simulation[used:]
         if not self._commanded and now - self._samples_since > COMMANDED:
@@ -408,17 +481,19 @@ class Relay(Closing):
         return bytes(message.pack(self._mav))
 
     def _take_from_board(self, data: bytes) -> None:
-        self._read += len(data)
+        if data:
+            self._heard = time.monotonic()
+        self._traffic.read += len(data)
         passed = []
         for frame in self._stream.take(data):
             if message_id(frame) == mavlink.MAVLINK_MSG_ID_HIL_ACTUATOR_CONTROLS:
-                now = time.monotonic()
-                _, self._flags, *controls, self._mode = _ANSWER.unpack(payload_of(frame, _ANSWER.size))
+                clock, self._flags, *controls, self._mode = _ANSWER.unpack(payload_of(frame, _ANSWER.size))
                 self._controls = tuple(controls)
                 self._commanded = True
-                self._commands.note(now)
-                if self._sent.last:
-                    self._waited.append(now - self._sent.last)
+                if self._is_new and clock > LONG_ON:
+                    print(f"note: {LATE_ESTIMATOR.format(clock // 60_000_000)}", flush=True)
+                self._is_new = False
+                self._traffic.note_command(time.monotonic())
             elif message_id(frame) not in OURS:
                 passed.append(frame)
         datagram = b"".join(passed)
@@ -437,53 +512,29 @@ class Relay(Closing):
             if message_id(frame) not in OURS:
                 self._unsent += frame
 
+    def _write(self, port: int, data: bytes) -> bytes:
+        """Write as much as the port takes, to a network one frame a datagram; returns the rest."""
+        if not self.device.startswith(NETWORK):
+            return _write(port, data)
+        for frame in frames(data, checked=False):
+            _write(port, frame)  # a datagram that finds no room is lost, as on its way
+        return b""
+
     # ---------------------------------------------------------------- what it says
 
     def report(self) -> None:
         """Print rates, latency and what is wrong with the times, and count anew."""
-        seconds = time.monotonic() - self._since
-        if not self._sent.last:
-            return
-        sent, commands = self._sent.found, self._commands.found
-        waited = sorted(self._waited)
-        middle, high = (
-            1e3 * waited[int(share * (len(waited) - 1))] if waited else 0.0 for share in (0.5, 0.99)
-        )
-        print(
-            f"board: {len(sent) / seconds:.0f} samples/s, {self._skipped} left out;"
-            f" {len(commands) / seconds:.0f} commands/s, {middle:.1f} ms after the last sample"
-            f" (99 %: {high:.1f});"
-            f" {self._written / seconds / 1e3:.1f} kB/s to it, {self._read / seconds / 1e3:.1f} kB/s from it",
-            flush=True,
-        )
-        late = sum(each > STEP + LATE for each in sent)
-        if sent and (late > 0.01 * len(sent) or self._skipped > BUNCHED * len(sent)):
-            print(
-                f"note: {late} samples were over {1e3 * LATE:.0f} ms late, up to {1e3 * max(sent):.0f} ms,"
-                f" and {self._skipped} were left out: this computer is too busy, PX4 may lose its estimate",
-                flush=True,
-            )
-        bursts = sum(each < 1e-3 for each in commands)
-        if commands and bursts > BUNCHED * len(commands):
-            print(
-                f"note: the board's commands come in bursts ({bursts} of {len(commands)} within 1 ms of"
-                " another): an adapter's latency timer or a hub holds bytes back; PX4 does not fly with"
-                " samples in bursts",
-                flush=True,
-            )
-        self._begin_statistics_again()
-
-    def _begin_statistics_again(self) -> None:
-        last = self._sent.last, self._commands.last
-        self._begin_statistics()
-        self._sent.last, self._commands.last = last
+        traffic = self._traffic
+        if traffic.sample:
+            print(traffic.words(), *traffic.troubles(), sep="\n", flush=True)
+            self._traffic = Traffic(traffic.sample, traffic.command)
 
 
 def _read(port: int) -> bytes | None:
     """What has arrived; None where the port has gone."""
     try:
         return os.read(port, 65536) or None
-    except BlockingIOError:
+    except (BlockingIOError, ConnectionRefusedError):  # of a network: nobody listens there yet
         return b""
     except OSError:
         return None
