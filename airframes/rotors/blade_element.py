@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 
-from sitl_bridge.core.dynamics.custom_rotor import RotorLaw
+import sitl_bridge as sb
 
 
-class BladeElement(RotorLaw):
+class BladeElement(sb.RotorLaw):
     """A propeller by blade-element momentum theory."""
 
     radius: float

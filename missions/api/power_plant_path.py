@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import sitl_bridge as sb
-from sitl_bridge.perception.mapping.clearance import SceneObstacles
+from sitl_bridge.api.planning import SceneObstacles
 
 WORLD = Path(__file__).resolve().parent.parent / "worlds" / "power_plant.yaml"
 START, GOAL = (0.0, -17.5, -5.0), (62.0, 5.0, -6.0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sitl_bridge.core.world.custom_wind import Place, WindField
+from sitl_bridge.api.models import Place, WindField
 
 
 class Thermal(WindField):

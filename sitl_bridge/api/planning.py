@@ -2,10 +2,11 @@
 
 from sitl_bridge.api.path_planning import PlannedPath, plan_path
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.perception.mapping.clearance import SceneObstacles
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.session.missions.live_map import LiveMap
 
-__all__ = ["LiveMap", "OccupancyMap", "PlannedPath", "plan_path"]
+__all__ = ["LiveMap", "OccupancyMap", "PlannedPath", "SceneObstacles", "plan_path"]
 
 
 def __getattr__(name: str) -> object:

@@ -128,27 +128,10 @@ def air_fact(airframe: Airframe, world: World, density: float) -> str:
     )
 
 
-def flight_facts(airframe: Airframe, flight: Path) -> Facts:
-    """What a log shows beside the airframe: commands, and the rotors' speeds that carry the weight.
+def _flight_facts(airframe: Airframe, flight: Path) -> Facts:
+    from sitl_bridge.lab.validation.flight_facts import flight_facts  # imports what only --flight needs
 
-    Raises:
-        UserError: if the log cannot be read, or never flies.
-    """
-    from sitl_bridge.api.airframe_choice import Airframe as ApiAirframe
-    from sitl_bridge.lab.identification.flight_source import read_identification_flight
-    from sitl_bridge.lab.validation.simulators.sitl_bridge import Simulator
-    from sitl_bridge.lab.validation.windows import Windows
-
-    log = read_identification_flight(flight, len(airframe.rotors))
-    windows = Windows.of({flight.stem: log})
-    factors = Simulator(ApiAirframe.of(airframe)).trim(windows)
-    return {
-        "beside": flight.name,
-        "commands_in_the_air": windows.commands.mean(axis=(0, 1)).tolist(),
-        "voltage_in_the_air_v": None if log.voltage is None else float(windows.voltage.mean()),
-        "factors_of_rotor_speed_that_carry_the_weight": factors.tolist(),
-        "factor_of_thrust": float(np.mean(factors**2)),
-    }
+    return flight_facts(airframe, flight)
 
 
 def propeller_fact(airframe: Airframe) -> Facts:
@@ -479,7 +462,7 @@ def facts_of(file: str, flight: Path | None = None, given: FlightOptions | None 
             return world_facts(load_world(path))
         airframe = load_airframe(path)
         _run_own_code(airframe)
-        beside = {} if flight is None else flight_facts(airframe, flight)
+        beside = {} if flight is None else _flight_facts(airframe, flight)
         vehicle = VehicleSettings(airframe, parameters=given.parameters, parameter_file=given.parameter_file)
         told = parameter_facts(str(path), [vehicle], given.px4)
         facts, taken = airframe_facts(airframe) | beside, inheritance(path)

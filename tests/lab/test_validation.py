@@ -22,13 +22,13 @@ from sitl_bridge.analysis.replay.vehicle_log import VehicleLog
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.cli.facts import flight_facts
 from sitl_bridge.cli.main import build
 from sitl_bridge.cli.terminal import Terminal
 from sitl_bridge.cli.validate import _flights
 from sitl_bridge.lab.identification.data_sets import read_table
 from sitl_bridge.lab.validation import disturbances
 from sitl_bridge.lab.validation.benchmark import BEGIN, END, compare, updated
+from sitl_bridge.lab.validation.flight_facts import flight_facts
 from sitl_bridge.lab.validation.simulators import constant, sitl_bridge, textbook
 from sitl_bridge.lab.validation.windows import HORIZONS, Windows, errors, flight_errors
 

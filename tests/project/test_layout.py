@@ -247,54 +247,15 @@ def test_the_core_knows_no_link_and_no_thread_and_the_swarm_does_no_input_or_out
 
 
 WIDER = {
-    "missions/worlds/thermal.py": {"sitl_bridge.core.world.custom_wind"},
-    "missions/api/power_plant_path.py": {"sitl_bridge.perception.mapping.clearance"},
-    "missions/papers/airrobot/figure_10.py": {"sitl_bridge.core.sensors.perception.camera"},
     "missions/papers/airrobot/figure_11.py": {
         "sitl_bridge.lab.identification.airframe_identification",
         "sitl_bridge.lab.identification.estimates",
         "sitl_bridge.lab.identification.flight_source",
     },
-    "missions/papers/rotors/pose_and_imu.py": {"sitl_bridge.core.sensors.imu"},
-    "missions/papers/rotors/section_3_6.py": {"sitl_bridge.analysis.evaluation.rotors_evaluation"},
-    "missions/papers/rotors/section_5_2.py": {"sitl_bridge.perception.mapping.clearance"},
-    "missions/papers/hector/figure_2.py": {"sitl_bridge.core.dynamics.rotor_laws"},
-    "missions/papers/hector/figure_4.py": {"sitl_bridge.analysis.evaluation.signal_analysis"},
-    "missions/papers/hector/figure_5.py": {
-        "sitl_bridge.core.sensors.perception.camera",
-        "sitl_bridge.core.sensors.perception.scanner",
-    },
-    "missions/papers/hector/section_3_2.py": {"sitl_bridge.core.dynamics.performance"},
-    "missions/papers/nmpc/by_hand.py": {
-        "sitl_bridge.swarm.avoidance.agent",
-        "sitl_bridge.swarm.avoidance.controller_settings",
-        "sitl_bridge.swarm.avoidance.neighbours",
-        "sitl_bridge.swarm.avoidance.references",
-    },
-    "missions/papers/nmpc/figure_6.py": {"sitl_bridge.swarm.avoidance.controller_settings"},
-    "missions/papers/nmpc/figure_3.py": {
-        "sitl_bridge.swarm.avoidance.controller_settings",
-        "sitl_bridge.swarm.avoidance.optimal_control_problem",
-    },
-    "missions/papers/nmpc/flights.py": {
-        "sitl_bridge.session.scenario",
-        "sitl_bridge.swarm.avoidance.closed_loop",
-        "sitl_bridge.swarm.avoidance.controller_settings",
-        "sitl_bridge.swarm.avoidance.full_dynamics",
-    },
-    "missions/papers/xtdrone/figure_11.py": {"sitl_bridge.swarm.formation.patterns"},
-    "missions/papers/xtdrone/figure_15.py": {"sitl_bridge.swarm.formation.roles"},
-    "missions/papers/xtdrone/formation.py": {
-        "sitl_bridge.session.scenario",
-        "sitl_bridge.swarm.quick_simulation",
-    },
     "missions/papers/xtdrone/table_3.py": {
-        "sitl_bridge.analysis.evaluation.pose_error",
-        "sitl_bridge.core.sensors.perception.stereo_camera",
         "sitl_bridge.lab.odometry.evaluation",
         "sitl_bridge.lab.odometry.sensor_run",
     },
-    "airframes/rotors/blade_element.py": {"sitl_bridge.core.dynamics.custom_rotor"},
 }
 """What shipped programs still import from inside."""
 PUBLIC = ("sitl_bridge.api.", "sitl_bridge.base.")
@@ -308,6 +269,44 @@ def test_shipped_programs_import_the_public_api() -> None:
             if module.startswith("sitl_bridge.") and not module.startswith(PUBLIC):
                 found[path.relative_to(ROOT).as_posix()].add(module)
     assert found == WIDER
+
+
+INNER_OF_LAB = {
+    "lab.identification.window_fleet": {
+        "core.dynamics.records",
+        "core.simulation.simulation",
+        "core.world.world",
+    },
+    "lab.importing.estimates": {"core.dynamics.induced_flow", "core.dynamics.rotor"},
+    "lab.importing.figures": {"core.vehicle.figure_sources"},
+    "lab.importing.gazebo_sensors": {"core.sensors.records", "core.world.sdf_geometry"},
+    "lab.importing.gazebo_vehicle": {"core.dynamics.rotor", "core.world.sdf_geometry", "core.world.world"},
+    "lab.importing.importer": {"core.world.sdf_world"},
+    "lab.importing.model_tree": {"core.world.sdf_geometry", "core.world.sdf_world"},
+    "lab.importing.px4_settings": {
+        "core.dynamics.rotor",
+        "core.vehicle.control_effectiveness",
+        "link.px4.find",
+        "link.px4.parameter_file",
+    },
+    "lab.importing.templates": {"core.world.sdf_geometry", "core.world.sdf_world"},
+}
+"""What lab still imports from inside: 20 imports.  It may only shrink."""
+
+
+def test_lab_stands_on_the_public_api() -> None:
+    found = defaultdict(set)
+    for name in modules():
+        if room(name) == "lab":
+            inner = {other for other in neighbours(name) if room(other) not in ("base", "api", "lab")}
+            if inner:
+                found[name] = inner
+    assert found == INNER_OF_LAB
+
+
+def test_checks_need_no_lab_but_for_a_flight_and_a_campaign() -> None:
+    of_lab = {other for other in neighbours("cli.facts") if room(other) == "lab"}
+    assert of_lab == {"lab.campaign.space", "lab.validation.flight_facts"}
 
 
 @pytest.mark.parametrize(

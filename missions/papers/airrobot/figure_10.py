@@ -19,8 +19,8 @@ from scipy.sparse import csr_matrix, vstack
 from scipy.sparse.linalg import lsqr
 
 import sitl_bridge as sb
+from sitl_bridge.api.models import CameraSpecification
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_from_euler
-from sitl_bridge.core.sensors.perception.camera import CameraSpecification
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 from comparison import Row, new_figure, save
 
 import sitl_bridge as sb
-from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
+from sitl_bridge.api.models import thrust_and_torque
 
 HOVER = 485.3
 """rad/s."""

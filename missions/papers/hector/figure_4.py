@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from comparison import Row, new_figure, save
 
-from sitl_bridge.analysis.evaluation.signal_analysis import Spectrum, spectrum, step_responses
+from sitl_bridge.api.judging import Spectrum, spectrum, step_responses
 
 from .transitions import Flown, HectorController, fly
 

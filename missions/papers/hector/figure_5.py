@@ -11,9 +11,8 @@ from comparison import Row, new_figure, save
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
+from sitl_bridge.api.models import CameraSpecification, ScannerSpecification
 from sitl_bridge.base.rotations import heading, matrix_from_euler
-from sitl_bridge.core.sensors.perception.camera import CameraSpecification
-from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 
 from .scan_matching import ScanMatcher
 

@@ -8,7 +8,7 @@ import numpy as np
 from comparison import Row
 
 import sitl_bridge as sb
-from sitl_bridge.core.dynamics.performance import performance
+from sitl_bridge.api.models import performance
 
 
 def reproduce(_picture: Path, _quick: bool) -> list[Row]:

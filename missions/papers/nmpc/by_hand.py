@@ -13,13 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
+from sitl_bridge.api.swarms import Agent, Broadcast, ControllerSettings, OwnState, Route, to_vector
 from sitl_bridge.api.vehicles import Vehicles
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.rotations import euler_angles
-from sitl_bridge.swarm.avoidance.agent import Agent, OwnState, to_vector
-from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
-from sitl_bridge.swarm.avoidance.neighbours import Broadcast
-from sitl_bridge.swarm.avoidance.references import Route
 
 Array = NDArray[np.float64]
 

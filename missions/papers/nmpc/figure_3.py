@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from comparison import Row, new_figure, save
 
-from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
-from sitl_bridge.swarm.avoidance.optimal_control_problem import collision
+from sitl_bridge.api.swarms import ControllerSettings, collision
 
 THRESHOLD = 1.2
 """m, r_th of the paper's experiments."""

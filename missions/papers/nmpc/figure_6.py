@@ -7,7 +7,7 @@ from pathlib import Path
 
 from comparison import Row
 
-from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings, Weights
+from sitl_bridge.api.swarms import ControllerSettings, Weights
 
 from . import by_hand
 from .distances import THRESHOLD, draw, evaluate

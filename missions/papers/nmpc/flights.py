@@ -13,10 +13,8 @@ import numpy as np
 from comparison import Row
 
 import sitl_bridge as sb
-from sitl_bridge.session.scenario import load_scenario
-from sitl_bridge.swarm.avoidance.closed_loop import Flight, fly, row
-from sitl_bridge.swarm.avoidance.controller_settings import ControllerSettings
-from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
+from sitl_bridge.api.scenarios import load_scenario
+from sitl_bridge.api.swarms import ControllerSettings, DynamicsPlant, Flight, fly, row
 
 HERE = Path(__file__).resolve().parent
 SOLVER = "another solver on another processor"

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
+from sitl_bridge.api.models import ImuSpecification
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
-from sitl_bridge.core.sensors.imu import ImuSpecification
 
 from .hovering import STEP, TAKE_OFF, Pose
 

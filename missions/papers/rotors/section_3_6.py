@@ -7,11 +7,7 @@ from pathlib import Path
 import numpy as np
 from comparison import Row, new_figure, save
 
-from sitl_bridge.analysis.evaluation.rotors_evaluation import (
-    constant_setpoints,
-    disturbance_results,
-    waypoint_results,
-)
+from sitl_bridge.api.judging import constant_setpoints, disturbance_results, waypoint_results
 
 from . import hovering
 

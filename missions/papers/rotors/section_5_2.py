@@ -11,7 +11,7 @@ from comparison import Row, new_figure, save
 from numpy.typing import NDArray
 
 import sitl_bridge as sb
-from sitl_bridge.perception.mapping.clearance import SceneObstacles
+from sitl_bridge.api.planning import SceneObstacles
 
 Array = NDArray[np.float64]
 

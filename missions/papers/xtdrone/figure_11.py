@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from comparison import Row
 
-from sitl_bridge.swarm.formation.patterns import pattern
+from sitl_bridge.api.swarms import pattern
 
 from .formation import CONFIGURATIONS, draw
 

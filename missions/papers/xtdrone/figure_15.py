@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from comparison import Row, new_figure, save
 
-from sitl_bridge.swarm.formation.roles import VelocityFollower
+from sitl_bridge.api.swarms import VelocityFollower
 
 from .formation import full
 

@@ -15,8 +15,8 @@ from comparison import new_figure, save
 from numpy.typing import NDArray
 
 from sitl_bridge.api.formation_flight import fly_formation
-from sitl_bridge.session.scenario import LoadedScenario, ProximitySpecification, load_scenario
-from sitl_bridge.swarm.quick_simulation import fly_quick
+from sitl_bridge.api.scenarios import LoadedScenario, ProximitySpecification, load_scenario
+from sitl_bridge.api.swarms import fly_quick
 
 SCENARIO = Path(__file__).resolve().with_name("reconfiguration.yaml")
 CONFIGURATIONS = {"cube": 24.5, "pyramid": 49.5, "triangle": 74.5}

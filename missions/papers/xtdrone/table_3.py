@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 import sitl_bridge as sb
-from sitl_bridge.analysis.evaluation.pose_error import (
+from sitl_bridge.api.models import StereoCameraSpecification
+from sitl_bridge.api.poses import (
     Comparison,
     PoseTrajectory,
     align,
@@ -26,7 +27,6 @@ from sitl_bridge.analysis.evaluation.pose_error import (
     pairs_by_delta,
 )
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
 from sitl_bridge.lab.odometry.evaluation import Yardstick, built_in_estimator, evaluate
 from sitl_bridge.lab.odometry.sensor_run import recorded_sensors
 

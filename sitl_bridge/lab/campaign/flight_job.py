@@ -12,21 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sitl_bridge.analysis.evaluation.measures import kind_of
-from sitl_bridge.analysis.evaluation.run_changes import missed_events
-from sitl_bridge.analysis.evaluation.run_record import RunRecord
-from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.in_process import FleetPool, InProcessStacks
+from sitl_bridge.api.judging import RunRecord, Verdict, kind_of, missed_events
 from sitl_bridge.api.pool import needs_processes
+from sitl_bridge.api.scenarios import FlightOptions, FlightSettings, Plan, Session, claim_instance, fly_plans
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.lab.campaign.file import Keep, Stage, Value
 from sitl_bridge.lab.campaign.space import CampaignSpace
-from sitl_bridge.plan.plan import Plan
-from sitl_bridge.session.instances import claim_instance
-from sitl_bridge.session.plan_flight import fly_plans
-from sitl_bridge.session.session import Session
-from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Of a disk that is full, which may have room again."""

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.measures import kind_of, sort_names
-from sitl_bridge.analysis.report.report_page import html_page
+from sitl_bridge.api.judging import html_page, kind_of, sort_names
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import whole_file, write_whole
 from sitl_bridge.lab.campaign.flight_job import RunRow

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.measures import kind_of
+from sitl_bridge.api.judging import kind_of
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.json_data import JsonObject

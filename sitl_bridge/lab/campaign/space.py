@@ -19,14 +19,22 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from sitl_bridge.analysis.evaluation.measures import KINDS, OWN, checked_limits, near_measure, whole_name
+from sitl_bridge.api.judging import KINDS, OWN, checked_limits, near_measure, whole_name
+from sitl_bridge.api.models import Airframe, VehicleSpecification, load_airframe
+from sitl_bridge.api.scenarios import (
+    FlightOptions,
+    FlightSettings,
+    LoadedScenario,
+    assemble,
+    limits_of,
+    load_scenario,
+    scenario_world,
+    settings_of,
+)
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
 from sitl_bridge.base.field_paths import FieldPath, suggestion
 from sitl_bridge.base.yaml_file import Document, read, validate
-from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
-from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.lab.campaign.file import (
     MOST_RUNS,
     Campaign,
@@ -38,9 +46,6 @@ from sitl_bridge.lab.campaign.file import (
     WorstCase,
     varied_values,
 )
-from sitl_bridge.session.scenario import LoadedScenario, assemble, load_scenario, scenario_world
-from sitl_bridge.session.scenario_settings import limits_of, settings_of
-from sitl_bridge.session.settings import FlightOptions, FlightSettings
 
 MOST_CORNERS = 512
 """Corners that are checked; of a space with more, the extremes of each value and others at random."""

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from sitl_bridge.analysis.replay.vehicle_log import TOO_SELDOM, VehicleLog
+from sitl_bridge.api.logs import TOO_SELDOM, VehicleLog
+from sitl_bridge.api.models import Airframe, find_airframe, load_airframe
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.output_file import write_whole
-from sitl_bridge.core.vehicle.airframe import Airframe
-from sitl_bridge.core.vehicle.airframe_file import find_airframe, load_airframe
 from sitl_bridge.lab.identification.estimates import Estimate, WindEstimate
 from sitl_bridge.lab.identification.fitted_parameters import (
     DELAY,

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 
+from sitl_bridge.api.logs import FlightLog, columns, seconds
+from sitl_bridge.api.swarms import AttitudeModel, Identified
 from sitl_bridge.base.arrays import Columns, Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import euler_arrays
-from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
-from sitl_bridge.session.identified_models import Identified
-from sitl_bridge.swarm.avoidance.controller_settings import AttitudeModel
 
 STEP = 0.01
 """Interval between rows, s: one step of the controller."""

@@ -12,12 +12,11 @@ import numpy as np
 import scipy
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
+from sitl_bridge.api.logs import Series, VehicleLog, columns
 from sitl_bridge.base.arrays import Floats, true_spans
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product
-from sitl_bridge.record.ulog_reader import columns
 
 GRID = 0.01
 """s between the rows to which motion capture is brought before it is differentiated."""

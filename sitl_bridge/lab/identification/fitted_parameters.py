@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sitl_bridge.core.vehicle.airframe import Airframe
+from sitl_bridge.api.models import Airframe
 
 WIND = "wind"
 """Group of the wind, which is no part of the airframe."""

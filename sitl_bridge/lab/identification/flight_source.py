@@ -7,12 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
+from sitl_bridge.api.logs import (
+    FRAMES,
+    TRUTH,
+    RecordedRun,
+    Series,
+    VehicleLog,
+    read_vehicle_log,
+    samples_of,
+    vehicle_logs,
+)
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.lab.identification.data_sets import read_table
-from sitl_bridge.link.hil.recorded_samples import samples_of
-from sitl_bridge.record.run_reader import RecordedRun, vehicle_logs
-from sitl_bridge.record.run_recorder import FRAMES, TRUTH
 
 
 def flight_log(flight: Path, vehicle: str | None = None) -> Path:

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
-from sitl_bridge.analysis.replay.vehicle_replay import LOW_RATE, MARGIN, STEP
+from sitl_bridge.api.logs import LOW_RATE, MARGIN, STEP, Series, VehicleLog
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.errors import UserError
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sitl_bridge.api.models import Airframe
 from sitl_bridge.base.arrays import Floats, Ints
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.lab.identification.fitted_parameters import DELAY, Parameter
 from sitl_bridge.lab.identification.flight_windows import QUANTITIES, FlightWindows
 from sitl_bridge.lab.identification.window_fleet import CommonMotion, Member, WindowFleet

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from sitl_bridge.analysis.replay.vehicle_replay import ABOVE_GROUND, STEP
+from sitl_bridge.api.logs import ABOVE_GROUND, STEP
+from sitl_bridge.api.models import Airframe, ImuSpecification
 from sitl_bridge.base.arrays import Floats, Records
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.records import MOTOR_FIRST_ORDER
-from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
-from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import Origin, World, WorldSpecification
 from sitl_bridge.lab.identification.flight_windows import FlightWindows
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.api.models import INCH, propellers_of_size, static_tests
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.induced_flow import STALL_ANGLE
 from sitl_bridge.core.dynamics.rotor import CHORD, LIFT_SLOPE
-from sitl_bridge.core.vehicle.propellers import INCH, propellers_of_size, static_tests
 from sitl_bridge.lab.importing.figures import Figures
 
 DENSITY = 1.225

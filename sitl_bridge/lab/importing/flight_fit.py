@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.api.models import load_airframe
 from sitl_bridge.lab.identification.airframe_identification import (
     identified_fields,
     identified_sources,

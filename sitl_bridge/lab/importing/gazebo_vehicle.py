@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from sitl_bridge.api.models import air, point_mass
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.xml_file import XmlNode
 from sitl_bridge.core.dynamics.rotor import UP
-from sitl_bridge.core.vehicle.airframe import point_mass
-from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.sdf_geometry import numbers, pose_matrix
 from sitl_bridge.core.world.world import World
 from sitl_bridge.lab.importing.figures import Figures

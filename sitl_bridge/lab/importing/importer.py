@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
+from sitl_bridge.api.models import load_airframe
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.input_file import is_file
 from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.xml_file import XmlNode
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.sdf_world import model_file, search_path
 from sitl_bridge.lab.importing.estimates import Given, complete, give_by_hand
 from sitl_bridge.lab.importing.figures import Figures

@@ -17,19 +17,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sitl_bridge.analysis.evaluation.pose_error import (
+from sitl_bridge.api.poses import (
+    LIDAR_ESTIMATORS,
+    STEREO_ESTIMATOR,
     Alignment,
     Comparison,
     DeltaUnit,
     PoseTrajectory,
+    StereoOdometry,
     compare,
 )
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system import launch
 from sitl_bridge.base.system.child_process import ChildProcess
-from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS
-from sitl_bridge.core.odometry.stereo import STEREO_ESTIMATOR, StereoOdometry
 from sitl_bridge.lab.odometry.sensor_run import Kind, RecordedSensor, stereo_rig, true_way
 from sitl_bridge.lab.odometry.tum_file import read_tum
 

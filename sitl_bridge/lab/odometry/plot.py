@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sitl_bridge.analysis.evaluation.pose_error import Comparison
+from sitl_bridge.api.poses import Comparison
 from sitl_bridge.base.output_file import write_figure
 
 

@@ -14,14 +14,19 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
+from sitl_bridge.api.poses import (
+    ENDINGS,
+    CameraModel,
+    LidarTurn,
+    PoseTrajectory,
+    StereoImages,
+    StereoRig,
+    read_cloud,
+)
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import ConfigurationError, UserError, shortened
 from sitl_bridge.base.input_file import is_file, read_bytes, read_text
 from sitl_bridge.base.yaml_file import read, validate
-from sitl_bridge.core.odometry.lidar import LidarTurn
-from sitl_bridge.core.odometry.stereo import CameraModel, StereoImages, StereoRig
-from sitl_bridge.core.world.cloud_file import ENDINGS, read_cloud
 from sitl_bridge.lab.odometry.tum_file import read_tum
 
 Kind = Literal["clouds", "stereo"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
+from sitl_bridge.api.poses import PoseTrajectory
 from sitl_bridge.base.errors import ConfigurationError, shortened
 from sitl_bridge.base.input_file import read_text
 from sitl_bridge.base.output_file import write_whole

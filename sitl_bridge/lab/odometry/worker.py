@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sitl_bridge.analysis.evaluation.pose_error import PoseTrajectory
+from sitl_bridge.api.poses import LIDAR_ESTIMATORS, PoseTrajectory, StereoOdometry
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.core.odometry.lidar import LIDAR_ESTIMATORS
-from sitl_bridge.core.odometry.stereo import StereoOdometry
 from sitl_bridge.lab.odometry.sensor_run import pairs, stereo_rig, turns
 from sitl_bridge.lab.odometry.tum_file import write_tum
 

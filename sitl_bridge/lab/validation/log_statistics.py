@@ -16,10 +16,9 @@ from scipy.signal import welch
 from scipy.sparse import diags_array
 from scipy.sparse.linalg import spsolve
 
-from sitl_bridge.analysis.replay.vehicle_log import motor_signal
+from sitl_bridge.api.logs import FlightLog, columns, motor_signal, seconds
 from sitl_bridge.base.arrays import Floats, Mask
 from sitl_bridge.base.errors import UserError
-from sitl_bridge.record.ulog_reader import FlightLog, columns, seconds
 
 MARGIN = 3.0
 """s after a take-off and before a landing."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog
+from sitl_bridge.api.logs import Series, VehicleLog
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.rotations import matrix_from_quaternion, quaternion_product

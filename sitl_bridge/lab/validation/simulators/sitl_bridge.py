@@ -7,14 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from sitl_bridge.api.airframe_choice import Airframe
+from sitl_bridge.api.models import FirstOrderMotor, air, hover
 from sitl_bridge.api.physics import Simulation
 from sitl_bridge.api.world_choice import World
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.rotations import matrix_from_quaternion
-from sitl_bridge.core.dynamics.motor import FirstOrderMotor
-from sitl_bridge.core.dynamics.performance import hover
-from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.lab.validation.simulators import trim_of
 from sitl_bridge.lab.validation.windows import (
     GRID,
