@@ -95,7 +95,10 @@ def fly_formation(
 
 
 def _flown(plan: FormationPlan, stacks: InProcessStacks, on_event: OnEvent) -> Flown:
-    vehicles, simulation = SwarmVehicles(stacks, lambda _line: None, BUILTIN_INTERVAL), stacks.simulation
+    vehicles, simulation = (
+        SwarmVehicles(stacks.commands, lambda _line: None, BUILTIN_INTERVAL),
+        stacks.simulation,
+    )
     vehicles.take_off(plan.places, float(plan.path.yaw[0]))
     flight = FormationFlight(plan, vehicles, on_event=on_event)
     separation, true = [], []

@@ -11,32 +11,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sitl_bridge.analysis.evaluation.flight_record import TOPICS
 from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecord, run_in_memory
 from sitl_bridge.analysis.evaluation.summary import Outcome
 from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.api.fleet_clock import FleetClock
+from sitl_bridge.api.fleet_stacks import FleetStacks
 from sitl_bridge.api.stacks import Flown, Stacks
 from sitl_bridge.api.truth_table import Recording, TruthTable
-from sitl_bridge.autopilot.commander import Commander
-from sitl_bridge.autopilot.commander_data import (
-    ACCEPTED,
-    NAN3,
-    WARNING,
-    OffboardTarget,
-)
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.autopilot.stack import StackVehicle
 from sitl_bridge.autopilot.stack_fleet import StackFleet
 from sitl_bridge.autopilot.topic_log import formats
-from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.error_log import ErrorLog, print_error
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.base.rotations import euler_arrays
 from sitl_bridge.core.simulation.events import (
     EventSpecification,
     PassingEvent,
@@ -46,9 +36,6 @@ from sitl_bridge.core.simulation.events import (
     apply_event,
     gusts_of,
 )
-from sitl_bridge.link.px4.vehicle_status import RESULTS, mode_name
-from sitl_bridge.plan.plan import Plan
-from sitl_bridge.plan.plan_upload import fence_items, mission_items, rally_items
 from sitl_bridge.record.records import ROW, flat
 from sitl_bridge.record.run_description import describe_simulation
 from sitl_bridge.record.run_directory import RunDirectory
@@ -56,7 +43,7 @@ from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_reader import FlightLog
 from sitl_bridge.session.outcome import conclude
 from sitl_bridge.session.settings import BUILTIN, AutopilotChoice, FlightSettings
-from sitl_bridge.session.stacks import READY_LIMIT, ROUND, Message, MissionProgress
+from sitl_bridge.session.stacks import READY_LIMIT, ROUND
 
 KEPT = 4
 """Fleets that are kept to be reset for the next flight of the same vehicles in the same world."""
@@ -116,6 +103,7 @@ class InProcessStacks(Stacks):
     """
 
     source: FleetClock
+    commands: FleetStacks
 
     def __init__(
         self,
@@ -133,8 +121,6 @@ class InProcessStacks(Stacks):
         self._place = RunDirectory(settings.runs, settings.name) if files and record else None
         self._errors = ErrorLog(print_error)
         self._flown: Flown | None = None
-        self._texts: list[tuple[int, int, int, str]] = []
-        """us, number of the vehicle, level and text."""
         self._running: dict[int, int] = {}
         """Place among the events of the run, by the identity of an event that began by hand."""
         self.logs = {vehicle.name: self._log(vehicle.name, record) for vehicle in settings.vehicles}
@@ -161,10 +147,10 @@ class InProcessStacks(Stacks):
             self._key, self.fleet = self._pool.take(settings, members)
             self.simulation, self.hosts = self.fleet.simulation, self.fleet.hosts
             self.source = FleetClock(self.fleet)
+            self.commands = FleetStacks(settings.vehicles, self.source)
             self._recording = self._record() if record else None
             due = actions(settings.events, self.simulation, self._say, names=self.names)
             self.fleet.timeline = Timeline(self.fleet.time, due)
-            self.ready_at = self.fleet.time
         except BaseException:
             if self._place is not None:
                 self._place.close()
@@ -204,12 +190,14 @@ class InProcessStacks(Stacks):
         """
         fleet, start = self.fleet, self.simulation.start
         watched = range(len(self.names)) if self.settings.wait else ()
-        while any(map(self.problems, watched)) or fleet.time == start or (fleet.time - start) % ROUND:
+        while (
+            any(map(self.commands.problems, watched)) or fleet.time == start or (fleet.time - start) % ROUND
+        ):
             if (fleet.time - start) * 1e-6 > READY_LIMIT:
-                raise self.not_ready(range(len(self.names)), READY_LIMIT)
+                raise self.commands.not_ready(range(len(self.names)), READY_LIMIT)
             left = -((fleet.time - start) % ROUND - ROUND) // self.simulation.step
             fleet.advance_steps(min(fleet.steps_to_update, left))
-        self.ready_at = fleet.time
+        self.commands.ready_at = fleet.time
 
     def _say(self, line: str) -> None:
         if self._place is not None:
@@ -230,155 +218,11 @@ class InProcessStacks(Stacks):
         return self._place.path
 
     @property
-    def now(self) -> int:
-        """us of simulated time."""
-        return self.fleet.time
-
-    @property
     def track(self) -> TruthTable:
         """The true motion since the vehicles were ready."""
         if self._recording is None:
             raise UserError("this flight keeps no record; give record=True")
         return self._recording.since(self.ready_at)
-
-    @property
-    def steps_to_look(self) -> int:
-        """Steps to the next update of the commanders."""
-        return self.fleet.steps_to_update
-
-    def advance(self, steps: int) -> None:
-        """Let time pass, with the targets in force."""
-        self.refuse_ended()
-        while steps > 0:
-            if self.steering is not None:
-                self.steering()
-            for i in range(len(self.names)):
-                self._steer(i)
-            count = min(steps, self.fleet.steps_to_update)
-            self.source.advance(count)
-            steps -= count
-            self._collect()
-
-    def _steer(self, vehicle: int) -> None:
-        """Hand the sticks and the target to the flight stack."""
-        commander, target, sticks = self._commander(vehicle), self.targets[vehicle], self.sticks[vehicle]
-        if sticks is not None:
-            commander.manual_control(*sticks, self.now)
-        if target is None:
-            return
-        commander.offboard(
-            OffboardTarget(
-                NAN3 if target.position is None else self.own_place(vehicle, target.position),
-                target.velocity or NAN3,
-                target.acceleration or NAN3,
-                target.yaw,
-                attitude=target.attitude,
-                angular_velocity=target.rates,
-                thrust=target.thrust,
-                body_frame=target.body,
-            ),
-            self.now,
-        )
-
-    def _collect(self) -> None:
-        for i, pilot in enumerate(self.fleet.pilots):
-            texts = pilot.commander.texts
-            while texts:
-                self._texts.append((self.now, i, *texts.popleft()))
-
-    # ------------------------------------------------------------------ the flight stacks
-
-    def _commander(self, vehicle: int) -> Commander:
-        return self.fleet.pilots[vehicle].commander
-
-    @property
-    def messages(self) -> list[Message]:
-        """Status texts so far, oldest first."""
-        self._collect()
-        return [
-            Message((at - self.ready_at) * 1e-6, self.names[i], level, text)
-            for at, i, level, text in self._texts
-        ]
-
-    def is_armed(self, vehicle: int) -> bool:
-        """Whether a vehicle's motors may turn."""
-        return self._commander(vehicle).armed
-
-    def mode(self, vehicle: int) -> str:
-        """Flight mode of a vehicle, by PX4's name."""
-        return mode_name(self._commander(vehicle).next_mode.custom_mode)
-
-    @property
-    def estimates(self) -> Floats:
-        """(n, 3) m NED from the world's origin, by the vehicles' own estimates."""
-        found: Floats = self.fleet.stacks.estimates["position"] + self.origins
-        return found
-
-    @property
-    def velocities(self) -> Floats:
-        """(n, 3) m/s NED."""
-        found: Floats = self.fleet.stacks.estimates["velocity"].copy()
-        return found
-
-    @property
-    def attitudes(self) -> Floats:
-        """(n, 3) rad roll, pitch, yaw."""
-        return euler_arrays(self.fleet.stacks.estimates["attitude"])
-
-    @property
-    def batteries(self) -> Floats:
-        """(n,) share of the charge."""
-        return np.array([pilot.commander.battery_state.remaining for pilot in self.fleet.pilots])
-
-    def problems(self, vehicle: int) -> Sequence[str]:
-        """Why a vehicle cannot arm; empty if it can."""
-        return self._commander(vehicle).arming_problems
-
-    def command(self, vehicles: Sequence[int], what: str, number: int, params: Sequence[float] = ()) -> None:
-        """Give vehicles a MAV_CMD."""
-        self.refuse_ended()
-        for vehicle in vehicles:
-            self._command_one(vehicle, what, number, params)
-
-    def _command_one(self, vehicle: int, what: str, number: int, params: Sequence[float]) -> None:
-        self._steer(vehicle)  # before the switch to a mode that follows it
-        self._collect()
-        before = len(self._texts)
-        result = self._commander(vehicle).command(number, [*params, *[0.0] * (7 - len(params))], self.now)
-        self._collect()
-        if result != ACCEPTED:
-            told = [text for _, _, level, text in self._texts[before:] if level <= WARNING]
-            why = "; ".join(told) or RESULTS.get(result, f"result {result}")
-            raise UserError(f"{self.title(vehicle)} refuses to {what}: {why}")
-
-    def parameter(self, vehicle: int, name: str) -> float:
-        """A parameter."""
-        parameters = self.fleet.pilots[vehicle].parameters
-        if name not in parameters:
-            raise UserError(f"{self.title(vehicle)} has no parameter {name}")
-        return float(parameters.get(name))
-
-    def set_parameter(self, vehicles: Sequence[int], name: str, value: float) -> None:
-        """Set a parameter of vehicles."""
-        for vehicle in vehicles:
-            self.fleet.pilots[vehicle].parameters.set(name, value)
-
-    def upload(self, vehicle: int, plan: Plan) -> None:
-        """Give a vehicle a plan's fence, rally points and mission, if it has one."""
-        commander = self._commander(vehicle)
-        for name, give, items in (
-            ("geofence", commander.set_fence, fence_items(plan)),
-            ("rally points", commander.plans.set_rally, rally_items(plan)),
-            *([("mission", commander.set_mission, mission_items(plan))] if plan.items else []),
-        ):
-            fault = give(items)
-            if fault is not None:
-                raise UserError(f"{self.title(vehicle)} refuses the plan's {name}: {fault.reason}")
-
-    def mission(self, vehicle: int) -> MissionProgress:
-        """How far a vehicle is in its mission."""
-        commander = self._commander(vehicle)
-        return MissionProgress(commander.flight.current, commander.flight.finished)
 
     # ------------------------------------------------------------------ faults and the end
 
@@ -411,7 +255,7 @@ class InProcessStacks(Stacks):
             return self._flown
         if self._recording is None:
             raise UserError("this flight keeps no record by which it could be judged; give record=True")
-        for message in self.messages:
+        for message in self.commands.messages:
             alone = len(self.names) == 1
             self._say(str(message) if alone else f"{message.vehicle}: {message}")
         simulation, ended = self.simulation, self.now
@@ -431,7 +275,7 @@ class InProcessStacks(Stacks):
                 seed=self.settings.seed,
                 simulated_seconds=(ended - simulation.start) * 1e-6,
                 wall_seconds=time.monotonic() - self._begun,
-                battery_used=1.0 - float(self.batteries[i]),
+                battery_used=1.0 - float(self.commands.batteries[i]),
                 logs={"flight log": log} if isinstance(log := self.logs[vehicle.name], Path) else {},
             )
             for i, vehicle in enumerate(self.settings.vehicles)
@@ -466,9 +310,9 @@ class InProcessStacks(Stacks):
 
     def close(self, *, give_back: bool = True) -> None:
         """End the flight without judging it."""
-        if self.ended:
+        if self.commands.ended:
             return
-        self.ended = True
+        self.commands.ended = True
         if self._recording is not None:
             with suppress(UserError):
                 self._recording.close()

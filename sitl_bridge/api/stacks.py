@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sitl_bridge.analysis.evaluation.run_record import RunRecord
 from sitl_bridge.analysis.evaluation.verdict import Verdict
 from sitl_bridge.api.truth_table import TruthTable
-from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.events import EventSpecification, ScheduledEvent, affected_vehicles
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil.run_clock import RunClock
-from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.session.settings import FlightSettings
 from sitl_bridge.session.stacks import FlightStacks
 
@@ -30,30 +29,50 @@ class Flown:
     files: list[tuple[str, Path]] = field(default_factory=list)  # what is where
 
 
-class Stacks(FlightStacks):
-    """Simulated vehicles and their flight stacks, ready to arm; simulated time stands still between calls.
+def no_mavlink(what: str) -> UserError:
+    """That flight stacks within this process have no MAVLink."""
+    return UserError(
+        f"{what}: this flight of the built-in stack is within this process, where there is no MAVLink;"
+        " give sb.Sitl mavlink=True (of a pytest fixture: take the url before the first command)"
+    )
 
-    Attributes:
-        ended: whether the flight is over, after which no time passes and nothing is commanded.
+
+class Stacks(ABC):
+    """A flight of simulated vehicles, ready to arm; simulated time stands still between calls.
+
+    Args:
+        settings: of the flight.
     """
 
-    settings: FlightSettings  # of the flight
-    ready_at: int  # us of simulated time at which the vehicles were ready
+    commands: FlightStacks  # the flight stacks, as they are commanded
     simulation: Simulation  # of the vehicles; to be changed between two steps only
     hosts: tuple[SensorHost, ...]  # what runs the sensors that are sampled between steps
     source: RunClock  # of the run, as outlets see it
-    ended = False
 
     def __init__(self, settings: FlightSettings) -> None:
         self.settings = settings
+        self.names = tuple(vehicle.name for vehicle in settings.vehicles)
         self.airframes = tuple(vehicle.airframe for vehicle in settings.vehicles)
-        super().__init__(
-            [vehicle.name for vehicle in settings.vehicles],
-            [airframe.name for airframe in self.airframes],
-            [vehicle.position for vehicle in settings.vehicles],
-        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Name the place of a command, which was here before."""
+            if hasattr(FlightStacks, name):
+                raise UserError(f"stacks.{name} is stacks.commands.{name} now")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ------------------------------------------------------------------ the simulation
+
+    @property
+    def now(self) -> int:
+        """us of simulated time."""
+        return self.source.now
+
+    @property
+    def ready_at(self) -> int:
+        """us of simulated time at which the vehicles were ready."""
+        return self.commands.ready_at
 
     @property
     @abstractmethod
@@ -74,64 +93,13 @@ class Stacks(FlightStacks):
     def track(self) -> TruthTable:
         """The true motion since the vehicles were ready."""
 
-    def refuse_ended(self) -> None:
-        """Refuse what a flight that is over cannot do.
-
-        Raises:
-            UserError: after the end.
-        """
-        if self.ended:
-            raise UserError("the flight has ended; sitl.reset() begins another")
-
-    @property
-    def place(self) -> tuple[float, float]:
-        """Deg latitude and longitude of the world's origin."""
-        origin = self.simulation.world.specification.origin
-        return origin.latitude, origin.longitude
-
-    def on_ground(self, vehicle: int) -> bool:
-        """Whether a vehicle stands on something."""
-        return bool(self.simulation.states[vehicle]["in_contact"])
-
-    # ------------------------------------------------------------------ the flight stacks
-
-    @property
-    @abstractmethod
-    def batteries(self) -> Floats:
-        """(n,) share of the charge by the flight stacks, 0..1; nan before it is known."""
-
-    def send(self, vehicle: int, message: MavlinkMessage) -> None:
-        """Send a vehicle a MAVLink message.
-
-        Raises:
-            UserError: where the flight stacks are within this process.
-        """
-        del vehicle, message
-        raise self._no_mavlink("send")
-
-    def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
-        """The last MAVLink message of an id that a vehicle has sent; None before it has sent one.
-
-        Raises:
-            UserError: as ``send``.
-        """
-        del vehicle, number
-        raise self._no_mavlink("received")
-
     def urls(self) -> tuple[str, ...]:
         """Let simulated time pass by itself, and return where MAVSDK reaches each vehicle.
 
         Raises:
-            UserError: as ``send``.
+            UserError: where the flight stacks are within this process.
         """
-        raise self._no_mavlink("url")
-
-    @staticmethod
-    def _no_mavlink(what: str) -> UserError:
-        return UserError(
-            f"{what}: this flight of the built-in stack is within this process, where there is no MAVLink;"
-            " give sb.Sitl mavlink=True (of a pytest fixture: take the url before the first command)"
-        )
+        raise no_mavlink("url")
 
     # ------------------------------------------------------------------ faults and the end
 

@@ -27,7 +27,7 @@ from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_plan
 from sitl_bridge.session.plan_flight import fly_plans
-from sitl_bridge.session.stacks import CENTRED, Message, Target
+from sitl_bridge.session.stacks import CENTRED, FlightStacks, Message, Target
 
 Which: TypeAlias = int | str | slice | Sequence[int | str] | AnyArray
 """Vehicles: a number or a name; a slice, several of them, or (n,) True and False."""
@@ -94,6 +94,10 @@ class Vehicles(VehicleArrays):
     def _stacks(self) -> Stacks:
         return self._flight[0]
 
+    @property
+    def _commands(self) -> FlightStacks:
+        return self._stacks.commands
+
     def __getitem__(self, which: Which) -> Vehicles:
         """One vehicle by name or number, or several.
 
@@ -147,37 +151,37 @@ class Vehicles(VehicleArrays):
     @property
     def time(self) -> float:
         """s of simulated time since the vehicles were ready."""
-        return (self._stacks.now - self._zero) * 1e-6
+        return (self._commands.now - self._zero) * 1e-6
 
     @property
     def armed(self) -> Any:
         """Whether the motors may turn, by vehicle."""
-        return self._each(self._stacks.is_armed, np.array)
+        return self._each(self._commands.is_armed, np.array)
 
     @property
     def mode(self) -> Any:
         """Flight mode by PX4's name, by vehicle."""
-        return self._each(self._stacks.mode, tuple)
+        return self._each(self._commands.mode, tuple)
 
     @property
     def battery(self) -> Any:
         """Share of the charge by the flight stack, 0..1, by vehicle; nan before it is known."""
-        return self._pick(self._stacks.batteries)
+        return self._pick(self._commands.batteries)
 
     @property
     def estimated_position(self) -> Floats:
         """(k, 3) m NED from the world's origin, by the vehicles' own estimates."""
-        return self._pick(self._stacks.estimates)  # type: ignore[no-any-return]
+        return self._pick(self._commands.estimates)  # type: ignore[no-any-return]
 
     @property
     def arming_problems(self) -> Any:
         """Why each vehicle cannot arm, texts; empty if it can."""
-        return self._each(lambda i: tuple(self._stacks.problems(i)), tuple)
+        return self._each(lambda i: tuple(self._commands.problems(i)), tuple)
 
     @property
     def messages(self) -> list[Message]:
         """Status texts of the flight stacks so far, oldest first."""
-        return [message for message in self._stacks.messages if message.vehicle in self.names]
+        return [message for message in self._commands.messages if message.vehicle in self.names]
 
     @property
     def truth(self) -> TruthTable:
@@ -226,13 +230,13 @@ class Vehicles(VehicleArrays):
         while left > 0:
             if each is not None:
                 each(self)
-            count = min(left, self._stacks.steps_to_look)
-            self._stacks.advance(count)
+            count = min(left, self._commands.steps_to_look)
+            self._commands.advance(count)
             left -= count
 
     def step(self, count: int = 1) -> None:
         """Let ``count`` steps of 4 ms pass."""
-        self._stacks.advance(count)
+        self._commands.advance(count)
 
     def run_until(self, condition: Callable[[Self], Any], limit: float = 60.0) -> None:
         """Let simulated time pass until a condition holds, looked at every 48 ms.
@@ -250,7 +254,7 @@ class Vehicles(VehicleArrays):
                 raise UserError(
                     f"run_until: the condition has not become true within {limit:g} s; {self.state_in_words}"
                 )
-            self._stacks.advance(self._stacks.steps_to_look)
+            self._commands.advance(self._commands.steps_to_look)
 
     def _wait(
         self, done: Callable[[int], bool], limit: float, what: str, command: str, modes: Sequence[str]
@@ -269,16 +273,16 @@ class Vehicles(VehicleArrays):
         def done_or_left(i: int) -> bool:
             if done(i):
                 return True
-            if self._stacks.mode(i) in modes:
+            if self._commands.mode(i) in modes:
                 seen[i] = self.time
-            if self.time - seen[i] > LEFT or not self._stacks.is_armed(i):
-                said = [m for m in self._stacks.messages if m.time >= began and m.level <= WARNING]
+            if self.time - seen[i] > LEFT or not self._commands.is_armed(i):
+                said = [m for m in self._commands.messages if m.time >= began and m.level <= WARNING]
                 words = dict.fromkeys(m.text for m in said if m.vehicle == self._stacks.names[i])
                 cause = "; ".join(words) or "the flight stack names no cause"
                 raise UserError(f"{cause}: {command} is given up, {self._state_of(i, last_words=False)}")
             return False
 
-        waiting = self._stacks.wait(self._numbers, done_or_left, limit)
+        waiting = self._commands.wait(self._numbers, done_or_left, limit)
         if waiting:
             told = "; ".join(self._state_of(i) for i in waiting)
             raise UserError(f"not {what} within {limit:g} s of simulated time: {told}")
@@ -294,11 +298,11 @@ class Vehicles(VehicleArrays):
         Raises:
             UserError: with the vehicles that do not become ready, and the reasons.
         """
-        self._stacks.arm(self._numbers, limit)
+        self._commands.arm(self._numbers, limit)
 
     def disarm(self, *, force: bool = False) -> None:
         """Stop the motors; ``force`` does so in the air, too."""
-        self._stacks.switch_motors(self._numbers, on=False, force=mavlink.FORCE_ARMING if force else 0.0)
+        self._commands.switch_motors(self._numbers, on=False, force=mavlink.FORCE_ARMING if force else 0.0)
         self._release()
 
     def take_off(self, height: float, *, wait: bool = True, limit: float = 60.0) -> None:
@@ -316,13 +320,13 @@ class Vehicles(VehicleArrays):
             raise UserError(f"take_off: {height!r} m is not a height to climb to; give a positive number")
         self._require_armed("take off")
         ground = self._core.states["position"][:, 2].copy()
-        self._stacks.take_off(self._numbers, height)
+        self._commands.take_off(self._numbers, height)
         self._release()
 
         def is_up(i: int) -> bool:
             state = self._core.states[i]
             climbed = ground[i] - state["position"][2] > 0.7 * height
-            return bool(climbed and abs(state["velocity"][2]) < SETTLED and self._stacks.mode(i) == "Hold")
+            return bool(climbed and abs(state["velocity"][2]) < SETTLED and self._commands.mode(i) == "Hold")
 
         if wait:
             self._wait(is_up, limit, f"at a height of {height:g} m", "take_off", ("Takeoff", "Hold"))
@@ -348,11 +352,11 @@ class Vehicles(VehicleArrays):
         self._go_down("return home", "Return", wait, limit)
 
     def _go_down(self, what: str, mode: str, wait: bool, limit: float) -> None:
-        flying = Vehicles(self._flight, [i for i in self._numbers if self._stacks.is_armed(i)], False)
-        self._stacks.set_mode(flying._numbers, mode, what)
+        flying = Vehicles(self._flight, [i for i in self._numbers if self._commands.is_armed(i)], False)
+        self._commands.set_mode(flying._numbers, mode, what)
         flying._release()
         if wait:
-            flying._wait(lambda i: not self._stacks.is_armed(i), limit, "on the ground", what, GOING_DOWN)
+            flying._wait(lambda i: not self._commands.is_armed(i), limit, "on the ground", what, GOING_DOWN)
 
     # ------------------------------------------------------------------ set-points
 
@@ -392,7 +396,7 @@ class Vehicles(VehicleArrays):
         if position is None:
             if north is None and east is None and height is None:
                 raise UserError("go_to: give a position, or north, east and height")
-            places = self._stacks.estimates[self._numbers]
+            places = self._commands.estimates[self._numbers]
             for axis, given in enumerate((north, east, None if height is None else -height)):
                 if given is not None:
                     places[:, axis] = given
@@ -435,14 +439,14 @@ class Vehicles(VehicleArrays):
         return headings
 
     def _away(self, i: int, place: Floats) -> float:
-        return float(np.linalg.norm(self._stacks.estimates[i] - place))
+        return float(np.linalg.norm(self._commands.estimates[i] - place))
 
     @property
     def distance_left(self) -> Any:
         """m from the estimated positions to the commanded ones, by vehicle; nan without a command."""
         left = np.full(len(self._stacks.names), np.nan)
         for i in self._numbers:
-            target = self._stacks.targets[i]
+            target = self._commands.targets[i]
             if target is not None and target.position is not None:
                 left[i] = self._away(i, np.array(target.position))
         return self._pick(left)
@@ -556,27 +560,27 @@ class Vehicles(VehicleArrays):
         self._require_armed("fly by the sticks")
         self._release()
         for i in self._numbers:
-            self._stacks.sticks[i] = (float(forward), float(right), float(throttle), float(clockwise))
+            self._commands.sticks[i] = (float(forward), float(right), float(throttle), float(clockwise))
         self._switch(mode, "fly by the sticks")
 
     def _lead(self, what: str, targets: Sequence[Target]) -> None:
         self._require_armed(what)
         for i, target in zip(self._numbers, targets, strict=True):
-            self._stacks.targets[i] = target
+            self._commands.targets[i] = target
         self._switch("Offboard", what)
 
     def _switch(self, mode: str, what: str) -> None:
         """Switch those that fly in another mode."""
-        others = [i for i in self._numbers if self._stacks.mode(i) != mode]
+        others = [i for i in self._numbers if self._commands.mode(i) != mode]
         if others:
-            self._stacks.set_mode(others, mode, what)
+            self._commands.set_mode(others, mode, what)
 
     def _release(self) -> None:
         """Send no more set-points, and let go of the sticks, if there is a remote control."""
         for i in self._numbers:
-            self._stacks.targets[i] = None
-            if self._stacks.sticks[i] is not None:
-                self._stacks.sticks[i] = CENTRED
+            self._commands.targets[i] = None
+            if self._commands.sticks[i] is not None:
+                self._commands.sticks[i] = CENTRED
 
     def place(
         self,
@@ -648,7 +652,7 @@ class Vehicles(VehicleArrays):
         for left in range(steps, 0, -1):
             for one in thrown:
                 one.push(left)
-            self._stacks.advance(1)
+            self._commands.advance(1)
             for one in thrown:
                 one.feel()
 
@@ -672,7 +676,7 @@ class Vehicles(VehicleArrays):
             raise UserError(f"fly_plan: one plan or {len(self)} are needed, not {len(loaded)}")
         self._release()
         fly_plans(
-            self._stacks, {i: loaded[k % len(loaded)] for k, i in enumerate(self._numbers)}, limit=limit
+            self._commands, {i: loaded[k % len(loaded)] for k, i in enumerate(self._numbers)}, limit=limit
         )
 
     def set_mode(self, name: str) -> None:
@@ -682,7 +686,7 @@ class Vehicles(VehicleArrays):
             UserError: for an unknown mode, and for a vehicle that refuses it.
         """
         self._release()
-        self._stacks.set_mode(self._numbers, name)
+        self._commands.set_mode(self._numbers, name)
 
     def parameter(self, name: str) -> Any:
         """A parameter of the flight stack, by vehicle.
@@ -690,7 +694,7 @@ class Vehicles(VehicleArrays):
         Raises:
             UserError: for one that it does not have.
         """
-        return self._each(lambda i: self._stacks.parameter(i, name), np.array)
+        return self._each(lambda i: self._commands.parameter(i, name), np.array)
 
     def set_parameter(self, name: str, value: float) -> None:
         """Set a parameter of the flight stack; returns when it is in effect.
@@ -698,7 +702,7 @@ class Vehicles(VehicleArrays):
         Raises:
             UserError: for one that it does not have, or a value that it does not take.
         """
-        self._stacks.set_parameter(self._numbers, name, value)
+        self._commands.set_parameter(self._numbers, name, value)
 
     def command(self, command: str | int, *params: float) -> None:
         """Give a command of MAVLink by name, such as ``"MAV_CMD_DO_SET_HOME"``, or by number.
@@ -718,12 +722,12 @@ class Vehicles(VehicleArrays):
                 raise UserError(f"there is no command {name} in MAVLink's common messages")
         else:
             number = command
-        self._stacks.command(self._numbers, str(command), number, params)
+        self._commands.command(self._numbers, str(command), number, params)
 
     def send(self, message: MavlinkMessage) -> None:
         """Send a MAVLink message, made with pymavlink's ``dialects.v20.common``; needs ``mavlink=True``."""
         for i in self._numbers:
-            self._stacks.send(i, message)
+            self._commands.send(i, message)
 
     def received(self, name: str) -> Any:
         """The last MAVLink message of a name, such as ``"ATTITUDE"``, by vehicle; None before the first.
@@ -736,7 +740,7 @@ class Vehicles(VehicleArrays):
         number = getattr(mavlink, f"MAVLINK_MSG_ID_{name}", None)
         if number is None:
             raise UserError(f"there is no message {name} among MAVLink's common messages")
-        return self._each(lambda i: self._stacks.received(i, number), list)
+        return self._each(lambda i: self._commands.received(i, number), list)
 
     # ------------------------------------------------------------------ statements
 
@@ -836,7 +840,7 @@ class Vehicles(VehicleArrays):
             target = places[0, i] if of is None else self._places(of, 2)[i]
             away = float(np.hypot(*(places[-1, i, :2] - target[:2])))
             climbed = float((places[0, i, 2] - places[:, i, 2]).max())
-            who, armed = self._who(i), self._stacks.is_armed(self._numbers[i])
+            who, armed = self._who(i), self._commands.is_armed(self._numbers[i])
             if climbed < 0.3:
                 verdicts.append((False, f"{who}has not left the ground"))
             elif armed or not contact[i]:
@@ -879,9 +883,9 @@ class Vehicles(VehicleArrays):
 
     def _require_armed(self, what: str) -> None:
         for i in self._numbers:
-            if not self._stacks.is_armed(i):
+            if not self._commands.is_armed(i):
                 raise UserError(
-                    f"{self._stacks.title(i)} refuses to {what}: it is not armed; call arm() first"
+                    f"{self._commands.title(i)} refuses to {what}: it is not armed; call arm() first"
                 )
 
     def _rows(self, given: ArrayLike, width: int, what: str, same_for_all: bool = True) -> Floats:
@@ -894,7 +898,7 @@ class Vehicles(VehicleArrays):
         for i, row in zip(self._numbers, rows, strict=True):
             if not np.isfinite(row).all():
                 raise UserError(
-                    f"{what}: the figures for {self._stacks.title(i)} are not finite: {row.tolist()}"
+                    f"{what}: the figures for {self._commands.title(i)} are not finite: {row.tolist()}"
                 )
         return rows
 
@@ -918,19 +922,19 @@ class Vehicles(VehicleArrays):
 
     def _state_of(self, i: int, *, last_words: bool = True) -> str:
         north, east, down = self._core.states[i]["position"]
-        armed = "armed" if self._stacks.is_armed(i) else "disarmed"
-        target = self._stacks.targets[i]
+        armed = "armed" if self._commands.is_armed(i) else "disarmed"
+        target = self._commands.targets[i]
         away = ""
         if target is not None and target.position is not None:
             away = f", {self._away(i, np.array(target.position)):.2f} m away"
         who = f"vehicle {self._stacks.names[i]}: " if len(self._stacks.names) > 1 else ""
-        mode = self._stacks.mode(i)
+        mode = self._commands.mode(i)
         place = f"at ({north:.2f}, {east:.2f}, {down:.2f})"
         return f"{who}{armed}, in {mode}, {place}{away}{self._last_words(i) if last_words else ''}"
 
     def _last_words(self, i: int) -> str:
         name = self._stacks.names[i]
-        words = [m.text for m in self._stacks.messages if m.vehicle == name and m.level <= WARNING]
+        words = [m.text for m in self._commands.messages if m.vehicle == name and m.level <= WARNING]
         return f" ({words[-1]})" if words else ""
 
     @property

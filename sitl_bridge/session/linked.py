@@ -72,13 +72,8 @@ REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED, PARAM_VALUE = (
 
 
 class LinkedVehicles(FlightStacks):
-    """Flight stacks behind links; what lets their time pass is up to a subclass.
+    """Flight stacks behind links; what lets their time pass is up to a subclass."""
 
-    Attributes:
-        ready_at: us from which the times of messages count.
-    """
-
-    ready_at = 0
     _greeted = -HEARTBEATS
 
     def use_links(self, monitors: Sequence[Monitor]) -> None:
@@ -99,7 +94,7 @@ class LinkedVehicles(FlightStacks):
 
     def advance(self, steps: int) -> None:
         """Let time pass, with the targets in force, and read what the vehicles report."""
-        self.refuse_ended()
+        self.take_control()
         while steps > 0:
             if self.steering is not None:
                 self.steering()
@@ -126,11 +121,11 @@ class LinkedVehicles(FlightStacks):
         self._deliver_all(sent)
         return bool(sent)
 
-    def refuse_ended(self) -> None:
-        """Refuse what a flight that is over cannot do.
+    def take_control(self) -> None:
+        """Take hold of time before it passes here, and before a command.
 
         Raises:
-            UserError: after the end.
+            UserError: where that is not possible any more.
         """
 
     def greet(self) -> None:
@@ -194,6 +189,11 @@ class LinkedVehicles(FlightStacks):
         """(n, 3) rad roll, pitch, yaw; nan before ``want_states``."""
         return np.array([monitor.status().attitude for monitor in self._monitors])
 
+    @property
+    def batteries(self) -> NDArray[np.float64]:
+        """(n,) share of the charge."""
+        return np.array([monitor.status().battery_remaining for monitor in self._monitors])
+
     def problems(self, vehicle: int) -> Sequence[str]:
         """Why a vehicle cannot arm; empty if it can."""
         status = self._monitors[vehicle].status()
@@ -212,7 +212,7 @@ class LinkedVehicles(FlightStacks):
 
     def command(self, vehicles: Sequence[int], what: str, number: int, params: Sequence[float] = ()) -> None:
         """Give vehicles a MAV_CMD at the same time, and wait for their answers."""
-        self.refuse_ended()
+        self.take_control()
         is_mode = number == mavlink.MAV_CMD_DO_SET_MODE
         if is_mode and any(self.targets[i] or self.sticks[i] for i in vehicles):
             self.advance(SETPOINTS_BEFORE)
@@ -293,6 +293,18 @@ class LinkedVehicles(FlightStacks):
             target.yaw_rate if math.isfinite(target.yaw_rate) else 0.0,
         )
 
+    def send(self, vehicle: int, message: MavlinkMessage) -> None:
+        """Send a vehicle a MAVLink message."""
+        self.take_control()
+        self._deliver(vehicle, message)
+
+    def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
+        """The last MAVLink message of an id."""
+        monitor = self._monitors[vehicle]
+        monitor.keep(number)
+        monitor.poll()
+        return monitor.take(number, forget=False)
+
     def parameter(self, vehicle: int, name: str) -> float:
         """A parameter."""
         return self._read_parameter(vehicle, name)[0]
@@ -318,7 +330,7 @@ class LinkedVehicles(FlightStacks):
             code = "<f" if kind == mavlink.MAV_PARAM_TYPE_REAL32 else "<i"
             return float(struct.unpack(code, parameter_bytes(message))[0]), kind
 
-        self.refuse_ended()
+        self.take_control()
         for _ in range(ATTEMPTS):
             self._deliver(vehicle, request)
             found = self._wait(answer, 1.0)

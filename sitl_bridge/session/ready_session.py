@@ -16,7 +16,7 @@ from sitl_bridge.session.missions.time_gate import UNANNOUNCED_SPEED
 from sitl_bridge.session.outcome import FlightOutcome
 from sitl_bridge.session.session import TICK, Progress, Session
 from sitl_bridge.session.settings import FlightSettings
-from sitl_bridge.session.stacks import READY_LIMIT, ROUND, not_ready
+from sitl_bridge.session.stacks import READY_LIMIT, ROUND, ended, not_ready
 
 LOOK = 0.5
 """s of wall time between looks at the processes while simulated time passes."""
@@ -153,6 +153,17 @@ class ReadySession(Session):
             armed = all(link.armed for link in self.server.status().links if link.connected)
             limit.at_most(math.inf if armed else UNANNOUNCED_SPEED)
         limit.release()
+
+    def take_control(self) -> None:
+        """Let time that passes by itself stand still, before a command.
+
+        Raises:
+            UserError: after the end.
+        """
+        if self.stopped:
+            raise ended()
+        if self._free is not None:
+            self.hold()
 
     def call(self, action: Callable[[], object]) -> None:
         """Run an action between two steps, and wait until it has run.

@@ -424,6 +424,11 @@ class Session:
             finally:
                 self._stack.close()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it has been stopped."""
+        return self._stopped
+
     # ---------------------------------------------------------------- console log
 
     def say(self, line: str) -> None:

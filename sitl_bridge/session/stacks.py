@@ -1,7 +1,7 @@
 """Vehicles with flight stacks that take commands, in whatever process they are.
 
 A backend knows how to let simulated time pass and how to hand a flight stack a command: ``linked.py`` over
-MAVLink, ``api/in_process.py`` in this process.  What commands mean is said once, here and in
+MAVLink, ``api/fleet_stacks.py`` in this process.  What commands mean is said once, here and in
 ``api/vehicles.py``.
 """
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError, did_you_mean
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.vehicle_status import MODE_NUMBERS
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.missions.log_stamp import stamp
@@ -93,6 +94,11 @@ def not_ready(reasons: Mapping[str, Sequence[str]], limit: float) -> UserError:
     return UserError(f"not ready to arm within {limit:g} s of simulated time: {told}")
 
 
+def ended() -> UserError:
+    """That a flight is over, in which no time passes and nothing is commanded any more."""
+    return UserError("the flight has ended; sitl.reset() begins another")
+
+
 class FlightStacks(ABC):
     """Flight stacks of vehicles that are named by their numbers, from 0.
 
@@ -104,6 +110,7 @@ class FlightStacks(ABC):
         taken_over: vehicles that page, bus or ROS steer by set-points of their own.
         chunk: steps.
         steering: called before targets are sent, to change them; None for targets that are set by hand.
+        ready_at: us of simulated time from which the times of messages count.
         sticks: of each vehicle's remote control, sent likewise, in the order of ``STICKS``; None until there
             is one.
     """
@@ -117,6 +124,7 @@ class FlightStacks(ABC):
         self.taken_over: set[int] = set()
         self.chunk = CHUNK
         self.steering: Callable[[], None] | None = None
+        self.ready_at = 0
         self.sticks: list[tuple[float, float, float, float] | None] = [None] * len(self.names)
 
     def title(self, vehicle: int) -> str:
@@ -196,6 +204,11 @@ class FlightStacks(ABC):
     def attitudes(self) -> NDArray[np.float64]:
         """(n, 3) rad roll, pitch, yaw likewise."""
 
+    @property
+    @abstractmethod
+    def batteries(self) -> NDArray[np.float64]:
+        """(n,) share of the charge by the flight stacks, 0..1; nan before it is known."""
+
     def reports(self, vehicle: int) -> bool:
         """Whether a vehicle reports its state, and takes commands."""
         del vehicle
@@ -221,6 +234,22 @@ class FlightStacks(ABC):
 
         Raises:
             UserError: when one refuses or does not answer, with its reasons.
+        """
+
+    @abstractmethod
+    def send(self, vehicle: int, message: MavlinkMessage) -> None:
+        """Send a vehicle a MAVLink message.
+
+        Raises:
+            UserError: where the flight stacks are within this process.
+        """
+
+    @abstractmethod
+    def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
+        """The last MAVLink message of an id that a vehicle has sent; None before it has sent one.
+
+        Raises:
+            UserError: as ``send``.
         """
 
     @abstractmethod

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.session.stacks import FlightStacks, Message, MissionProgress
 
@@ -78,6 +79,16 @@ class MadeUp(FlightStacks):
     @property
     def attitudes(self) -> NDArray[np.float64]:
         return np.zeros((3, 3))
+
+    @property
+    def batteries(self) -> NDArray[np.float64]:
+        return np.ones(3)
+
+    def send(self, vehicle: int, message: MavlinkMessage) -> None:
+        raise NotImplementedError
+
+    def received(self, vehicle: int, number: int) -> MavlinkMessage | None:
+        raise NotImplementedError
 
     def problems(self, vehicle: int) -> Sequence[str]:
         del vehicle

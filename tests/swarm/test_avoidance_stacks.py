@@ -55,7 +55,7 @@ def fly_in_process(scenario: AvoidanceSpecification, seed: int) -> tuple[Flight,
         VehicleSettings(airframe, p.name, (g[0], g[1], 0.0)) for p, g in zip(plans, ground, strict=True)
     )
     stacks = InProcessStacks(FlightSettings(vehicles, "avoidance", seed=seed), record=False)
-    fleet = SwarmVehicles(stacks, lambda _line: None, TICK)
+    fleet = SwarmVehicles(stacks.commands, lambda _line: None, TICK)
     fleet.take_off(places, np.array([plan.heading for plan in plans]))
     swarm = Swarm(scenario, stacks.now + 1_000_000, DEVIATION, seed)
     true = stacks.simulation.states["position"]

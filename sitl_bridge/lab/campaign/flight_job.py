@@ -188,7 +188,7 @@ def fly_here(
     try:
         stacks.settle()
         left = settings.time_limit - (stacks.now - stacks.simulation.start) * 1e-6
-        fly_plans(stacks, dict(enumerate(plans)), limit=left)
+        fly_plans(stacks.commands, dict(enumerate(plans)), limit=left)
     except UserError as error:  # a refusal, a motion that diverges, the user's own code that fails
         reason = str(error)
     flown = stacks.finish(reason)
