@@ -3,6 +3,8 @@ through scripts/soak.
 
 The run directories of failed flights are kept, those of the others only with --keep.  --load keeps a number
 of processors busy.  Arguments after ``--`` are passed to ``sitl-bridge fly``.
+
+``scripts/soak long WHAT`` runs one thing for long instead, and states what grew.
 """
 
 from __future__ import annotations
@@ -150,6 +152,10 @@ def main() -> int:
     parser.add_argument("--runs-dir", type=Path, help="parent of run directories; a new directory without it")
     parser.add_argument("--keep", action="store_true", help="keep the runs of successful flights, too")
     arguments = sys.argv[1:]
+    if arguments[:1] == ["long"]:
+        import long_day
+
+        return long_day.main(arguments[1:])
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:cut])
     options.options = arguments[cut + 1 :]

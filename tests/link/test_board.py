@@ -77,6 +77,9 @@ def test_a_board_flies_by_its_own_clock(tmp_path: Path, wait_for: Callable[..., 
             server = session.server
             wait_for(lambda: server.status().steps > 250, "a second of frames")
             assert server.status().links[0].armed
+            if os.geteuid() == 0:  # no program interposes while one of its threads holds a lock
+                tasks = [int(task.name) for task in Path("/proc/self/task").iterdir()]
+                assert {os.sched_getscheduler(task) for task in tasks} == {os.SCHED_FIFO}
             turning = session.simulation.states[0]["rotor_speed"][:4].copy()
             with pytest.raises(UserError, match="its own clock"):
                 server.pause()
@@ -96,6 +99,7 @@ def test_a_board_flies_by_its_own_clock(tmp_path: Path, wait_for: Callable[..., 
             ).pack(mav)
             station.sendto(bytes(request) + bytes(forged), address)
             wait_for(lambda: "PARAM_REQUEST_LIST" in board.names(), "the request")
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
     assert np.all(turning > 100.0)
     samples = [m for m in board.received if m.get_type() == "HIL_SENSOR"]
     assert {m.id for m in samples} == {0}

@@ -22,6 +22,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Iterator
 
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 1, 24, 36
 """linux/prctl.h"""
@@ -81,6 +82,32 @@ def schedule_in_real_time(priority: int = 50) -> bool:
     except PermissionError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def process_in_real_time() -> Iterator[None]:
+    """Run all threads of this process before other programs, and the calling one before them, if allowed.
+
+    Its locks are the process's: a thread that held one while another program runs would hold up the calling
+    thread, too (29 ms measured at load 13, and 0.5 s when flights fell).  What ``launch.py`` starts meanwhile
+    runs as other programs do.
+    """
+    try:
+        _schedule(_threads(), os.SCHED_FIFO, 1)
+        schedule_in_real_time()
+        yield
+    finally:
+        _schedule(_threads(), os.SCHED_OTHER, 0)
+
+
+def _threads() -> list[int]:
+    return [int(name) for name in os.listdir("/proc/self/task")]  # noqa: PTH208  (pathlib takes longer to load)
+
+
+def _schedule(threads: list[int], policy: int, priority: int) -> None:
+    for thread in threads:
+        with contextlib.suppress(PermissionError, ProcessLookupError):  # it ended meanwhile
+            os.sched_setscheduler(thread, policy, os.sched_param(priority))
 
 
 def renounce_real_time() -> None:
@@ -191,6 +218,8 @@ def _end_as(code: int) -> None:
 def main(arguments: list[str]) -> None:
     """Start the program given by the arguments."""
     mode, parent, program = arguments[0], int(arguments[1]), arguments[2:]
+    if os.sched_getscheduler(0) == os.SCHED_FIFO:  # of the threads of a process_in_real_time
+        _schedule([0], os.SCHED_OTHER, 0)
     if mode == "keep":
         _keep(parent, program[0], program[1:])
     if mode == "measure":

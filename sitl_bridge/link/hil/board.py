@@ -58,6 +58,8 @@ REOPENED = 60.0
 """s for which a board that has gone is looked for, while it starts again."""
 LATE = 0.010
 """s by which a sample may be late; and s within which commands that come in bursts bunch."""
+GAP = 0.1
+"""s between two samples that are worth a note; after 0.3 s PX4 gives up magnetometer and barometer."""
 COMMAND_RATE, SELDOM = 200.0, 0.9
 """Hz at which PX4 sends HIL_ACTUATOR_CONTROLS (set_hil_enabled of mavlink_main.cpp), and the share below
 which samples reach it unevenly: measured 0.95 to 1 on a quiet link, 0.75 to 0.84 where two came at a time."""
@@ -236,7 +238,7 @@ class Traffic:
         """What is wrong with the times."""
         sent, commands, found = self.samples, self.commands, []
         late = sum(each > STEP + LATE for each in sent)
-        if sent and (late > 0.01 * len(sent) or self.left_out > BUNCHED * len(sent)):
+        if sent and (late > 0.01 * len(sent) or max(sent) > GAP or self.left_out > BUNCHED * len(sent)):
             found.append(
                 f"note: {late} samples were over {1e3 * LATE:.0f} ms late, up to {1e3 * max(sent):.0f} ms,"
                 f" and {self.left_out} were left out: this computer is too busy, PX4 may lose its estimate"

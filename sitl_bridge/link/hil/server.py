@@ -5,6 +5,7 @@ What happens within a step is in loop.py; the flight stacks' connections are in 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -18,7 +19,7 @@ from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.kernels.array_at import handles_of
 from sitl_bridge.base.kernels.compiled import prepare_all
-from sitl_bridge.base.system.launch import schedule_as_batch, schedule_in_real_time
+from sitl_bridge.base.system.launch import process_in_real_time, schedule_as_batch
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.hil import loop as kernel
@@ -277,13 +278,12 @@ class LockstepServer(RunClock):
         self._wake.set()
 
     def _serve(self) -> None:
-        if self._real_time:
-            schedule_in_real_time()
-        else:
+        if not self._real_time:
             schedule_as_batch()
         try:
-            while not self._stop:
-                self.serve_once()
+            with process_in_real_time() if self._real_time else contextlib.nullcontext():
+                while not self._stop:
+                    self.serve_once()
         except BaseException as error:  # noqa: BLE001  (stored for the owner, which raises it)
             self.failure = error
         finally:
