@@ -348,7 +348,7 @@ def test_broken_blades_give_no_thrust() -> None:
     assert state["rotor_thrust"][0] == state["rotor_torque"][0] == 0.0
 
 
-@pytest.mark.parametrize("name", ["x500_gazebo", "iris"])
+@pytest.mark.parametrize("name", ["x500_gazebo", "iris", "x500"])
 def test_the_whole_step_is_of_second_order(name: str) -> None:
     """Battery, current limit and induced flow included: errors fall to a quarter by half the step."""
     airframe = load_airframe(name)

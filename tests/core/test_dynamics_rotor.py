@@ -22,6 +22,7 @@ from support.dynamics_vehicles import (
     start,
 )
 
+import sitl_bridge as sb
 from sitl_bridge.core.dynamics.forces import ground_effect_factor, induced_velocity
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import TABLE_LAW, VEHICLE
@@ -348,6 +349,25 @@ def test_the_hubs_move_with_the_turn_of_the_body() -> None:
 def test_ground_effect_is_cheeseman_and_bennetts_and_bounded(height: float, factor: float) -> None:
     radius = 0.13
     assert ground_effect_factor(radius, height * radius, 1.0, 0.0, 5.0) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(
+    ("height", "factor"),
+    # The published formula with R 1, d 2.784, b 3.937 and K_b 2, its four terms added up with a calculator.
+    [(1.0, 1.16222), (2.0, 1.09147), (3.0, 1.05690), (4.0, 1.03722), (8.0, 1.01101)],
+)
+def test_the_ground_effect_of_a_quadrotor_is_that_of_sanchez_cuevas(height: float, factor: float) -> None:
+    near = ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0, 2.784 * 0.127)
+    assert near == pytest.approx(factor, abs=1e-4)
+    apart = ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0, 1e4)
+    assert apart == pytest.approx(ground_effect_factor(0.127, height * 0.127, 1.0, 0.0, 5.0))
+
+
+def test_a_quadrotor_s_ground_effect_needs_four_rotors() -> None:
+    with pytest.raises(ValueError, match="quadrotor is of four rotors, not 6; true: of each alone"):
+        sb.Airframe.load("firefly").changed(ground_effect="quadrotor")
+    spacing = sb.Airframe.load("x500").changed(ground_effect="quadrotor").vehicle()["rotor_spacing"]
+    assert spacing == pytest.approx(2.0 * 0.1768)
 
 
 def test_ground_effect_fades_with_forward_flight_and_on_an_overturned_rotor() -> None:

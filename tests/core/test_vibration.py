@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.core.dynamics.vibration import AIR_DENSITY, Arms, Vibration, damage, vibration
-from sitl_bridge.core.sensors.imu import IMU, SHAKEN
+from sitl_bridge.core.sensors.imu import IMU, MORE
 from sitl_bridge.core.simulation.events import PropellerDamage
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -29,9 +28,9 @@ ARMS = Arms(frequency=100.0, damping=0.03, length=0.185, height=0.035)
 
 @compiled
 def _feel(vehicles: Any, states: Any, position: Any, bandwidth: float, interval: float) -> Any:
-    out = np.zeros(6)
-    vibration(vehicles[0], states[0], position, bandwidth, interval, out)
-    return out
+    out = np.zeros(9)
+    vibration(vehicles[0], states[0], position, bandwidth, interval, 0.0, out)
+    return out[:6]
 
 
 def felt(
@@ -47,12 +46,17 @@ def felt(
 
 
 def shaking(
-    ripple: float = 0.0, *, turbulence: float = 0.0, arms: Arms | None = None, **changes: Any
+    ripple: float = 0.0,
+    *,
+    imbalance: float = IMBALANCE,
+    turbulence: float = 0.0,
+    arms: Arms | None = None,
+    **changes: Any,
 ) -> Airframe:
     """An iris whose rotors vibrate."""
     iris = load_airframe("iris")
     sources = {**iris.sources, "vibration": "derived: figures of a test"}
-    shake = Vibration(imbalance=IMBALANCE, thrust_ripple=ripple, turbulence=turbulence, arms=arms)
+    shake = Vibration(imbalance=imbalance, thrust_ripple=ripple, turbulence=turbulence, arms=arms)
     return iris.model_copy(update={"sources": sources, "vibration": shake, **changes})
 
 
@@ -220,27 +224,47 @@ def test_turbulence_moves_the_vehicle_by_its_density_and_grows_with_speed() -> N
     assert levels[1] / levels[0] == pytest.approx(math.sqrt(2.0), rel=0.1)
 
 
-def test_px4_gets_back_the_mean_of_a_line_from_two_means_of_sharpened_samples() -> None:
-    """At 100 Hz of 250 Hz, two means of pairs alone would leave cos(0.4 pi)^2 = 0.095 of it."""
-    still = shaking()
-    units = tuple(s.model_copy(update={"averaging": True}) if s.kind == "imu" else s for s in still.sensors)
-    s = simulation(still.model_copy(update={"sensors": units}))
+def averaged(airframe: Airframe, steps: int, frequency: float = 0.0) -> NDArray[np.float64]:
+    """(steps, 2, 3) what a unit with `averaging` measures, and what the link adds; rotors at a frequency."""
+    units = tuple(
+        s.model_copy(update={"averaging": True}) if s.kind == "imu" else s for s in airframe.sensors
+    )
+    s = simulation(airframe.model_copy(update={"sensors": units}))
     row = int(np.flatnonzero(s.sensors[0]["kind"] == IMU)[0])
-    rows, turns = np.zeros((1000, 2)), []
-    for k in range(1000):
-        s.states["rotor_speed"][0, :4] = 2.0 * math.pi * 100.0
+    rows = np.zeros((steps, 2, 3))
+    for k in range(steps):
+        if frequency > 0.0:
+            s.states["rotor_speed"][0, :4] = 2.0 * math.pi * frequency
         s.advance(1)
         s.states["velocity"], s.states["angular_velocity"] = 0.0, 0.0
-        memory = s.sensor_states[0, row]["memory"]
-        rows[k] = memory[SHAKEN], memory[SHAKEN + 6]
-        turns.append(float(s.states[0]["rotor_phase"][0]))
-    mean, sharp = rows[200:].T
-    for _ in range(2):
-        sharp = 0.5 * (sharp[1:] + sharp[:-1])
-    turn = float(np.mean(np.diff(np.unwrap(turns))))  # rad a step, near 0.8 pi
-    passed = (1.6 / abs(1.0 + 0.6 * cmath.exp(-1j * turn)) * math.cos(0.5 * turn)) ** 2
-    assert sharp.std() / mean.std() == pytest.approx(passed, rel=0.03)
-    assert 0.5 < passed < 0.7
+        found = s.sensor_states[0, row]
+        rows[k] = found["values"][:3], found["memory"][MORE : MORE + 3]
+    return rows
+
+
+def means_of_px4(samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What PX4's two means of neighbouring samples leave, of the middle one of three."""
+    return 0.25 * (samples[2:] + 2.0 * samples[1:-1] + samples[:-2])
+
+
+@pytest.mark.parametrize(
+    ("frequency", "share"), [(60.0, 1.0), (95.0, 1.0), (105.0, 9.0 * math.cos(0.42 * math.pi) ** 2)]
+)
+def test_px4_gets_back_a_rotor_s_line_from_its_two_means(frequency: float, share: float) -> None:
+    """At 95 Hz of 250 Hz, two means of pairs alone would leave cos(0.38 pi)^2 = 0.14 of it."""
+    rows = averaged(shaking(), 1000, frequency)[200:, :, :2]
+    plain, sent = rows[:, 0], rows.sum(axis=1)
+    assert means_of_px4(sent).std() / plain.std() == pytest.approx(share, rel=0.03)
+
+
+def test_px4_gets_back_the_noise_of_turbulent_air_but_for_what_is_near_half_the_rate() -> None:
+    rows = averaged(shaking(imbalance=0.0, turbulence=0.004), 12000)[500:]
+    plain, sent = rows[1:-1, 0, 2], means_of_px4(rows.sum(axis=1))[:, 2]
+    frequency, before = welch(plain, 250.0, nperseg=500)
+    after = welch(sent, 250.0, nperseg=500)[1]
+    for low, high, share in ((20.0, 40.0, 1.0), (40.0, 60.0, 0.97), (60.0, 80.0, 0.9)):
+        band = (frequency >= low) & (frequency < high)
+        assert math.sqrt(after[band].sum() / before[band].sum()) == pytest.approx(share, abs=0.05)
 
 
 def test_every_vehicle_of_a_run_has_rotors_of_its_own_imbalance() -> None:

@@ -37,6 +37,8 @@ from sitl_bridge.core.dynamics.rotor import polynomial_thrust_and_torque
 from sitl_bridge.core.dynamics.rotor_laws import rotor_loads
 from sitl_bridge.core.dynamics.scene_contact import hull_share, surface_force
 
+GROUND_EFFECT_BODY = 2.0
+"""K_b, of the flow that rises between a quadrotor's rotors and dams up below its body."""
 GROUND_EFFECT_MIN_HEIGHT = 0.5
 """Height in rotor radii below which the ground effect is constant.  Its image model places a source at the
 hub and diverges at a quarter radius; Cheeseman and Bennett compare it with flight down to half a radius only
@@ -60,11 +62,18 @@ class Drag(BaseModel):
 
 
 @compiled
-def ground_effect_factor(radius: float, height: float, upright: float, speed: float, induced: float) -> float:
+def ground_effect_factor(
+    radius: float, height: float, upright: float, speed: float, induced: float, spacing: float = 0.0
+) -> float:
     """Return thrust near the ground over thrust far from it, at the same rotor speed.
 
     1/(1 - (R/4z)^2/(1 + (V/v_i)^2)), Cheeseman and Bennett, ARC R&M 3021 (1955), with forward flight.  It is
     scaled by the downward part of the wake, so a rotor on its side or upside down has none.
+
+    Of a quadrotor, the other rotors' images and the flow that rises between them add to (R/4z)^2
+    R^2 z ((d^2 + 4 z^2)^(-3/2) + (2 d^2 + 4 z^2)^(-3/2)/2 + 2 K_b (b^2 + 4 z^2)^(-3/2)), where neighbouring
+    axes are d apart and opposite ones b, here sqrt(2) d (Sanchez-Cuevas, Heredia and Ollero, International
+    Journal of Aerospace Engineering 2017, 1823056).
 
     Args:
         radius: m.
@@ -72,12 +81,18 @@ def ground_effect_factor(radius: float, height: float, upright: float, speed: fl
         upright: cosine between the rotor's axis and the vertical.
         speed: velocity of the hub through the air in the rotor's plane, m/s.
         induced: induced velocity of the hovering rotor, m/s; 0 without thrust.
+        spacing: d, m; 0: a rotor alone.
     """
     if upright <= 0.0 or induced <= 0.0:
         return 1.0
-    ratio = radius / (4.0 * max(height, GROUND_EFFECT_MIN_HEIGHT * radius))
+    z = max(height, GROUND_EFFECT_MIN_HEIGHT * radius)
+    ratio = radius / (4.0 * z)
+    share = ratio * ratio
+    if spacing > 0.0:
+        near, far = (spacing * spacing + 4.0 * z * z) ** 1.5, (2.0 * spacing * spacing + 4.0 * z * z) ** 1.5
+        share += radius * radius * z * (1.0 / near + (0.5 + 2.0 * GROUND_EFFECT_BODY) / far)
     advance = speed / induced
-    return 1.0 / (1.0 - upright * ratio * ratio / (1.0 + advance * advance))
+    return 1.0 / (1.0 - upright * share / (1.0 + advance * advance))
 
 
 @compiled
@@ -211,7 +226,7 @@ def _ground_effect(
         upright = -(r20 * rows.axis_x[k] + r21 * rows.axis_y[k] + r22 * rows.axis_z[k])
         across = math.sqrt(rows.across_x[k] ** 2 + rows.across_y[k] ** 2 + rows.across_z[k] ** 2)
         induced = induced_velocity(rows.thrust[k], radius, density)
-        factor = ground_effect_factor(radius, height, upright, across, induced)
+        factor = ground_effect_factor(radius, height, upright, across, induced, vehicle.rotor_spacing)
         rows.thrust[k] *= 1.0 + vehicle.ground_effect * (factor - 1.0)
 
 

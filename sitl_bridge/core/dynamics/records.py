@@ -120,6 +120,7 @@ class Vehicle(Record):
     drag_moment: Annotated[Floats, 3]  # N m s^2
     drag_density: float  # kg/m^3, reference density of the coefficients
     ground_effect: float  # 1 = Cheeseman-Bennett with the rotor's radius, 0 = none
+    rotor_spacing: float  # m, side of the square of a quadrotor whose rotors act together there; 0: alone
     # --- ground contact: linear spring and damper per point, Coulomb friction
     contact_count: int
     contact_point: Annotated[Floats, MAX_CONTACT_POINTS, 3]  # m
@@ -379,6 +380,7 @@ class _MemoryRecord(Record):
     motor_decay: Annotated[Floats, 5]  # s, s, s, 1, 1: kept values of _motor_decay in integration.py
     # --- turbulent air of the rotors, see vibration.py
     buffet: Annotated[Floats, 6]  # N and N m body, of the rotors' turbulent air over the step
+    buffet_past: Annotated[Floats, 3]  # m/s^2 body, of the buffet of the step that ended
     buffet_filter: Annotated[Floats, 6, 2]  # state of the arms' answer to it
     buffet_felt: Annotated[Floats, 9]  # m/s^2, rad/s^2 and rad/s body, of the arms' answer beyond the buffet
     buffet_random: Annotated[Words, 4]  # state of its stream; zeros: there is none

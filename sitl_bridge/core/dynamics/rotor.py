@@ -206,7 +206,8 @@ def table_loads(
 
 
 GROUND_EFFECT_REACH = 16.0
-"""Height in rotor radii above which the ground effect is neglected (below 0.03 %)."""
+"""Height in rotor radii above which the ground effect is neglected (below 0.03 %), and four times that
+of a quadrotor's."""
 UP: Vector = (0.0, 0.0, -1.0)
 CHORD = 0.168
 """Chord over radius of the APC Slow Flyer 10x4.7, its mean weighted by the radius (UIUC data base)."""
@@ -632,7 +633,8 @@ def lay_out_rotors(vehicle: Vehicle, state: State) -> None:
     # Apart from the loop below, which compiles to vector instructions.
     reach = 0.0
     for k in range(n):
-        reach = max(reach, GROUND_EFFECT_REACH * vehicle.rotor_radius[k] - vehicle.rotor_position[k, 2])
+        far = GROUND_EFFECT_REACH * vehicle.rotor_radius[k] * (1.0 if vehicle.rotor_spacing <= 0.0 else 4.0)
+        reach = max(reach, far - vehicle.rotor_position[k, 2])
         rows.x[k] = vehicle.rotor_position[k, 0]
         rows.y[k] = vehicle.rotor_position[k, 1]
         rows.z[k] = vehicle.rotor_position[k, 2]

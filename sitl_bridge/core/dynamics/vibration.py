@@ -32,6 +32,10 @@ IN_PLANE = 0.2
 are as their torque over 0.7 R to their thrust, 0.12 of a 10-inch propeller; an arm of 16 mm in the wake adds
 0.15: C_L' 0.4 (Norberg, Journal of Fluids and Structures 17, 2003) on 10 cm at twice the induced velocity."""
 
+LARGEST_GAIN = 3.0
+"""By which a line is sharpened for each of PX4's means at most, as of one at 98 Hz of 250 Hz: they take all
+of one at half the rate, and more than 3 x 3 times of an arm's resonance would not fit into 16 g."""
+
 AIR_DENSITY = 1.2
 """kg/m^3, of the induced velocity with which turbulence is compared."""
 
@@ -150,9 +154,24 @@ def _passed(speed: float, bandwidth: float, interval: float) -> complex:
     return complex(share * math.cos(half), -share * math.sin(half))
 
 
+@compiled
+def _sharpness(speed: float, interval: float, means: float) -> float:
+    """How much more of a line at ``speed`` in rad/s is sent, so that PX4's means of two samples leave it.
+
+    (s_k + s_(k-1))/2 leaves cos(x) of it, x half the angle turned in the interval.
+    """
+    return min(1.0 / max(abs(math.cos(0.5 * speed * interval)), 1e-3), LARGEST_GAIN) ** means - 1.0
+
+
 @on_demand
 def vibration(
-    vehicle: Vehicle, state: State, position: Floats, bandwidth: float, interval: float, out: Floats
+    vehicle: Vehicle,
+    state: State,
+    position: Floats,
+    bandwidth: float,
+    interval: float,
+    means: float,
+    out: Floats,
 ) -> None:
     """Add the rotors' vibration to an ideal unit's specific force and angular rate.
 
@@ -170,9 +189,12 @@ def vibration(
         position: (3,) m, of the sensor, body.
         bandwidth: Hz, of the unit's second-order Butterworth filter; inf for none.  Its lag is left out.
         interval: s, over which the unit forms means; 0: its samples are instantaneous.
-        out: (6,) m/s^2 and rad/s, body.
+        means: number of means that PX4 forms of samples of the acceleration.
+        out: (9,) m/s^2 and rad/s, body, to which is added; and m/s^2 by which the rotors' lines are to be
+            more, so that these means leave them as they are, which is set.
     """
     fx, fy, fz, mx, my, mz, lx, ly, lz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    sx, sy, sz, nx, ny, nz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(vehicle.rotor_count):
         speed = abs(state.rotor_speed[k])
         if speed < 1.0:
@@ -206,6 +228,16 @@ def vibration(
                 moment += (out1 - 1j * vehicle.rotor_direction[k] * out2) * couple
                 along = 1.5 * moment / vehicle.arm_length * ratio * ratio * answer
                 first, second = first - out2 * sideways, second + out1 * sideways
+        if means > 0.0:
+            more, pushes = _sharpness(speed, interval, means), _sharpness(blades * speed, interval, means)
+            f1, f2, fa = more * first.real, more * second.real, more * along.real + pushes * push.real
+            gx, gy, gz = (
+                f1 * e1x + f2 * e2x + fa * ax,
+                f1 * e1y + f2 * e2y + fa * ay,
+                f1 * e1z + f2 * e2z + fa * az,
+            )
+            sx, sy, sz = sx + gx, sy + gy, sz + gz
+            nx, ny, nz = nx + y * gz - z * gy, ny + z * gx - x * gz, nz + x * gy - y * gx
         slower = -1j / speed
         f1, f2, fa = first.real, second.real, along.real + push.real
         gx, gy, gz = (
@@ -234,6 +266,10 @@ def vibration(
     out[0] += fx / vehicle.mass + felt[0] + q * z - r * y
     out[1] += fy / vehicle.mass + felt[1] + r * x - p * z
     out[2] += fz / vehicle.mass + felt[2] + p * y - q * x
+    p, q, r = product(vehicle.inertia_inverse, nx, ny, nz)
+    out[6] = sx / vehicle.mass + q * z - r * y
+    out[7] = sy / vehicle.mass + r * x - p * z
+    out[8] = sz / vehicle.mass + p * y - q * x
     p, q, r = product(vehicle.inertia_inverse, lx, ly, lz)
     out[3], out[4], out[5] = out[3] + p + felt[6], out[4] + q + felt[7], out[5] + r + felt[8]
 
@@ -306,6 +342,8 @@ def turn_phases(vehicle: Vehicle, state: State, seconds: float) -> None:
         phase = state.rotor_phase[k] + abs(state.rotor_speed[k]) * seconds
         state.rotor_phase[k] = phase - 2.0 * math.pi * math.floor(phase / (2.0 * math.pi))
     random = state.buffet_random
+    for axis in range(3):
+        state.buffet_past[axis] = state.buffet[axis] / vehicle.mass
     if vehicle.turbulence > 0.0 and random[0] | random[1] | random[2] | random[3] != 0:
         if 0.0 < vehicle.arm_frequency * seconds < math.pi:
             _answer_buffet(vehicle, state, seconds)

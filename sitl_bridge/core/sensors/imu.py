@@ -37,11 +37,13 @@ HEATING = 4  # K, and share of the warm-up time in a period
 WARM = 8  # K at the start
 BANDWIDTH = 6  # Hz, inf for none
 INTERVAL = 7  # s, over which samples are means of the vibration; 0 for none
+MEANS = 9  # number of means of two samples that PX4 forms of the accelerometer's
 # Indices in ``memory``.
 TURN = 0  # three small angles of the accelerometer's axes, three of the gyroscope's, rad
 COEFFICIENT = 6  # three of the accelerometer's bias, three of the gyroscope's
 WARMTH = 12  # K above the air
-SHAKEN = 13  # three of the last sample's vibration, three each of it sharpened once and twice, m/s^2
+MORE = 13  # three: m/s^2 by which a sample on the link is more, because of these means
+SHARPENED = 16  # six: state of ``_sharpen``
 SHARPNESS = 0.6
 """See ``_sharpen``."""
 
@@ -95,8 +97,17 @@ class ImuSpecification(SensorSpecification):
         sensor["parameter"][HEATING : HEATING + 2] = self.self_heating, self.period / self.warm_up_time
         sensor["parameter"][WARM] = self.self_heating * -math.expm1(-self.powered / self.warm_up_time)
         sensor["parameter"][BANDWIDTH] = self.bandwidth or math.inf
-        sensor["parameter"][INTERVAL] = self.period if self.averaging else 0.0
+        if self.averaging:
+            sensor["parameter"][INTERVAL], sensor["parameter"][MEANS] = self.period, _means(self.instance)
         sensor["limit"][0:3], sensor["limit"][3:6] = self.accelerometer_range, self.gyroscope_range
+
+
+def _means(instance: int) -> int:
+    """Number of means of two samples that PX4 forms of an accelerometer's, which it takes for instantaneous.
+
+    VehicleIMU.cpp integrates all by the trapezoidal rule, PX4Accelerometer::updateFIFO that of ID 0 before.
+    """
+    return 2 if instance == 0 else 1
 
 
 @compiled
@@ -135,25 +146,25 @@ def _drift(sensor: Sensor, memory: SensorState, temperature: float, out: Floats)
 
 
 @compiled
-def _sharpen(sensor: Sensor, memory: SensorState, x: float, y: float, z: float) -> None:
-    """Keep the vibration of a sample, and sharpened for the means that PX4 forms of samples.
+def _sharpen(sensor: Sensor, memory: SensorState, broad: Floats, lines: Floats) -> None:
+    """Find by how much more a sample is sent, so that PX4's means leave the vibration as a real unit has it.
 
-    The mean over a step is what a real unit's integral gives, but PX4 takes a simulated sample for an
-    instantaneous one and forms (s_k + s_(k-1))/2, once in VehicleIMU.cpp and, of the unit with ID 0, once
-    more in PX4Accelerometer::updateFIFO: of a rotor's line at 100 Hz a tenth would be left at 250 Hz.  The
-    inverse has a pole at -1; with one at -SHARPNESS, 0.79 and 0.63 of that line are left.  It makes 16 times
-    of what is at half the rate, which still fits into 16 g.
+    Of a line at 100 Hz two means leave a tenth at 250 Hz.  Lines come sharpened, their frequency being known;
+    of broad noise a mean's inverse has a pole at -1, and with one at -SHARPNESS, 0.97 and 0.63 of what is at
+    50 and 100 Hz are left by two.  It makes 16 times of what is at half the rate.
 
     Args:
-        x, y, z: m/s^2, body.
+        broad: (3,) m/s^2 body, of turbulent air.
+        lines: (3,) m/s^2 body, that lines need more.
     """
-    a, m = SHARPNESS, memory.memory
-    vibration = product(sensor.rotation, x, y, z)
+    a, m, means = SHARPNESS, memory.memory, sensor.parameter[MEANS]
+    noise = product(sensor.rotation, broad[0], broad[1], broad[2])
+    more = product(sensor.rotation, lines[0], lines[1], lines[2])
     for axis in range(3):
-        at = SHAKEN + axis
-        m[at] = vibration[axis]
+        at = SHARPENED + axis
+        m[at] = (1.0 + a) * noise[axis] - a * m[at]
         m[at + 3] = (1.0 + a) * m[at] - a * m[at + 3]
-        m[at + 6] = (1.0 + a) * m[at + 3] - a * m[at + 6]
+        m[MORE + axis] = more[axis] + (m[at + 3] if means > 1.0 else m[at]) - noise[axis]
 
 
 @compiled
@@ -176,22 +187,31 @@ def sample_imu(
     fx = state.specific_force[0] + dq * z - dr * y + q * cz - r * cy
     fy = state.specific_force[1] + dr * x - dp * z + r * cx - p * cz
     fz = state.specific_force[2] + dp * y - dq * x + p * cy - q * cx
-    interval = sensor.parameter[INTERVAL]
     if state.vibrating != 0:
+        passed, interval, means = (
+            sensor.parameter[PASSED],
+            sensor.parameter[INTERVAL],
+            sensor.parameter[MEANS],
+        )
         for axis in range(6):
             out[axis] = 0.0
-        passed = sensor.parameter[PASSED]
-        vibration(vehicle, state, sensor.position[:], sensor.parameter[BANDWIDTH], interval, out[:])
+        vibration(vehicle, state, sensor.position[:], sensor.parameter[BANDWIDTH], interval, means, out[:])
         fx += passed * out[0]
         fy += passed * out[1]
         fz += passed * out[2]
         p += passed * out[3]
         q += passed * out[4]
         r += passed * out[5]
-        if interval > 0.0:
-            _sharpen(sensor, memory, passed * out[0], passed * out[1], passed * out[2])
-    elif interval > 0.0:
-        _sharpen(sensor, memory, 0.0, 0.0, 0.0)
+        if means > 0.0:
+            for axis in range(3):
+                out[axis] = state.buffet_past[axis] + passed * state.buffet_felt[axis]
+                out[3 + axis] = passed * out[6 + axis]
+            _sharpen(sensor, memory, out[0:3], out[3:6])
+        for axis in range(6, 9):
+            out[axis] = 0.0
+    elif sensor.parameter[MEANS] > 0.0:
+        for axis in range(9):
+            memory.memory[MORE + axis] = 0.0
     qw, qx, qy, qz = state.attitude
     north, down = environment.earth_rate
     p += north * (1.0 - 2.0 * (qy * qy + qz * qz)) + down * 2.0 * (qx * qz - qw * qy)

@@ -36,7 +36,7 @@ class BarometerSpecification(SensorSpecification):
     airflow: Vector = Field(
         (0.0, 0.0, 0.0),
         description="share of the dynamic pressure along each body axis that acts on the static port"
-        " (PX4 corrects with EKF2_PCOEF_*)",
+        "; PX4 corrects it with EKF2_PCOEF_* once they are measured in flight, and as shipped does not",
     )
 
     rotor_wash: Share = Field(

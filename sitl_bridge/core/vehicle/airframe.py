@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
@@ -198,7 +198,11 @@ class Airframe(BaseModel):
     vibration: Vibration | None = None
     tolerances: Tolerances | None = Field(None, description="how vehicles as built differ from the figures")
     drag: Drag = Drag()
-    ground_effect: bool = True
+    ground_effect: bool | Literal["quadrotor"] = Field(
+        True,
+        description="more thrust near the ground, of each rotor alone; or of four in a square together, whose"
+        " wakes meet",
+    )
     contact: Contact
     payload: Payload | None = None
     sensors: tuple[SensorUnion, ...] = Field(max_length=MAX_SENSORS)
@@ -309,6 +313,10 @@ class Airframe(BaseModel):
         vehicle = np.zeros((), VEHICLE)
         vehicle["mass"] = self.mass
         vehicle["ground_effect"] = 1.0 if self.ground_effect else 0.0
+        if self.ground_effect == "quadrotor":
+            places = np.array([rotor.position for rotor in self.rotors])[:, :2]
+            apart = np.linalg.norm(places[:, None] - places, axis=-1)[np.triu_indices(4, 1)]
+            vehicle["rotor_spacing"] = np.sort(apart)[:4].mean()  # the sides; diagonals are longer
         self.inertia.pack(vehicle)
         pack_rotors(vehicle, self.rotors, self.rotor_model)
         self.motor.pack(vehicle)
@@ -402,6 +410,10 @@ def _structural_faults(data: Any) -> list[tuple[FieldPath, str]]:
     if ruled and isinstance(tolerances, dict) and tolerances.get("thrust"):
         message = "a rotor model with a table or a law of its own takes none; leave it out"
         faults.append((("tolerances", "thrust"), message))
+    if data.get("ground_effect") == "quadrotor" and isinstance(rotors, list | tuple) and len(rotors) != 4:
+        faults.append(
+            (("ground_effect",), f"quadrotor is of four rotors, not {len(rotors)}; true: of each alone")
+        )
     geometry = px4.get("allocation") if isinstance(px4, dict) else None
     positions = geometry.get("positions") if isinstance(geometry, dict) else None
     counts = [len(given) for given in (positions, rotors) if isinstance(given, list | tuple)]

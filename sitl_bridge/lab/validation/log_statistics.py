@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.linalg import solve_toeplitz
-from scipy.signal import welch
+from scipy.signal import butter, sosfiltfilt, welch
 from scipy.sparse import diags_array
 from scipy.sparse.linalg import spsolve
 
@@ -35,6 +35,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         *(f"gyro_rad[{axis}]" for axis in range(3)),
     ),
     "vehicle_torque_setpoint": ("xyz[2]",),
+    "vehicle_attitude": tuple(f"q[{i}]" for i in range(4)),
     "vehicle_acceleration": ("xyz[0]", "xyz[1]", "xyz[2]"),
     "vehicle_angular_velocity": ("xyz[0]", "xyz[1]", "xyz[2]"),
     "vehicle_magnetometer": ("magnetometer_ga[0]", "magnetometer_ga[1]", "magnetometer_ga[2]"),
@@ -48,6 +49,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 
 
+SLOW = 0.5
+"""Hz below which commands and air that moves show in the yaw torque, and not the vehicle."""
 BANDS = (10, 20, 40, 60, 80, 100)
 """Hz, edges of the bands in which spectra are compared; PX4 integrates inertial samples over 4 to 5 ms."""
 ORDER = 40
@@ -89,21 +92,26 @@ class Flight:
         first, last = int(np.argmax(flying)), len(flying) - 1 - int(np.argmax(flying[::-1]))
         end = time[last + 1] if last + 1 < len(time) else np.inf
         self.start, self.end = float(time[first]) + MARGIN, float(end) - MARGIN
+        self._off = float(time[first]) - MARGIN
+        motors = log.topic("actuator_motors")
+        if motors is not None and "control[0]" in motors:
+            turning = seconds(motors)[np.nan_to_num(np.asarray(motors["control[0]"])) > 0.01]
+            self._off = float(turning[0]) if len(turning) else self._off
         if self.end - self.start < 4.0:
             raise UserError("is too short: 10 s in the air are needed")
 
     def series(self, topic: str, *names: str) -> Floats | None:
         """(k, c) fields of a topic's first instance in the air; None where they were not logged."""
-        found = self._timed(topic, *names)
+        found = self.timed(topic, *names)
         return None if found is None else found[1]
 
-    def _timed(self, topic: str, *names: str) -> tuple[Floats, Floats] | None:
-        """(k,) s and the fields at these times."""
+    def timed(self, topic: str, *names: str, on_ground: bool = False) -> tuple[Floats, Floats] | None:
+        """(k,) s in the air, or before the motors turn, and the fields at these times."""
         found = self._log.topic(topic)
         if found is None or any(name not in found for name in names):
             return None
         time = seconds(found)
-        inside = (time > self.start) & (time < self.end)
+        inside = time < self._off if on_ground else (time > self.start) & (time < self.end)
         rows: Floats = columns(found, *names)[inside]
         return (time[inside], rows) if len(rows) > 4 else None
 
@@ -119,35 +127,44 @@ class Flight:
     def _spectrum(self, field: str) -> tuple[Floats, Floats] | None:
         """(f,) Hz, and (f, 3) power density of ``accelerometer_m_s2`` or ``gyro_rad`` of ``sensor_combined``.
 
-        A logger that lags leaves samples out, up to an eighth of a simulated flight's; interpolated, they
-        would spread a rotor's line over all bands.
+        What stands there before the motors turn, where the log has two seconds of it, is not theirs and is
+        taken off.  A logger that lags leaves samples out, up to an eighth of a simulated flight's;
+        interpolated, they would spread a rotor's line over all bands.
         """
-        found = self._timed("sensor_combined", *(f"{field}[{axis}]" for axis in range(3)))
-        if found is None or len(found[0]) < 10 * ORDER:
+        names = [f"{field}[{axis}]" for axis in range(3)]
+        found = self.timed("sensor_combined", *names)
+        before = self.timed("sensor_combined", *names, on_ground=True)
+        if found is None or (spectrum := _density(*found)) is None:
             return None
-        times, rows = found
-        period = float(np.median(np.diff(times)))
-        if period > 0.006:
-            return None
-        places = np.rint((times - times[0]) / period).astype(np.int64)
-        full, known = np.zeros((places[-1] + 1, 3)), np.zeros(places[-1] + 1, np.bool_)
-        full[places], known[places] = rows, True
-        filled = np.stack(
-            [_fill_in(column - rows[:, axis].mean(), known) for axis, column in enumerate(full.T)]
-        )
-        frequency, power = welch(filled, 1.0 / period, nperseg=256)
-        return np.asarray(frequency), np.asarray(power.T)
+        still = None if before is None else _density(*before)
+        frequency, power = spectrum
+        if still is None or len(still[0]) != len(frequency):
+            return frequency, power
+        return frequency, np.maximum(power - still[1], 0.0)
 
     def innovation(self, field: str) -> float | None:
         """RMS of an innovation of the estimator over its deviation, which is logged a moment apart."""
-        found = self._timed("estimator_innovations", field)
-        variances = self._timed("estimator_innovation_variances", field)
+        found = self.timed("estimator_innovations", field)
+        variances = self.timed("estimator_innovation_variances", field)
         if found is None or variances is None:
             return None
         (times, rows), (known, variance) = found, variances
         variance = variance[np.searchsorted(0.5 * (known[1:] + known[:-1]), times)]  # the nearest in time
         used = variance > 1e-9
         return float(np.sqrt(np.mean(rows[used] ** 2 / variance[used]))) if used.any() else None
+
+
+def _density(times: Floats, rows: Floats) -> tuple[Floats, Floats] | None:
+    """(f,) Hz and (f, c) power density of rows at times in s; None of too few, or too slow ones."""
+    period = float(np.median(np.diff(times))) if len(times) >= 10 * ORDER else np.inf
+    if period > 0.006:
+        return None
+    places = np.rint((times - times[0]) / period).astype(np.int64)
+    full, known = np.zeros((places[-1] + 1, rows.shape[1])), np.zeros(places[-1] + 1, np.bool_)
+    full[places], known[places] = rows, True
+    filled = np.stack([_fill_in(column - rows[:, axis].mean(), known) for axis, column in enumerate(full.T)])
+    frequency, power = welch(filled, 1.0 / period, nperseg=256)
+    return np.asarray(frequency), np.asarray(power.T)
 
 
 def _fill_in(values: Floats, known: Mask) -> Floats:
@@ -215,6 +232,25 @@ def _between(rows: Floats) -> float:
     return float(np.sqrt(np.nanmean(np.diff(rows, axis=0) ** 2)))
 
 
+def _quick(flight: Flight) -> float | None:
+    """Deviation of the yaw torque set-point above SLOW."""
+    found = flight.timed("vehicle_torque_setpoint", "xyz[2]")
+    if found is None:
+        return None
+    rate = (len(found[0]) - 1) / float(found[0][-1] - found[0][0])
+    if rate < 10.0:
+        return None
+    passed = sosfiltfilt(butter(4, SLOW, "highpass", fs=rate, output="sos"), found[1][:, 0])
+    return float(np.std(passed))
+
+
+def _tilt(rows: Floats) -> float:
+    """Deviation in deg, of roll and pitch together, of quaternions w, x, y, z."""
+    w, x, y, z = rows.T
+    lean = np.stack([w * x + y * z, w * y - x * z])
+    return float(np.degrees(2.0 * np.sqrt(np.mean(np.var(lean, axis=1)))))
+
+
 def _norm(rows: Floats) -> Floats:
     found: Floats = np.linalg.norm(rows, axis=1, keepdims=True)
     return found
@@ -249,6 +285,15 @@ STATISTICS: dict[str, Callable[[Flight], float | None]] = {
     },
     **{f"angular velocity, {t}, rad/s": _band("gyro_rad", f) for f, t in zip(BANDS, _EDGES, strict=True)},
     "yaw torque set-point: deviation": _of("vehicle_torque_setpoint", "xyz[2]", by=_spread),
+    f"yaw torque set-point: deviation above {SLOW} Hz": _quick,
+    "roll and pitch: deviation, deg": _of("vehicle_attitude", *FIELDS["vehicle_attitude"], by=_tilt),
+    "roll and pitch rates: deviation, rad/s": _of(
+        "vehicle_angular_velocity",
+        "xyz[0]",
+        "xyz[1]",
+        by=lambda x: float(np.sqrt(np.mean(np.var(x, axis=0)))),
+    ),
+    "yaw rate: deviation, rad/s": _of("vehicle_angular_velocity", "xyz[2]", by=_spread),
     "accelerometer: vibration metric, m/s²": _of(_IMU, "accel_vibration_metric", by=_median),
     "gyroscope: vibration metric, rad/s": _of(_IMU, "gyro_vibration_metric", by=_median),
     "gyroscope: coning metric, rad²": _of(_IMU, "delta_angle_coning_metric", by=_median),

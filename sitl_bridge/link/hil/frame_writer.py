@@ -12,7 +12,7 @@ from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.kernels.rotations import to_ned
 from sitl_bridge.core.dynamics.records import State
 from sitl_bridge.core.sensors.gps import FIX_NONE, GPS
-from sitl_bridge.core.sensors.imu import ACCELEROMETER_RANGE, GYROSCOPE_RANGE, IMU, SHAKEN
+from sitl_bridge.core.sensors.imu import ACCELEROMETER_RANGE, GYROSCOPE_RANGE, IMU, MORE
 from sitl_bridge.core.sensors.magnetometer import MAGNETOMETER
 from sitl_bridge.core.sensors.pressure import AIRSPEED, BAROMETER
 from sitl_bridge.core.sensors.ranging import OPTICAL_FLOW, RANGE_FINDER
@@ -160,9 +160,8 @@ def write_sensor(
         p.mag[axis] = 0.0
     if slots[0] >= 0 and memories[slots[0]].fresh == 1:
         values, shaken = memories[slots[0]].values, memories[slots[0]].memory
-        sharpened = SHAKEN + 6 if p.id == 0 else SHAKEN + 3
         for axis in range(3):
-            more = shaken[sharpened + axis] - shaken[SHAKEN + axis]
+            more = shaken[MORE + axis]
             force = values[axis] + more if more != 0.0 else values[axis]
             rate = values[3 + axis]
             if p.id == 0:

@@ -62,7 +62,7 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
     barometers = [s for s in airframe.sensors if isinstance(s, BarometerSpecification)]
     found |= {"SYS_HAS_BARO": len(barometers)}
     for barometer in barometers:
-        found |= {"EKF2_BARO_DELAY": _delay(barometer.latency)} | _pressure(barometer)
+        found["EKF2_BARO_DELAY"] = _delay(barometer.latency)
     for sensor in airframe.sensors:
         if isinstance(sensor, RangeFinderSpecification):
             found |= _range_finder(airframe, sensor)
@@ -210,14 +210,6 @@ def _flow(sensor: OpticalFlowSpecification) -> Parameters:
     if eighths != 0:  # of a turn about the vertical; PX4 turns the flow back into the body's axes
         found["SENS_FLOW_ROT"] = eighths
     return found | _place("EKF2_OF_POS", sensor.position)
-
-
-def _pressure(sensor: BarometerSpecification) -> Parameters:
-    """Return EKF2_PCOEF_*; the static port's error counts as known, as after PX4's flight tests."""
-    x, y, z = (min(max(share, -0.5), 0.5) for share in sensor.airflow)
-    found: Parameters = {"EKF2_PCOEF_XP": x, "EKF2_PCOEF_XN": x}
-    found |= {"EKF2_PCOEF_YP": y, "EKF2_PCOEF_YN": y, "EKF2_PCOEF_Z": z}
-    return {name: value for name, value in found.items() if value != 0.0}
 
 
 def _delay(latency: float) -> float:
