@@ -23,6 +23,7 @@ from support.dynamics_vehicles import (
 )
 
 import sitl_bridge as sb
+from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.forces import ground_effect_factor, induced_velocity
 from sitl_bridge.core.dynamics.performance import performance
 from sitl_bridge.core.dynamics.records import TABLE_LAW, VEHICLE
@@ -364,7 +365,7 @@ def test_the_ground_effect_of_a_quadrotor_is_that_of_sanchez_cuevas(height: floa
 
 
 def test_a_quadrotor_s_ground_effect_needs_four_rotors() -> None:
-    with pytest.raises(ValueError, match="quadrotor is of four rotors, not 6; true: of each alone"):
+    with pytest.raises(UserError, match="quadrotor is of four rotors, not 6; true: of each alone"):
         sb.Airframe.load("firefly").changed(ground_effect="quadrotor")
     spacing = sb.Airframe.load("x500").changed(ground_effect="quadrotor").vehicle()["rotor_spacing"]
     assert spacing == pytest.approx(2.0 * 0.1768)

@@ -15,6 +15,7 @@ from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.core.dynamics.records import MAX_ROTORS, STATE
 from sitl_bridge.core.dynamics.vibration import AIR_DENSITY, Arms, Vibration, damage, vibration
+from sitl_bridge.core.sensors.error_model import ErrorSpecification
 from sitl_bridge.core.sensors.imu import IMU, MORE
 from sitl_bridge.core.simulation.events import PropellerDamage
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
@@ -226,9 +227,8 @@ def test_turbulence_moves_the_vehicle_by_its_density_and_grows_with_speed() -> N
 
 def averaged(airframe: Airframe, steps: int, frequency: float = 0.0) -> NDArray[np.float64]:
     """(steps, 2, 3) what a unit with `averaging` measures, and what the link adds; rotors at a frequency."""
-    units = tuple(
-        s.model_copy(update={"averaging": True}) if s.kind == "imu" else s for s in airframe.sensors
-    )
+    change = {"averaging": True, "accelerometer": ErrorSpecification()}
+    units = tuple(s.model_copy(update=change) if s.kind == "imu" else s for s in airframe.sensors)
     s = simulation(airframe.model_copy(update={"sensors": units}))
     row = int(np.flatnonzero(s.sensors[0]["kind"] == IMU)[0])
     rows = np.zeros((steps, 2, 3))

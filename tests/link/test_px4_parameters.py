@@ -402,7 +402,7 @@ def test_estimator_knows_the_sensors_of_an_airframe() -> None:
     assert full["EKF2_GPS_DELAY"] == 120.0
     assert full["EKF2_MIN_RNG"] == pytest.approx(0.217)
     assert "SYS_HAS_NUM_DIST" not in told("iris")
-    # Its barometer feels the wind, which an owner measures in flight first; PX4 as shipped does not know of it.
+    # Its barometer feels the wind, which an owner measures in flight first; PX4 as shipped does not do so.
     assert not any(name.startswith("EKF2_PCOEF") for name in full)
 
 
