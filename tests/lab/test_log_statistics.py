@@ -88,6 +88,42 @@ def test_a_rotor_s_line_stays_in_its_band_though_every_eighth_sample_is_missing(
     assert white == pytest.approx(0.01 * math.sqrt(20.0 / 125.0), rel=0.25)
 
 
+def test_a_line_that_stands_before_the_motors_turn_is_no_vibration(tmp_path: Path) -> None:
+    formats = {
+        "vehicle_land_detected": ["uint64_t timestamp", "bool landed"],
+        "sensor_combined": ["uint64_t timestamp", "float[3] gyro_rad", "float[3] accelerometer_m_s2"],
+        "actuator_motors": ["uint64_t timestamp", "float[12] control"],
+        "vehicle_torque_setpoint": ["uint64_t timestamp", "float[3] xyz"],
+        "ekf2_innovations": ["uint64_t timestamp", "float[6] vel_pos_innov", "float[6] vel_pos_innov_var"],
+    }
+    with UlogWriter(tmp_path / "still.ulg", 0, formats, list(formats), parameters=None) as log:
+        for k in range(7500):
+            now, turns = 1_000_000 + 4000 * k, 1250 <= k < 6750
+            line, rotors = (
+                math.sin(2.0 * math.pi * 50.0 * 0.004 * k),
+                math.sin(2.0 * math.pi * 30.0 * 0.004 * k),
+            )
+            log.write("vehicle_land_detected", now, not turns)
+            log.write("sensor_combined", now, 0.0, 0.0, 0.0, line + 0.1 * turns * rotors, 0.0, 0.0)
+            if k % 5 == 0:
+                log.write("actuator_motors", now, *[0.5 * turns] * 4, *[math.nan] * 8)
+                slow, quick = (
+                    math.sin(2.0 * math.pi * 0.1 * 0.004 * k),
+                    math.sin(2.0 * math.pi * 2.0 * 0.004 * k),
+                )
+                log.write("vehicle_torque_setpoint", now, 0.0, 0.0, 0.1 * slow + 0.01 * quick)
+                log.write("ekf2_innovations", now, 0.3, 0.0, 0.0, 0.2, *[0.0] * 2, *[0.36] * 3, *[0.25] * 3)
+        log.flush()
+    found = statistics(tmp_path / "still.ulg")
+    assert found["acceleration, 40 to 60 Hz, m/s²"] == pytest.approx(0.0, abs=0.01)
+    assert found["acceleration, 20 to 40 Hz, m/s²"] == pytest.approx(0.1 * math.sqrt(0.5 / 3.0), rel=0.05)
+    assert found["yaw torque set-point: deviation above 0.5 Hz"] == pytest.approx(
+        0.01 * math.sqrt(0.5), rel=0.05
+    )
+    assert found["innovation of GPS velocity, deviations"] == pytest.approx(0.5)
+    assert found["innovation of GPS position, deviations"] == pytest.approx(0.4)
+
+
 def test_each_statistic_is_that_of_the_time_in_the_air(tmp_path: Path) -> None:
     found = statistics(write(tmp_path / "flight.ulg"))
     expected = {

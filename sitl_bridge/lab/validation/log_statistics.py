@@ -46,7 +46,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "actuator_motors": ("control[0]", "control[1]", "control[2]", "control[3]"),
     "estimator_innovations": (),
     "estimator_innovation_variances": (),
+    "ekf2_innovations": (),
 }
+OLD = {"gps_hvel[0]": "vel_pos_innov[0]", "gps_hpos[0]": "vel_pos_innov[3]", "heading": "heading_innov"}
+"""Innovations as PX4 up to v1.10 logs them, with their variances beside them in one topic."""
 
 
 SLOW = 0.5
@@ -144,8 +147,11 @@ class Flight:
 
     def innovation(self, field: str) -> float | None:
         """RMS of an innovation of the estimator over its deviation, which is logged a moment apart."""
-        found = self.timed("estimator_innovations", field)
-        variances = self.timed("estimator_innovation_variances", field)
+        old = OLD.get(field, field)
+        found = self.timed("estimator_innovations", field) or self.timed("ekf2_innovations", old)
+        variances = self.timed("estimator_innovation_variances", field) or self.timed(
+            "ekf2_innovations", old.replace("innov", "innov_var")
+        )
         if found is None or variances is None:
             return None
         (times, rows), (known, variance) = found, variances
