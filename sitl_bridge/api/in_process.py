@@ -5,6 +5,7 @@ A flight is a function of its seed and of the calls: the same bytes each time.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -143,6 +144,8 @@ class InProcessStacks(Stacks):
             "events": [event.model_dump(mode="json") for event in settings.events],
             "limits": dict(settings.limits),
         }
+        if settings.fence is not None:
+            self._facts["fence"] = json.loads(Path(settings.fence.source).read_text(encoding="utf-8"))
         try:
             self._key, self.fleet = self._pool.take(settings, members)
             self.simulation, self.hosts = self.fleet.simulation, self.fleet.hosts

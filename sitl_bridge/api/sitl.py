@@ -42,6 +42,7 @@ from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.core.world.wind import WindSpecification
 from sitl_bridge.link.px4.given_parameters import load_parameters
 from sitl_bridge.live.bus.address import BusAddress
+from sitl_bridge.plan.plan_file import load_fence
 from sitl_bridge.session.settings import FlightSettings, VehicleSettings, choose_autopilot
 
 FaultChoice = AnyEvent | ReadJson
@@ -97,6 +98,9 @@ class Flight(Vehicles):
                 files=self._files,
                 record=self._kept,
             )
+        if self._settings.fence is not None:
+            for vehicle in range(len(self._settings.vehicles)):
+                stacks.upload(vehicle, self._settings.fence)
         stacks.schedule(self._faults)
         if self._owns_pool and self._linked:
             # Programs that change the seed mostly count on.
@@ -299,6 +303,7 @@ class Sitl(Flight):
         record: whether a flight within this process keeps truth and logs at all; without, there is neither
             ``truth`` nor verdict, and long flights of many vehicles take no memory.
         name: of the run directory.
+        fence: a plan whose geofence and rally points all vehicles get, once they are ready.
         wait: whether it begins when all vehicles can arm; without, once their flight stacks have started and
             read their parameters, for programs that send the position themselves.  ``arm`` waits in any case.
         warm: PX4s that start and settle in the background for the next resets, with the seed that follows
@@ -332,6 +337,7 @@ class Sitl(Flight):
         runs: str | Path | None = None,
         record: bool = True,
         name: str = "sitl",
+        fence: str | Path | None = None,
         wait: bool = True,
         warm: int = 0,
     ) -> None:
@@ -373,8 +379,12 @@ class Sitl(Flight):
             on_stall="wait",
             proximity=proximity,
             limits=checked_limits(limits or {}, "limits"),
+            fence=None if fence is None else load_fence(fence),
             wait=wait,
         )
+        outside = [fault for vehicle in settings.vehicles for fault in settings.fence_faults(vehicle)]
+        if outside:
+            raise ConfigurationError("cannot fly", outside)
         for note in settings.given_notes([chosen] * len(found)):
             warnings.warn(note, RuntimeWarning, stacklevel=2)
         events = events_of(faults, settings)

@@ -163,6 +163,8 @@ def _left_out(scenario: LoadedScenario, on: On) -> Iterable[str]:
         yield f"{scenario.document.source}: point masses fly through the scene's objects; add --on full"
     if "proximity" in given.model_fields_set and (on == "quick" or scenario.avoidance is not None):
         yield f"{scenario.document.source}: proximity is not simulated here; use sitl-bridge fly"
+    if given.fence is not None:
+        yield f"{scenario.document.source}: no flight stack holds the fence here; use sitl-bridge fly"
     end = math.inf if scenario.avoidance is None else scenario.avoidance.duration
     for i, event in enumerate(scenario.events):
         if event.at >= end:

@@ -120,6 +120,11 @@ class Scenario(BaseModel):
         description=f"default: as many {SWARM_AIRFRAME} as the formation or avoidance needs",
     )
     events: tuple[ScenarioEvent, ...] = Field((), max_length=1000, description="scheduled faults and changes")
+    fence: Path | None = Field(
+        None,
+        description="plan of QGroundControl whose geofence and rally points all vehicles get; replaces those"
+        " of their plans",
+    )
     mission: Path | None = Field(None, description="MAVSDK script that flies all vehicles")
     arguments: tuple[str, ...] = Field((), description="arguments of the script")
     python: str | None = Field(

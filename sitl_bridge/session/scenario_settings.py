@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from sitl_bridge.analysis.evaluation.measures import checked_limits
@@ -11,6 +12,8 @@ from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.link.px4.given_parameters import ParameterFile, load_parameters
+from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan_file import load_fence
 from sitl_bridge.session.identified_models import identified_model
 from sitl_bridge.session.mission_file import check_mission, mission_of_scenario
 from sitl_bridge.session.scenario import LoadedScenario, ScenarioVehicle, load_scenario
@@ -41,6 +44,7 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         ConfigurationError: with every fault of the file and its line, or of the files it names.
     """
     specification = scenario.specification
+    options = replace(options, fence=options.fence or _fence(scenario, file))
     vehicles = _vehicles(scenario, file, options)
     swarm = scenario.formation is not None or scenario.avoidance is not None
     own = not swarm and specification.mission is None  # each vehicle has its own mission
@@ -68,6 +72,16 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         events=scenario.events,
         limits=separation_limit(scenario) | limits_of(scenario),
     )
+
+
+def _fence(scenario: LoadedScenario, file: Path) -> Plan | None:
+    """The geofence of a scenario, a file relative to it."""
+    fence = scenario.specification.fence
+    try:
+        return None if fence is None else load_fence(file.parent / fence)
+    except UserError as error:
+        lines = [scenario.document.fault(("fence",), fault) for fault in faults_of(error)]
+        raise ConfigurationError(str(file), lines) from error
 
 
 def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:

@@ -7,6 +7,7 @@ cli/flight_display.py.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import threading
 import time
@@ -410,6 +411,8 @@ class Session:
                 entry |= vehicle.description(self.world, settings.speed)
             facts["events"] = [event.model_dump(mode="json") for event in settings.events]
             facts["limits"] = dict(settings.limits)
+            if settings.fence is not None:
+                facts["fence"] = json.loads(Path(settings.fence.source).read_text(encoding="utf-8"))
         self.directory.describe(speed=str(settings.speed), **facts)
 
     def stop(self) -> None:

@@ -44,7 +44,7 @@ from sitl_bridge.link.px4.given_parameters import (
     given_faults,
 )
 from sitl_bridge.live.outlets import OutletSettings
-from sitl_bridge.plan.plan import Plan, fence_breach
+from sitl_bridge.plan.plan import Plan, fence_breach, fenced
 from sitl_bridge.session.mission_file import check_mission
 
 if TYPE_CHECKING:
@@ -438,7 +438,7 @@ class FlightSettings(RunChoices):
         """Check everything that can be checked before the start.
 
         Returns:
-            flight stack of each vehicle, and its plan if it flies one.
+            flight stack of each vehicle, and its plan with the geofence given, if it flies one.
 
         Raises:
             ConfigurationError: with all faults.
@@ -469,10 +469,9 @@ class FlightSettings(RunChoices):
                 continue
             autopilot, plan, wrong = vehicle.check(self.world, self.px4, self.board)
             faults += [fault for fault in wrong if fault not in faults]
-            if self.fence is not None:
-                faults += self._fence_faults(self.fence, vehicle, plan)
+            faults += self.fence_faults(vehicle, plan)
             if autopilot is not None:
-                found.append((autopilot, plan))
+                found.append((autopilot, None if plan is None else fenced(plan, self.fence)))
         if self.expose and not any(choice.px4 for choice, _ in found) and len(found) == len(self.vehicles):
             faults.append("--expose: is about PX4's ports, and no PX4 flies")
         names = [vehicle.name for vehicle in self.vehicles]
@@ -487,16 +486,18 @@ class FlightSettings(RunChoices):
             raise ConfigurationError("cannot fly" if self.external is None else "cannot serve", faults)
         return tuple(found)
 
-    def _fence_faults(self, fence: Plan, vehicle: VehicleSettings, plan: Plan | None) -> list[str]:
-        """Where a vehicle and its plan violate a geofence, with which it could not arm."""
-        origin = self.world.origin
+    def fence_faults(self, vehicle: VehicleSettings, plan: Plan | None = None) -> list[str]:
+        """Where a vehicle and its plan violate the geofence, with which it could not arm."""
+        fence, origin = self.fence, self.world.origin
+        if fence is None:
+            return []
         at = projection_at(math.radians(origin.latitude), math.radians(origin.longitude), origin.altitude)
         north, east, _ = vehicle.position
         places = [(f"the start of vehicle {vehicle.name}", at.point(north, east))]
         if plan is not None:
             places += [(f"{plan.source}: {leg.where}", leg.point) for leg in plan.legs]
         breaches = [(where, fence_breach(fence, point)) for where, point in places]
-        return [f"--fence {fence.source}: {where} {breach}" for where, breach in breaches if breach]
+        return [f"fence {fence.source}: {where} {breach}" for where, breach in breaches if breach]
 
     def _board_faults(self, board: Board) -> list[str]:
         """What cannot be had with a board."""
@@ -541,7 +542,7 @@ class FlightSettings(RunChoices):
         """What the user should know of the world and the vehicles, in sentences."""
         scene, blown = self.world.scene, self._wind_notes()
         if self.fence is not None:
-            blown += [f"--fence {self.fence.source}: {note}" for note in self.fence.notes]
+            blown += [f"fence {self.fence.source}: {note}" for note in self.fence.notes]
         if self.board is not None:
             blown += board_notes(self.vehicles[0].airframe)
         if scene.objects or not scene.ground:

@@ -10,14 +10,19 @@ import pytest
 from support.paths import MISSIONS
 
 import sitl_bridge as sb
-from sitl_bridge.base.errors import ConfigurationError
+from sitl_bridge.analysis.evaluation.run_record import read_run
+from sitl_bridge.analysis.report.flight_map import plan_outline
+from sitl_bridge.api.in_process import FleetPool
+from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.cli.facts import facts_of
 from sitl_bridge.cli.options import StackOptions
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import Origin
+from sitl_bridge.lab.campaign.flight_job import fly_here
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_fence
 from sitl_bridge.session.running_session import SessionVehicles
+from sitl_bridge.session.scenario_settings import scenario_settings
 from sitl_bridge.session.session import Session
 from sitl_bridge.session.settings import Board, FlightOptions, FlightSettings
 
@@ -109,3 +114,36 @@ def test_vehicles_wait_within_it(
     assert "time limit" in session.conclude().reason
     said = [message.text for vehicle in session.vehicles for message in vehicle.messages]
     assert not [text for text in said if "ground control station lost" in text]
+
+
+def test_a_scenario_has_one_and_its_report_shows_it(fence: Path, tmp_path: Path) -> None:
+    scenario = tmp_path / "fenced.yaml"
+    plan = {"airframe": "iris", "mission": str(MISSIONS / "campaigns" / "hop.plan"), "autopilot": "builtin"}
+    scenario.write_text(json.dumps({"vehicles": [plan], "fence": fence.name}), encoding="utf-8")
+    options = FlightOptions(runs=tmp_path, speed=math.inf)
+    settings = scenario_settings(scenario, options)
+    assert settings.fence is not None
+    assert settings.fence.circles[0].radius == 20.0
+    ((_, flown),) = settings.check()
+    assert flown is not None
+    run, verdict = fly_here(settings, [flown], FleetPool())
+    assert verdict.succeeded, verdict
+    (area,) = plan_outline(read_run(run.path))["fence"]
+    assert max(north for north, _ in area["points"]) == pytest.approx(20.0, abs=0.1)
+    assert len(plan_outline(run)["waypoints"]) > 1
+    scenario.write_text(json.dumps({"vehicles": [plan], "fence": "none.plan"}), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"fence: .*none\.plan"):
+        scenario_settings(scenario, options)
+
+
+def test_a_flight_of_a_program_is_held_by_it(fence: Path, tmp_path: Path) -> None:
+    with sb.Sitl("iris", fence=fence, parameters={"MPC_XY_VEL_MAX": 3.0}, runs=tmp_path) as sitl:
+        sitl.arm()
+        sitl.take_off(5.0)
+        with pytest.raises(UserError, match="eofence"):
+            sitl.go_to(north=60.0)
+        assert abs(sitl.position[0]) < 30.0
+    (area,) = plan_outline(read_run(sitl.stacks.directory))["fence"]
+    assert area["inclusion"]
+    with pytest.raises(ConfigurationError, match="the start of vehicle 0 is outside the geofence"):
+        sb.Sitl("iris", fence=fence, positions=[[30.0, 0.0]])

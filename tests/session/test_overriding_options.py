@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +35,7 @@ WORLD = """
 SCENARIO = f"""
 name: whole
 seed: 7
+fence: own.plan
 world: {WORLD}
 proximity: {{collisions: false, downwash: false}}
 vehicles:
@@ -46,7 +48,13 @@ time_limit: 90
 on_stall: abort
 limits: {{battery_used: 50, object_contacts: null}}
 """
-
+AREA = {"circle": {"center": [10.0, 20.0], "radius": 50.0}, "inclusion": True, "version": 1}
+FENCE = {
+    "fileType": "Plan",
+    "version": 1,
+    "mission": {"version": 2, "items": []},
+    "geoFence": {"version": 2, "circles": [AREA], "polygons": []},
+}
 PX4 = Path("/opt/px4")
 CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "world": ({"world": "other.yaml"}, {"world"}),
@@ -101,6 +109,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("whole.yaml").write_text(SCENARIO, encoding="utf-8")
     Path("other.yaml").write_text("year: 2025.0\n", encoding="utf-8")
     Path("given.yaml").write_text(WORLD.replace("\n  ", "\n"), encoding="utf-8")
+    Path("own.plan").write_text(json.dumps(FENCE), encoding="utf-8")
     Path("own.params").write_text("RTL_RETURN_ALT 25\n", encoding="utf-8")
     Path("other.params").write_text("RTL_RETURN_ALT 35\n", encoding="utf-8")
     Path("fly.py").write_text("", encoding="utf-8")

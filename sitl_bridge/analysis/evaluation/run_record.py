@@ -22,7 +22,7 @@ from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.base.arrays import Columns, Floats, Records, interpolated
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
-from sitl_bridge.plan.plan import Plan
+from sitl_bridge.plan.plan import Plan, fenced
 from sitl_bridge.plan.plan_file import load_plan, parse_plan
 from sitl_bridge.record.run_reader import read_events, vehicle_log
 from sitl_bridge.record.run_recorder import EVENTS
@@ -386,6 +386,20 @@ def _read_tracks(record: RunRecord) -> None:
 
 
 def _read_plan(record: RunRecord) -> None:
+    """Read the first vehicle's plan, with the geofence that all got in place of its own."""
+    _read_own_plan(record)
+    given = record.run.get("fence")
+    if given is None:
+        return
+    try:
+        fence = parse_plan(json.dumps(given), "fence of run.json", fence=True)
+    except UserError as error:
+        record.notes.append(f"the geofence is not shown: {error}")
+        return
+    record.plan = fence if record.plan is None else fenced(record.plan, fence)
+
+
+def _read_own_plan(record: RunRecord) -> None:
     """Read the first vehicle's plan: the one in run.json, else the named file as it is now."""
     entries = record.run.get("vehicles")
     first = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
