@@ -28,6 +28,15 @@ DEBUG = 7
 """Level of the least important messages."""
 Fields = Mapping[str, Sequence[str]]
 """Topics, each with those of its fields that are kept besides the time; none stands for all."""
+ESSENTIAL: Fields = {
+    "distance_sensor": ("orientation", "current_distance", "max_distance", "min_distance"),
+    "estimator_states": tuple(f"states[{i}]" for i in range(10, 16)),
+    "estimator_status": ("filter_fault_flags",),
+    "vehicle_command": ("command", "param1", "param2"),
+    "vehicle_land_detected": ("landed",),
+    "vehicle_status": ("nav_state", "arming_state"),
+}
+"""Fields that every PX4 logs: a topic whose definition has lost one of them is damaged, and left out."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,11 @@ class FlightLog:
                 columns = samples.columns(data, kept)
             else:
                 columns = {name: np.array(c) for name, c in data.data.items() if not kept or name in kept}
-            back = np.flatnonzero(np.diff(columns.get("timestamp", np.zeros(0)).astype(np.int64)) < 0)
+            asked = ESSENTIAL.get(data.name, ())
+            if any(name not in columns for name in ("timestamp", *asked) if not kept or name in kept):
+                damaged = True
+                continue
+            back = np.flatnonzero(np.diff(columns["timestamp"].astype(np.int64)) < 0)
             if len(back):
                 damaged = True
                 columns = {name: column[: back[0] + 1] for name, column in columns.items()}

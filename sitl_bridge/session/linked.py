@@ -42,6 +42,8 @@ ATTEMPTS = 3
 WALL_LIMIT, WALL_LOOK = 10.0, 0.005
 """s of wall time for the answer of PX4's storage of missions and parameters, which works in wall time, and
 between looks for it."""
+ANSWER_TIME = 1_000_000
+"""us of simulated time that PX4 has in any case for such an answer: a busy machine is no silence."""
 STORED = 1.0
 """s of wall time in which PX4 loads an uploaded plan; it reports a fence that is being loaded as invalid."""
 REASONS = 5 * CHUNK
@@ -134,10 +136,12 @@ class LinkedVehicles(FlightStacks):
             self._greeted = self.now
             self._deliver_all({i: [GROUND_STATION] for i in range(len(self.names))})
 
-    def _wait(self, answer: Callable[[], T | None], limit: float = WALL_LIMIT) -> T | None:
-        """What PX4 answers within ``limit`` s of wall time, while simulated time passes step by step."""
-        end = time.monotonic() + limit
-        while (found := answer()) is None and time.monotonic() < end:
+    def _wait(
+        self, answer: Callable[[], T | None], limit: float = WALL_LIMIT, simulated: int = ANSWER_TIME
+    ) -> T | None:
+        """What PX4 answers within ``limit`` s of wall time and ``simulated`` us, in which time passes."""
+        end, least = time.monotonic() + limit, self.now + simulated
+        while (found := answer()) is None and (time.monotonic() < end or self.now < least):
             self.advance(1)
             time.sleep(WALL_LOOK)
         return found
@@ -242,7 +246,7 @@ class LinkedVehicles(FlightStacks):
                         raise UserError(f"{self.title(i)} refuses to {what}: {why}")
                     again.append(i)
             if again:
-                self._wait(lambda: None, STORED)  # it may still be loading the plan
+                self._wait(lambda: None, STORED, 0)  # it may still be loading the plan
             waiting += again
             if not waiting:
                 return
@@ -369,28 +373,23 @@ class LinkedVehicles(FlightStacks):
         ):
             self._upload(vehicle, name, kind, items)
         if not self._monitors[vehicle].prompt:
-            self._wait(lambda: None, STORED)
+            self._wait(lambda: None, STORED, 0)
 
     def _upload(self, vehicle: int, name: str, kind: int, items: Sequence[MissionItem]) -> None:
         """Upload one part by the mission protocol (mavlink.io, microservices, mission)."""
         monitor, address = self._monitors[vehicle], self._address(vehicle)
         for number in (REQUEST, REQUEST_FLOAT, ACK, CURRENT, REACHED):
             monitor.take(number)
-        end = time.monotonic() + WALL_LIMIT
         said = len(self._monitors[vehicle].messages)
         monitor.post([mavlink.MAVLink_mission_count_message(*address, len(items), kind)])
 
         def answer() -> MavlinkMessage | None:
             return monitor.take(ACK) or monitor.take(REQUEST) or monitor.take(REQUEST_FLOAT)
 
-        while time.monotonic() < end:
-            message = self._wait(answer)
-            if message is None:
-                break
+        while (message := self._wait(answer)) is not None:
             if getattr(message, "mission_type", kind) != kind:
                 continue
             if message.get_type() != "MISSION_ACK":
-                end = time.monotonic() + WALL_LIMIT
                 monitor.post([items[message.seq].message(address)])
             elif message.type == mavlink.MAV_MISSION_ACCEPTED:
                 return

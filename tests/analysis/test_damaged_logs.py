@@ -18,6 +18,8 @@ from sitl_bridge.analysis.evaluation.run_record import RecordedVehicle, RunRecor
 from sitl_bridge.analysis.evaluation.verdict import conclude
 from sitl_bridge.analysis.export.mcap_file import write_mcap
 from sitl_bridge.analysis.replay.vehicle_log import read_vehicle_log
+from sitl_bridge.analysis.report.report_page import write_report
+from sitl_bridge.analysis.report.reported_run import report
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.export import export
@@ -26,6 +28,7 @@ from sitl_bridge.lab.identification.attitude import read_flight as read_for_iden
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.truth_log import TruthLog, read_columns, read_truth
+from sitl_bridge.record.ulog_reader import ESSENTIAL
 from sitl_bridge.record.ulog_writer import UlogWriter
 
 FORMATS = {
@@ -232,3 +235,32 @@ def test_a_recording_whose_description_or_counts_are_damaged_is_refused(tmp_path
             RecordedRun(run)
     with pytest.raises(UserError, match="the truth has no column position_nirth"):
         read_columns(rows, "time", "position_nirth")
+
+
+@pytest.mark.parametrize(
+    ("topic", "field"),
+    [
+        *((topic, field) for topic, fields in ESSENTIAL.items() for field in fields),
+        ("vehicle_status", "timestamp"),
+    ],
+)
+def test_a_topic_whose_definition_lost_a_field_is_left_out(tmp_path: Path, topic: str, field: str) -> None:
+    path, names = tmp_path / "flight.ulg", [name.split("[")[0] for name in ESSENTIAL[topic]]
+    kept = ["uint64_t timestamp", *(f"uint8_t {name}" for name in dict.fromkeys(names))]
+    if topic == "estimator_states":
+        kept = ["uint64_t timestamp", "float[24] states"]
+    formats = {**FORMATS, topic: kept}
+    with UlogWriter(path, 0, formats, list(formats)) as log:
+        for k in range(0, 20_000_000, 100_000):
+            log.write("vehicle_local_position", k, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0)
+            values = [0.0] * 24 if topic == "estimator_states" else [1] * (len(kept) - 1)
+            log.write(topic, k, *values)
+    lost = field.split("[")[0].encode()
+    raw = path.read_bytes()
+    before, _, after = raw.partition(f"{topic}:".encode())
+    path.write_bytes(before + f"{topic}:".encode() + after.replace(lost, lost[:-1] + b"_", 1))
+    run = read_run(path)
+    assert run.vehicles[0].log is not None
+    assert run.vehicles[0].log.topic(topic) is None
+    assert run.vehicles[0].log.damaged
+    write_report(report([run]), tmp_path / "report.html")

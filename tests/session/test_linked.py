@@ -116,3 +116,24 @@ def test_a_mode_is_told_at_once_if_the_flight_stack_has_agreed() -> None:
     with pytest.raises(UserError, match="refuses to switch to Mission"):
         vehicle.set_mode([0], "Mission")
     assert vehicle.mode(0) == "Offboard"
+
+
+@pytest.mark.parametrize("steps", [100, 1000])
+def test_a_busy_machine_is_no_silence_of_the_storage_of_plans(
+    monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    vehicle, seconds = Vehicles([]), iter(range(10_000))
+    monkeypatch.setattr(linked.time, "monotonic", lambda: next(seconds) * 0.3)  # as at load 15
+    monkeypatch.setattr(linked, "WALL_LOOK", 0.0)
+    vehicle.monitor.post = lambda _messages: None
+    ack = mavlink.MAVLink_mission_ack_message(255, 190, mavlink.MAV_MISSION_ACCEPTED, linked.RALLY)
+
+    def take(number: int) -> object:
+        return ack if number == linked.ACK and vehicle.now >= steps * STEP else None
+
+    vehicle.monitor.take = take
+    if steps == 100:
+        vehicle._upload(0, "rally points", linked.RALLY, [])
+    else:
+        with pytest.raises(UserError, match="does not answer to the upload of the plan's rally points"):
+            vehicle._upload(0, "rally points", linked.RALLY, [])
