@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import os
@@ -15,6 +16,7 @@ from hypothesis import settings
 from support.link_server import Counted
 
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.kernels import numba_internals
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
@@ -97,6 +99,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     directories = px4_directories()
     names = [Path(directory).name for directory in directories]
     metafunc.parametrize("px4_under_test", directories, ids=names, indirect=True, scope="session")
+
+
+@pytest.fixture
+def compiled_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No word of late kernels that compile for long, for tests that compare all that is printed."""
+    monkeypatch.setattr(numba_internals, "announced_at_least", lambda *_: contextlib.nullcontext())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -181,6 +181,7 @@ def test_a_base_whose_law_names_no_file_is_one_message(tmp_path: Path) -> None:
         load_airframe(tmp_path / "own.yaml")
 
 
+@pytest.mark.usefixtures("compiled_in_silence")
 def test_a_law_that_raises_an_error_in_flight_ends_the_run(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -370,6 +370,7 @@ def test_a_map_by_the_lidars_odometry_is_off_by_the_errors_of_the_odometry(
     assert LIDAR.mapped(seen, plain).points().tobytes() == LIDAR.sight(seen, plain).points().tobytes()
 
 
+@pytest.mark.usefixtures("compiled_in_silence")
 def test_turns_without_points_are_passed_over_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
     estimator = LIDAR_ESTIMATORS["small-gicp"](0.5)
     for _ in range(3):

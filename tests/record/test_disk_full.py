@@ -245,6 +245,7 @@ def test_a_custom_sensor_goes_on_without_its_table_and_says_so_once(tmp_path: Pa
     assert np.genfromtxt(table, delimiter=",", names=True)["time"].size == 3
 
 
+@pytest.mark.usefixtures("compiled_in_silence")
 def test_a_fleet_flies_on_without_the_table_of_a_sensor_and_keeps_the_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
