@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +16,10 @@ from sitl_bridge.base.arrays import Columns, Floats, true_spans
 from sitl_bridge.base.error_log import cause
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
+from sitl_bridge.base.system.child_process import COLOUR
 from sitl_bridge.record.topic_memory import TopicMemory
 from sitl_bridge.record.ulog_samples import UlogSamples
 
-COLOUR = re.compile("\x1b\\[[0-9;]*m")
-"""A terminal's colours, which PX4 logs with some of its messages."""
 MOST_ENDS = 1000
 """Times that a reader may come to the end of a file, which a sound reader does once for each way back."""
 DEBUG = 7

@@ -197,6 +197,17 @@ def test_a_killed_run_says_so_and_shows_what_it_recorded(tmp_path: Path) -> None
     assert run_command(run) == 1
 
 
+def test_the_last_lines_of_a_process_stand_below_their_sentence(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    summary["reason"] = "PX4 ended; its last lines:\nINFO one\nINFO <two>"
+    summary["name"] = summary["mission"] = "/home/someone/square.plan"
+    (run / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    text = page(report([read_run(run)]))
+    assert "<li>PX4 ended; its last lines:<pre>INFO one\nINFO &lt;two&gt;</pre></li>" in text
+    assert "<h1>square.plan</h1>" in text
+
+
 def test_the_report_shows_the_faults_and_changes_that_happened(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", vehicles=2)
     scheduled = {"at": 30.0, "kind": "gust", "lasts": 2.0, "vehicles": None}

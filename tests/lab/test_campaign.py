@@ -75,6 +75,7 @@ def test_a_normal_distribution_has_the_mean_and_deviation_that_were_written() ->
         (f"range(1{'0' * 30})", "has ends of 1e+15 or more".replace("+", r"\+")),
         ("uniform(a, b)", "'a' is not a number"),
         ("12", "is no distribution"),
+        ("a" * 5000, r"^'a{76}... is no distribution"),
     ],
 )
 def test_a_faulty_distribution_is_refused_with_the_remedy(text: str, message: str) -> None:

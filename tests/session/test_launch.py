@@ -15,6 +15,7 @@ import pytest
 
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.system import launch
+from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.base.system.port_holder import describe
 from sitl_bridge.session.mission_process import MissionProcess
 from sitl_bridge.session.vehicle_run import name_logs, require_free_udp
@@ -184,3 +185,9 @@ def test_logs_have_the_same_names_whatever_date_px4_had(tmp_path: Path) -> None:
     assert {f.name: f.stat().st_size for f in log.iterdir()} == {"flight.ulg": 1000, "flight-2.ulg": 10}
     name_logs(sorted(log.glob("**/*.ulg")))
     assert (log / "flight.ulg").stat().st_size == 1000
+
+
+def test_the_last_lines_of_a_process_have_no_colours(tmp_path: Path, wait_for: Wait) -> None:
+    with ChildProcess("PX4", ["printf", "\\033[32mReady\\033[0m for takeoff\\n"], tmp_path, {}) as process:
+        wait_for(lambda: process.ended() != "", "its end")
+        assert process.ended() == "PX4 exited with status 0; its last lines:\nReady for takeoff"

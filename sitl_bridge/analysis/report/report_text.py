@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 
 import numpy as np
 
@@ -71,12 +72,13 @@ def _verdict(one: Reported) -> str:
     verdict = one.verdict
     kind, sign = VERDICTS.get(verdict.word, VERDICTS[UNKNOWN])
     word = "Incomplete" if run.partial and verdict.word == UNKNOWN else verdict.word.capitalize()
+    name = Path(run.name).name if Path(run.name).is_absolute() else run.name
     judged = f" \N{MIDDLE DOT} {verdict.origin}" if verdict.origin else ""
     return "\n".join(
         [
             f'<article class="verdict {kind}"><div class="mark">',
             f'<span aria-hidden="true">{sign}</span> {word}</div>',
-            f"<div><h1>{escape(run.name)}</h1><p class='what'>{escape(what_was_flown(run) + judged)}</p>",
+            f"<div><h1>{escape(name)}</h1><p class='what'>{escape(what_was_flown(run) + judged)}</p>",
             _list("reasons", verdict.reasons),
             _list("notes", one.notes),
             f"</div>{_facts(one)}</article>",
@@ -132,7 +134,10 @@ def _speed_words(speed: object) -> str:
 
 
 def _list(kind: str, lines: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    parts = [line.partition("\n") for line in lines]  # a process's last lines follow their sentence
+    items = "".join(
+        f"<li>{escape(head)}{f'<pre>{escape(more)}</pre>' if more else ''}</li>" for head, _, more in parts
+    )
     return f'<ul class="{kind}">{items}</ul>' if items else ""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -20,6 +21,8 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.output_file import LineLog
 from sitl_bridge.base.system import launch
 
+COLOUR = re.compile("\x1b\\[[0-9;]*m")
+"""A terminal's colours, which PX4 prints and logs with some of its messages."""
 STOP_LIMIT = 3.0
 """s of wall time from SIGTERM to SIGKILL.  A flight stack without simulated time may never end by itself."""
 LAST_LINES = 15
@@ -124,7 +127,7 @@ class ChildProcess:
 
     def last_lines(self) -> str:
         """The last lines that it printed."""
-        return "\n".join(self._last)
+        return COLOUR.sub("", "\n".join(self._last))
 
     def ulogs(self) -> list[Path]:
         """ULog files of this run, by their names; ``flight.ulg`` is the last."""

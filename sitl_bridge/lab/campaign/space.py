@@ -32,7 +32,7 @@ from sitl_bridge.api.scenarios import (
     settings_of,
 )
 from sitl_bridge.base.arrays import Floats
-from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError
+from sitl_bridge.base.errors import ConfigurationError, FieldError, UserError, shortened
 from sitl_bridge.base.field_paths import FieldPath, suggestion
 from sitl_bridge.base.yaml_file import Document, read, validate
 from sitl_bridge.lab.campaign.file import (
@@ -232,7 +232,7 @@ class CampaignSpace:
                 yield self.document.fault(("search",), message)
             elif OWN not in name and name not in KINDS:
                 hint = near_measure(name)
-                yield self.document.fault(("search",), f"there is no measure {name!r}; {hint}")
+                yield self.document.fault(("search",), f"there is no measure {shortened(name)!r}; {hint}")
             elif search.kind == "rare_events" and self.limits.get(name) is None:
                 message = f"{name} needs a limit, which says what a failure is; add it to limits"
                 yield self.document.fault(("search", "measure"), message)
