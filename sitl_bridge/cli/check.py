@@ -16,7 +16,8 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.cli.options import ParamOption, ParamsOption, ParamsWinOption
 
 UNITS = {
-    "rad_s": "rad/s", "kg_m2": "kg m²", "m_s2": "m/s²", "kg_m3": "kg/m³", "m_s": "m/s", "kg": "kg",
+    "rad_s": "rad/s", "deg_s2": "°/s²", "kg_m2": "kg m²", "m_s2": "m/s²", "kg_m3": "kg/m³", "m_s": "m/s",
+    "kg": "kg",
     "ms": "ms", "min": "min", "deg": "°", "nt": "nT", "pa": "Pa", "w": "W", "v": "V", "a": "A", "k": "K",
     "m": "m", "s": "s",
 }  # fmt: skip

@@ -23,7 +23,14 @@ from sitl_bridge.base.yaml_file import placed, read
 from sitl_bridge.cli.schema import file_kind
 from sitl_bridge.core.dynamics.contact import standing_pose
 from sitl_bridge.core.dynamics.custom_rotor import CustomRotor
-from sitl_bridge.core.dynamics.performance import Performance, figure_of_merit, motor_lag, performance
+from sitl_bridge.core.dynamics.performance import (
+    Performance,
+    figure_of_merit,
+    motor_lag,
+    performance,
+    static_thrusts,
+)
+from sitl_bridge.core.dynamics.rotor_laws import thrust_and_torque
 from sitl_bridge.core.dynamics.stability import check_stability
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
@@ -44,7 +51,13 @@ from sitl_bridge.core.world.scene import Scene
 from sitl_bridge.core.world.sdf_world import SUFFIXES as SDF_SUFFIXES
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.core.world.world_file import find_world, load_world
-from sitl_bridge.link.px4.airframe_parameters import THRUST_RESERVE, Parameters, parameters_for, reason_of
+from sitl_bridge.link.px4.airframe_parameters import (
+    DEFAULTS,
+    THRUST_RESERVE,
+    Parameters,
+    parameters_for,
+    reason_of,
+)
 from sitl_bridge.session.settings import FlightOptions, VehicleSettings, choose_autopilot
 
 if TYPE_CHECKING:
@@ -102,6 +115,7 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "hover_throttle": float(np.mean(hover.command)),
         "highest_hover_throttle": float(np.max(hover.command)),
         "hover_thrust": hover_thrust_fact(airframe, parameters),
+        "yaw_acceleration_deg_s2": yaw_acceleration(airframe, result, density),
         "hover_power_w": hover.motor_power,
         "figure_of_merit": figure_of_merit(airframe.record, hover, density),
         "motor_lag_ms": 1e3 * motor_lag(airframe.record, hover, density),
@@ -115,8 +129,44 @@ def airframe_facts(airframe: Airframe) -> Facts:
         "derived_figures": derived_figures(airframe),
         "px4_parameters": parameters,
         "px4_reasons": {name: reason_of(name, airframe) for name in parameters},
-        "warnings": airframe_warnings(airframe, result, density),
+        "warnings": airframe_warnings(airframe, result, density)
+        + yaw_warning(airframe, result, density, parameters),
     }
+
+
+def yaw_acceleration(airframe: Airframe, result: Performance, density: float) -> float:
+    """The deg/s^2 by which saturated rotors turn a vehicle that keeps its height, the weaker way round.
+
+    Those of one direction of rotation carry all that they can, those of the other the rest.  Motors that
+    reverse also push downwards.  Density in kg/m^3.
+    """
+    record, hover, count = airframe.record, result.hover, len(airframe.rotors)
+    loads = [thrust_and_torque(record, k, float(result.full_speed[k]), 0.0, density) for k in range(count)]
+    full, torque = np.array(loads).T
+    least = static_thrusts(record, 1e-3, density)
+    if getattr(airframe.motor, "reversible", False):
+        least = -full * getattr(airframe.rotor_model, "reverse_thrust", 1.0)
+    lift, turns = float(hover.rotor_thrust.sum()), np.array(record["rotor_direction"][:count])
+    found = []
+    for up in (turns > 0, turns < 0):
+        if up.all() or not up.any():
+            return 0.0
+        carried = min(lift - float(least[~up].sum()), float(full[up].sum()))
+        share = (torque / full)[up].mean() * carried - (torque / full)[~up].mean() * (lift - carried)
+        found.append(float(share))
+    return math.degrees(max(min(found), 0.0) * float(record["inertia_inverse"][2, 2]))
+
+
+def yaw_warning(airframe: Airframe, result: Performance, density: float, parameters: Parameters) -> list[str]:
+    """A note where PX4 plans turns for which the rotors saturate; density in kg/m^3."""
+    most = yaw_acceleration(airframe, result, density)
+    planned = parameters.get("MPC_YAWRAUTO_ACC", DEFAULTS["MPC_YAWRAUTO_ACC"])
+    if most >= planned:
+        return []
+    return [
+        f"rotors: at their limits they turn the hovering vehicle with {most:.0f} deg/s² only; PX4 plans turns"
+        f" with {planned:g} (MPC_YAWRAUTO_ACC), in which the yaw saturates"
+    ]
 
 
 def air_fact(airframe: Airframe, world: World, density: float) -> str:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sitl_bridge.cli.facts import yaw_acceleration, yaw_warning
 from sitl_bridge.core.dynamics.battery import Battery
 from sitl_bridge.core.dynamics.motor import SpeedControllers
+from sitl_bridge.core.dynamics.performance import performance, static_thrusts
 from sitl_bridge.core.simulation.simulation import Simulation, VehicleSetup
+from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.world import World
 
@@ -94,3 +97,48 @@ def test_a_lasting_current_lowers_the_voltage_further_by_the_slow_resistance() -
     s.armed[:] = 0
     held(s, 0.0, 2000)
     assert s.states["battery_slow_voltage"][0] < 0.02 * 0.4
+
+
+@pytest.mark.parametrize("name", ["iris", "x500", "octo_x", "typhoon_h480"])
+def test_yaw_saturates_where_check_says(name: str) -> None:
+    """Rotors of one direction carry all they can; after the motors' lag the turn gains what is told."""
+    airframe = load_airframe(name)
+    density, record = 1.225, airframe.record
+    result = performance(record, density, 9.81)
+    told = yaw_acceleration(airframe, result, density)
+    count, lift = len(airframe.rotors), float(result.hover.rotor_thrust.sum())
+    turns = np.array(record["rotor_direction"][:count])
+    gained = []
+    for up in (turns > 0, turns < 0):
+        share = lift / float(static_thrusts(record, 1.0, density)[up].sum())
+        s = hovering(name)
+        command = np.zeros(count)
+        command[up] = min(1.0, float(np.interp(share, *_thrust_curve(airframe, density))))
+        s.controls[0, :count] = command
+        rates = []
+        for _ in range(41):
+            s.advance(1)
+            s.states["velocity"] = 0.0
+            rates.append(abs(math.degrees(float(s.states["angular_velocity"][0, 2]))))
+        gained.append((rates[40] - rates[20]) / 0.08)
+    # The lift is met within an eighth, as the pack is full; the air already brakes the turn.
+    assert told == pytest.approx(min(gained), rel=0.2)
+
+
+def test_a_turn_that_saturates_is_a_warning() -> None:
+    airframe = load_airframe("iris")
+    result = performance(airframe.record, 1.225, 9.81)
+    assert yaw_warning(airframe, result, 1.225, {}) == []
+    (line,) = yaw_warning(airframe, result, 1.225, {"MPC_YAWRAUTO_ACC": 300.0})
+    assert "deg/s² only; PX4 plans turns with 300 (MPC_YAWRAUTO_ACC)" in line
+    data = {**airframe.motor.model_dump(), "reversible": True}
+    reversing = airframe.model_copy(update={"motor": type(airframe.motor).model_validate(data)})
+    own = performance(reversing.record, 1.225, 9.81)
+    assert yaw_acceleration(reversing, own, 1.225) > yaw_acceleration(airframe, result, 1.225)
+
+
+def _thrust_curve(airframe: Airframe, density: float) -> tuple[list[float], list[float]]:
+    """Shares of the full thrust, and the commands that give them."""
+    commands = [0.01 * k for k in range(1, 101)]
+    full = float(static_thrusts(airframe.record, 1.0, density).sum())
+    return [float(static_thrusts(airframe.record, c, density).sum()) / full for c in commands], commands
