@@ -304,7 +304,7 @@ class Monitor:
                 self._prompt = False
                 self._add_message(
                     mavlink.MAV_SEVERITY_WARNING,
-                    f"PX4 has not confirmed {what} within {CONFIRMATION:g} s on UDP port"
+                    f"the flight stack has not confirmed {what} within {CONFIRMATION:g} s on UDP port"
                     f" {self.port}; until it does, it may read the message later than at its time",
                 )
 
