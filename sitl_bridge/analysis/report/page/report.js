@@ -211,10 +211,14 @@ function build(box) {
 const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) build(entry.target);
 }, {rootMargin: "300px"});
-const later = window.requestIdleCallback || ((action) => setTimeout(action, 50));
-function buildNext() {
-  const [box] = waiting;
-  if (box) { build(box); later(buildNext); }
+const later = window.requestIdleCallback || ((action) => setTimeout(action, 10));
+function buildNext(idle) {
+  do {
+    const [box] = waiting;
+    if (!box) return;
+    build(box);
+  } while (idle && idle.timeRemaining() > 5);
+  later(buildNext, {timeout: 100});  // also on a machine that is never idle
 }
 const sizeAll = (width) => { for (const u of page.plots) u.setSize({width: width || u.root.parentElement.clientWidth - 22, height: 190}); };
 const PRINTED = 640;  // px between the margins of a page of paper
