@@ -584,6 +584,8 @@ def test_a_measure_of_the_users_own_is_judged_and_reported(tmp_path: Path) -> No
     assert own.kind.title == "Greatest horizontal distance from the take-off"
     assert own.passed == (reach <= 1.5)
     assert Measure.from_data(json.loads(json.dumps(own.as_data()))).words() == own.words()
+    damaged = Measure.from_data({**own.as_data(), "vehicle": 1.5, "title": None, "unit": 3})
+    assert damaged.words().startswith("1.5: ")
     (one,) = report([run], limits_of_file(limits))
     assert "Greatest horizontal distance from the take-off" in page([one])
     for name, message in (("reach.py:None", "has no class None"), ("none.py:Reach", "no such Python file")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -123,17 +124,19 @@ def test_a_busy_machine_is_no_silence_of_the_storage_of_plans(
     monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     vehicle, seconds = Vehicles([]), iter(range(10_000))
-    monkeypatch.setattr(linked.time, "monotonic", lambda: next(seconds) * 0.3)  # as at load 15
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds) * 0.3)  # as at load 15
     monkeypatch.setattr(linked, "WALL_LOOK", 0.0)
     vehicle.monitor.post = lambda _messages: None
-    ack = mavlink.MAVLink_mission_ack_message(255, 190, mavlink.MAV_MISSION_ACCEPTED, linked.RALLY)
+    ack = mavlink.MAVLink_mission_ack_message(
+        255, 190, mavlink.MAV_MISSION_ACCEPTED, mavlink.MAV_MISSION_TYPE_RALLY
+    )
 
     def take(number: int) -> object:
         return ack if number == linked.ACK and vehicle.now >= steps * STEP else None
 
     vehicle.monitor.take = take
     if steps == 100:
-        vehicle._upload(0, "rally points", linked.RALLY, [])
+        vehicle._upload(0, "rally points", mavlink.MAV_MISSION_TYPE_RALLY, [])
     else:
         with pytest.raises(UserError, match="does not answer to the upload of the plan's rally points"):
-            vehicle._upload(0, "rally points", linked.RALLY, [])
+            vehicle._upload(0, "rally points", mavlink.MAV_MISSION_TYPE_RALLY, [])

@@ -185,11 +185,12 @@ class Measure:
         Raises:
             KeyError, TypeError, ValueError: for other data.
         """
-        name, value, limit = data["name"], data["value"], data["limit"]
+        value, limit = data["value"], data["limit"]
+        name, title, unit = (str(data[key]) for key in ("name", "title", "unit"))
         return cls(
-            KINDS.get(name) or MeasureKind(name, data["title"], data["unit"], None, data["at_least"]),
+            KINDS.get(name) or MeasureKind(name, title, unit, None, bool(data["at_least"])),
             math.inf if value is None else float(value),
-            data["vehicle"] or "",
+            str(data["vehicle"] or ""),
             None if limit is None else float(limit),
             bool(data["set_by_user"]),
         )
