@@ -87,12 +87,12 @@ def ground_effect_factor(
         return 1.0
     z = max(height, GROUND_EFFECT_MIN_HEIGHT * radius)
     ratio = radius / (4.0 * z)
-    share = ratio * ratio
+    share = upright * ratio * ratio
     if spacing > 0.0:
         near, far = (spacing * spacing + 4.0 * z * z) ** 1.5, (2.0 * spacing * spacing + 4.0 * z * z) ** 1.5
-        share += radius * radius * z * (1.0 / near + (0.5 + 2.0 * GROUND_EFFECT_BODY) / far)
+        share += upright * radius * radius * z * (1.0 / near + (0.5 + 2.0 * GROUND_EFFECT_BODY) / far)
     advance = speed / induced
-    return 1.0 / (1.0 - upright * share / (1.0 + advance * advance))
+    return 1.0 / (1.0 - share / (1.0 + advance * advance))
 
 
 @compiled
