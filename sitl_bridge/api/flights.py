@@ -18,7 +18,7 @@ from sitl_bridge.autopilot.control.user_controller import Controller
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.system.interpreter import find_interpreter
-from sitl_bridge.base.user_file import place_of, refuse_while_loading
+from sitl_bridge.base.user_file import place_of, require_not_loading
 from sitl_bridge.core.vehicle.stack_choice import Choice
 from sitl_bridge.link.px4.given_parameters import load_parameters
 from sitl_bridge.live.outlets import BusSettings
@@ -129,7 +129,7 @@ def fly(
     Raises:
         UserError: for every error before take-off.  A flight that fails is a result, not an error.
     """
-    refuse_while_loading("a flight")
+    require_not_loading("a flight")
     options = FlightOptions(
         wind=None if wind is None else World(wind=wind).specification.wind,
         origin=None if home is None else World(origin=home).specification.origin,

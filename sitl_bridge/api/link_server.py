@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sitl_bridge.api.airframe_choice import AirframeChoice, airframe_of
 from sitl_bridge.api.world_choice import WorldChoice, world_of
-from sitl_bridge.base.user_file import refuse_while_loading
+from sitl_bridge.base.user_file import require_not_loading
 from sitl_bridge.link.hil.link_state import OnStall
 from sitl_bridge.live.outlets import BusSettings
 from sitl_bridge.session.session import Session
@@ -51,7 +51,7 @@ def serve(
     Raises:
         UserError: for every error before it serves.
     """
-    refuse_while_loading("a server")
+    require_not_loading("a server")
     options = FlightOptions(
         airframe=airframe_of(airframe),
         world=world_of(world).specification,

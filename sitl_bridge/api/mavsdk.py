@@ -1,4 +1,4 @@
-"""What scripts that fly by MAVSDK need beside it: connect, wait, stream set-points, keep to simulated time.
+"""Helps scripts that fly by MAVSDK: connect, wait, stream set-points, keep to simulated time.
 
 A script that uses MAVSDK alone flies as well (``missions/plain_mavsdk.py``); these make it shorter,
 independent of the speed of simulation, and talkative.  ``run`` starts the script's coroutine with a connected

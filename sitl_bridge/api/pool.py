@@ -124,7 +124,7 @@ class WarmPool:
     def _look_at(self, one: _Waiting) -> None:
         try:
             if one.settled.is_set():
-                one.session.refuse_trouble()
+                one.session.raise_failure()
             elif one.session.look():
                 one.session.hold()
                 one.settled.set()

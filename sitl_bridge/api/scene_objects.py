@@ -14,7 +14,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.field_paths import making
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.world.height_map_file import MAX_HEIGHTS
-from sitl_bridge.core.world.mesh_file import is_solid, refuse_too_many
+from sitl_bridge.core.world.mesh_file import is_solid, validate_triangle_count
 from sitl_bridge.core.world.octree_file import MAX_CELLS
 from sitl_bridge.core.world.scene_geometry import load_texture, marker_pixels
 from sitl_bridge.core.world.scene_specification import (
@@ -224,7 +224,7 @@ class Mesh(MeshObject):
             raise UserError(f"Mesh: faces are (f, 3) whole numbers, not {indices.shape} {indices.dtype}")
         if indices.min() < 0 or indices.max() >= len(points):
             raise UserError(f"Mesh: faces have vertices beyond the {len(points)} there are")
-        refuse_too_many(len(indices), "Mesh")
+        validate_triangle_count(len(indices), "Mesh")
         painted = None
         if colors is not None:
             painted = np.asarray(colors, np.float32)

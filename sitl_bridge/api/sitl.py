@@ -27,7 +27,7 @@ from sitl_bridge.api.world_choice import World, WorldChoice, world_of
 from sitl_bridge.autopilot.control.gains import ControllerChoice
 from sitl_bridge.base.errors import ConfigurationError, UserError
 from sitl_bridge.base.json_data import ReadJson
-from sitl_bridge.base.user_file import refuse_while_loading
+from sitl_bridge.base.user_file import require_not_loading
 from sitl_bridge.core.dynamics.proximity import Proximity
 from sitl_bridge.core.simulation.events import (
     AnyEvent,
@@ -341,7 +341,7 @@ class Sitl(Flight):
         wait: bool = True,
         warm: int = 0,
     ) -> None:
-        refuse_while_loading("a Sitl")
+        require_not_loading("a Sitl")
         speed, given = checked_speed(speed), checked_parameters(parameters or {})
         file = load_parameters(params, wins=params_win)
         found, called, places, headings = placed(airframes, names, positions, spacing, yaw)

@@ -217,7 +217,7 @@ class Commander:
                 self._after_disarming = mode
         return allowed
 
-    def refuse_mode(self, mode: Mode) -> None:
+    def report_unavailable(self, mode: Mode) -> None:
         """Send the text that a mode cannot be flown now."""
         self.send_text(CRITICAL, f"Switching to {mode.name} is currently not available")
 
@@ -485,7 +485,7 @@ Handler: TypeAlias = Callable[["Commander", Params, int], int]
 def _switch(commander: Commander, mode: Mode, force: bool = False) -> int:
     if commander.change_mode(mode, force):
         return ACCEPTED
-    commander.refuse_mode(mode)
+    commander.report_unavailable(mode)
     return TEMPORARILY_REJECTED
 
 
@@ -607,7 +607,7 @@ def _start_mission(commander: Commander, params: Params, _now: int) -> int:
         commander.follow_intention()
         if commander.arm("mission start"):
             return ACCEPTED
-    commander.refuse_mode(flight_modes.AUTO_MISSION)
+    commander.report_unavailable(flight_modes.AUTO_MISSION)
     return TEMPORARILY_REJECTED
 
 

@@ -1,4 +1,4 @@
-"""What the parts of one vehicle's flight share: modes, plans, monitoring, failsafes."""
+"""Shared state of the parts of one vehicle's flight: modes, plans, monitoring, failsafes."""
 
 from __future__ import annotations
 

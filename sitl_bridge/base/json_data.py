@@ -1,4 +1,4 @@
-"""What JSON and YAML files hold: plain values, by name."""
+"""Types of what JSON and YAML files hold: plain values, by name."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def failure_text(error: BaseException) -> str:
     return f"{error!r} ({Path(called).name}, line {line})"
 
 
-def refuse_while_loading(what: str) -> None:
+def require_not_loading(what: str) -> None:
     """Refuse to start something while a user's file is executed to load a class from it.
 
     A script that defines a class and starts a flight with it is loaded by that flight's processes, and would

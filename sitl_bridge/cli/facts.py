@@ -1,4 +1,4 @@
-"""What follows from an airframe, a world, a scenario, a campaign or a plan: the figures of ``check``."""
+"""Computes the values of ``check`` from an airframe, a world, a scenario, a campaign or a plan."""
 
 from __future__ import annotations
 
@@ -381,12 +381,12 @@ def _plan_file_facts(path: Path) -> Facts:
     return plan_facts(parse_plan(read_text(path, MAX_FILE_BYTES), str(path), fence=None))
 
 
-def _refuse_other_format(path: Path) -> None:
+def _validate_format(path: Path) -> None:
     """Refuse missions of other ground stations, which are no YAML."""
-    from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, refuse_other_format  # likewise
+    from sitl_bridge.plan.plan_file import MAX_FILE_BYTES, validate_format  # likewise
 
     if path.suffix.lower() not in (".yaml", ".yml"):
-        refuse_other_format(read_text(path, MAX_FILE_BYTES), str(path))
+        validate_format(read_text(path, MAX_FILE_BYTES), str(path))
 
 
 def _find_mission(name: str) -> Path:
@@ -498,7 +498,7 @@ def facts_of(file: str, flight: Path | None = None, given: FlightOptions | None 
     if Path(file).suffix.lower() in SDF_SUFFIXES:
         return world_facts(load_world(Path(file)))
     path = _find(file)
-    _refuse_other_format(path)
+    _validate_format(path)
     document = read(path)
     if document.data.get("fileType") == "Plan":
         return _plan_file_facts(path)

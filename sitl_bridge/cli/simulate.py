@@ -69,7 +69,7 @@ def simulate(
 
     scenarios = [find_mission(file) for file in scenarios]
     loaded = [load_scenario(file, seed=seed) for file in scenarios]
-    _refuse_unsuitable(loaded, on, airframe)
+    _validate_scenarios(loaded, on, airframe)
     terminal = Terminal(quiet=quiet, verbose=verbose)
     console = terminal.console
     names = ", ".join(str(file) for file in scenarios)
@@ -105,10 +105,10 @@ def _judge(directory: Path, reason: str, errors: Iterable[str]) -> Verdict:
     return verdict
 
 
-def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | None) -> None:
+def _validate_scenarios(loaded: list[LoadedScenario], on: On, airframe: str | None) -> None:
     """Refuse scenarios that cannot be simulated here, and events without effect."""
     from sitl_bridge.core.vehicle.airframe_file import load_airframe
-    from sitl_bridge.session.event_support import flight_kind, refuse_events, refuse_events_of
+    from sitl_bridge.session.event_support import flight_kind, validate_events, validate_events_of
 
     for scenario in loaded:
         if scenario.formation is None and scenario.avoidance is None:
@@ -119,9 +119,9 @@ def _refuse_unsuitable(loaded: list[LoadedScenario], on: On, airframe: str | Non
             raise UserError(
                 f"{scenario.document.source}: formations are simulated one at a time; give one file"
             )
-        refuse_events(scenario, flight_kind(scenario, on))
+        validate_events(scenario, flight_kind(scenario, on))
         if airframe is not None:
-            refuse_events_of(scenario, load_airframe(airframe))
+            validate_events_of(scenario, load_airframe(airframe))
 
 
 def _limits(loaded: list[LoadedScenario], on: On) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""What a command prints: how much of it, the progress of long steps, and what to look at after a failure.
+"""Prints for commands: how much of it, the progress of long steps, and what to look at after a failure.
 
 Progress is shown where stdout is a terminal.  Durations of steps and pointers go to stderr.  rich leaves
 colours out where ``NO_COLOR`` is set or the output is no terminal.

@@ -1,4 +1,4 @@
-"""What shows a run to others: the option of each outlet, what keeps it from starting, and its start.
+"""Shows a run to others: the option of each outlet, what keeps it from starting, and its start.
 
 A new outlet is its module and a class here, in ``OUTLETS``.  What an outlet needs is imported when it starts:
 MQTT and the page take time to load.

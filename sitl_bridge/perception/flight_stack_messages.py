@@ -1,4 +1,4 @@
-"""What the flight stack is sent about the samples of sensors that see the scene.
+"""Makes the flight stack's messages of samples of sensors that see the scene.
 
 PX4's simulator link takes some messages (SimulatorMavlink::handle_message); the others come from a companion
 computer, over an ordinary MAVLink link.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.marker_detector import MarkerDetectorSpecification
 from sitl_bridge.core.sensors.perception.obstacle_map import FARTHEST, SECTORS, RangingSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
@@ -23,12 +23,12 @@ VARIANCES = (0, 6, 11, 15, 18, 20)
 """Places of the variances in the upper triangle of a covariance of 6 x 6."""
 
 
-def is_reported(specification: SeeingSpecification) -> bool:
+def is_reported(specification: PerceptionSpecification) -> bool:
     """Whether the flight stack is sent messages of samples as they are measured, without a ``Processor``."""
     return isinstance(specification, MarkerDetectorSpecification)
 
 
-def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[MavlinkMessage]:
+def link_messages(specification: PerceptionSpecification, time: int, arrays: Arrays) -> list[MavlinkMessage]:
     """Messages of a sample for the simulator link; arguments as of :func:`companion_messages`."""
     if isinstance(specification, VisualOdometrySpecification):
         return [_visual_odometry(specification, time, arrays)]
@@ -39,7 +39,9 @@ def link_messages(specification: SeeingSpecification, time: int, arrays: Arrays)
     return []
 
 
-def companion_messages(specification: SeeingSpecification, time: int, arrays: Arrays) -> list[MavlinkMessage]:
+def companion_messages(
+    specification: PerceptionSpecification, time: int, arrays: Arrays
+) -> list[MavlinkMessage]:
     """Messages of a sample for an ordinary MAVLink link.
 
     Args:

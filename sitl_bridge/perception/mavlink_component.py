@@ -1,4 +1,4 @@
-"""What MAVLink components on board have in common: commands, requested messages, heartbeats.
+"""Base of MAVLink components on board: commands, requested messages, heartbeats.
 
 Without sockets and clock: messages are handed in and taken out, times are arguments.
 """

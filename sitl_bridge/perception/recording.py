@@ -15,7 +15,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Poses
 from sitl_bridge.perception.background_writer import BackgroundWriter
 from sitl_bridge.perception.sample_files import ArrayFolder, CloudFolder, EurocFolder, SampleFolder, TumFolder
 
@@ -23,7 +23,7 @@ WAITING = 16
 """Samples that wait to be written."""
 
 
-def folder_for(sensor: SeeingSpecification, path: Path) -> SampleFolder | TumFolder | EurocFolder:
+def folder_for(sensor: PerceptionSpecification, path: Path) -> SampleFolder | TumFolder | EurocFolder:
     """A new directory in the layout of a kind of sensor.
 
     Cameras and pairs have EuRoC's, depth cameras TUM's, lidars a file a cloud; all others have an NPZ file a
@@ -61,7 +61,9 @@ class SampleRecording:
         report: takes one sentence when the recording ends early, on the thread of ``put`` or ``close``.
     """
 
-    def __init__(self, sensor: SeeingSpecification, path: Path, report: Callable[[str], None] = warn) -> None:
+    def __init__(
+        self, sensor: PerceptionSpecification, path: Path, report: Callable[[str], None] = warn
+    ) -> None:
         self._sensor = sensor
         self._path = path
         self._folder: SampleFolder | TumFolder | EurocFolder | None = None
@@ -101,7 +103,7 @@ class SampleRecording:
 
 
 def recording_of(
-    sensor: SeeingSpecification, directory: Path | None, name: str, errors: ErrorLog | None = None
+    sensor: PerceptionSpecification, directory: Path | None, name: str, errors: ErrorLog | None = None
 ) -> SampleRecording | None:
     """Recording of a sensor whose airframe asks for it.
 

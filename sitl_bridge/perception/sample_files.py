@@ -17,7 +17,7 @@ from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecific
 from sitl_bridge.core.sensors.perception.lens import Fisheye
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import PairSpecification, VisualInertialSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Poses
 
 OPTICAL = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 """Axes of a camera's image (x right, y down, z ahead) to the sensor's (x ahead, y right, z down)."""
@@ -75,7 +75,7 @@ class PoseTable:
         axes: (3, 3) of the frame to the sensor's axes.
     """
 
-    def __init__(self, path: Path, sensor: SeeingSpecification, axes: Floats) -> None:
+    def __init__(self, path: Path, sensor: PerceptionSpecification, axes: Floats) -> None:
         self._table = SampleTable(path, "# timestamp tx ty tz qx qy qz qw")
         self._position = np.array(sensor.position, float)
         self._turn = sensor.mounting() @ axes
@@ -108,7 +108,7 @@ class SampleFolder(ABC):
         path: new directory.
     """
 
-    def __init__(self, sensor: SeeingSpecification, path: Path) -> None:
+    def __init__(self, sensor: PerceptionSpecification, path: Path) -> None:
         path.mkdir(parents=True)
         self._path = path
         self._truth = PoseTable(path / "groundtruth.txt", sensor, np.eye(3))

@@ -12,7 +12,7 @@ from sitl_bridge.base.output_file import make_directory
 from sitl_bridge.core.sensors.custom import CustomSensorHost
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification
 from sitl_bridge.core.sensors.perception.payload_camera import PayloadCameraSpecification
-from sitl_bridge.core.sensors.perception.view import SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import PerceptionSpecification
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.core.vehicle.airframe import Airframe
@@ -61,7 +61,7 @@ def sensor_hosts(
         for sensor in airframe.custom_sensors()
     ]
     builder: MapBuilder | None = None
-    for sensor in airframe.seeing_sensors():
+    for sensor in airframe.perception_sensors():
         mapper = None
         if isinstance(sensor, RangingSpecification) and sensor.map_cell is not None:
             mapper = builder = builder or _map_builder(sensor.map_cell, own, directory, errors)
@@ -94,7 +94,7 @@ def _map_builder(cell: float, name: str, directory: Path | None, errors: ErrorLo
 
 
 def runner_for(
-    specification: SeeingSpecification,
+    specification: PerceptionSpecification,
     simulation: Simulation,
     *,
     directory: Path | None = None,

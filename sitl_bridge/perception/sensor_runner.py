@@ -21,7 +21,7 @@ from sitl_bridge.base.kernels.random_streams import stream
 from sitl_bridge.core.dynamics.proximity import spheres_beside
 from sitl_bridge.core.sensors.perception.obstacle_map import RangingSpecification, Sight
 from sitl_bridge.core.sensors.perception.scene_caster import SceneCaster
-from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Poses, Processor, View
 from sitl_bridge.core.simulation.simulation import Simulation
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.perception.flight_stack_messages import companion_messages, is_reported, link_messages
@@ -59,7 +59,7 @@ class SensorRunner:
 
     def __init__(
         self,
-        specification: SeeingSpecification,
+        specification: PerceptionSpecification,
         simulation: Simulation,
         *,
         vehicle: int = 0,

@@ -1,4 +1,4 @@
-"""Which MAVLink commands and frames plans may have, by what they mean."""
+"""Groups the MAVLink commands and frames of plans by what they mean."""
 
 from __future__ import annotations
 

@@ -105,14 +105,14 @@ def parse_plan(text: str, source: str = "plan", *, fence: bool | None = False) -
         ConfigurationError: with every fault found.
     """
 
-    refuse_other_format(text, source)
+    validate_format(text, source)
 
-    def refuse_constant(name: str) -> NoReturn:
+    def reject_constant(name: str) -> NoReturn:
         place = next(token.start() for token in _TOKEN.finditer(text) if token[0] == name)
         raise json.JSONDecodeError(f"{name} is not JSON; an open parameter is written null", text, place)
 
     try:
-        data = json.loads(text, parse_constant=refuse_constant)
+        data = json.loads(text, parse_constant=reject_constant)
     except RecursionError as error:
         raise ConfigurationError(source, ["is nested too deeply for a plan"]) from error
     except json.JSONDecodeError as error:
@@ -139,7 +139,7 @@ def is_fence_alone(data: Any) -> bool:
     return not mission.get("items") and bool(fence.get("circles") or fence.get("polygons"))
 
 
-def refuse_other_format(text: str, source: str) -> None:
+def validate_format(text: str, source: str) -> None:
     """Refuse the files of other ground stations by their name.
 
     Raises:

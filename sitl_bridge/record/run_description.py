@@ -1,4 +1,4 @@
-"""What run.json holds of a simulation: everything that repeats it byte by byte."""
+"""Describes a simulation in run.json: everything that repeats it byte by byte."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def flight_kind(scenario: LoadedScenario, on: Literal["quick", "full"]) -> Fligh
     return "full avoidance" if on == "full" else "quick avoidance"
 
 
-def refuse_events(scenario: LoadedScenario, kind: FlightKind) -> None:
+def validate_events(scenario: LoadedScenario, kind: FlightKind) -> None:
     """Refuse a scenario with events that have no effect in this kind of flight.
 
     Raises:
@@ -58,7 +58,7 @@ def refuse_events(scenario: LoadedScenario, kind: FlightKind) -> None:
         raise ConfigurationError(scenario.document.source, faults)
 
 
-def refuse_events_of(scenario: LoadedScenario, airframe: Airframe) -> None:
+def validate_events_of(scenario: LoadedScenario, airframe: Airframe) -> None:
     """Refuse events that cannot happen to vehicles of an airframe that replaces the scenario's.
 
     Raises:

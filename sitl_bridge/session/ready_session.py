@@ -65,7 +65,7 @@ class ReadySession(Session):
         Raises:
             UserError: when it will not become ready, with the reason.
         """
-        self.refuse_trouble()
+        self.raise_failure()
         progress = self.progress()
         self._begin_without_late(progress)
         if not self._confirmed and self._parameters_read(progress):
@@ -127,13 +127,13 @@ class ReadySession(Session):
         done = threading.Event()
         progress = self.server.status()
         if not all(link.connected for link in progress.links):
-            self.refuse_trouble()
+            self.raise_failure()
         self._moved = (progress.steps, time.monotonic())
         self._advancing = True
         self.server.step(steps)
         self.server.at(progress.elapsed + steps * self.simulation.step, done.set)
         while not done.wait(LOOK):
-            self.refuse_trouble()
+            self.raise_failure()
         self._advancing = False
 
     def run_freely(self) -> None:
@@ -182,11 +182,11 @@ class ReadySession(Session):
 
         self.server.call(run)
         while not done.wait(LOOK):
-            self.refuse_trouble()
+            self.raise_failure()
         if faults:
             raise faults[0]
 
-    def refuse_trouble(self) -> None:
+    def raise_failure(self) -> None:
         """Raise what makes going on pointless.
 
         Raises:
@@ -203,7 +203,7 @@ class ReadySession(Session):
             raise UserError(reason)
 
     def _trouble(self, progress: Progress, standstill: float) -> str:
-        """What makes going on pointless; empty if nothing does."""
+        """Find what makes going on pointless; empty if nothing does."""
         self._look_for_lost()
         return self._failure(progress, standstill) or self._parameter_faults() or self._losses()
 

@@ -1,4 +1,4 @@
-"""What flies vehicles of a session whose time passes by itself: plans, and commands of page and bus."""
+"""Flies vehicles of a session whose time passes by itself: plans, and commands of page and bus."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class Session:
         if settings.external.battery:
             return
         airframe = settings.vehicles[0].airframe
-        if any(reports_obstacles(sensor) for sensor in airframe.seeing_sensors()):
+        if any(reports_obstacles(sensor) for sensor in airframe.perception_sensors()):
             self.say("warning: obstacle distances reach PX4, on this host, with --battery only")
         elif any(isinstance(host, SensorRunner) and host.has_components for host in self.server.hosts):
             self.say("warning: PX4 on this host reaches the camera with --battery only")

@@ -550,7 +550,7 @@ class FlightSettings(RunChoices):
         lidars = [
             vehicle.airframe.name
             for vehicle in self.vehicles
-            for sensor in vehicle.airframe.seeing_sensors()
+            for sensor in vehicle.airframe.perception_sensors()
             if isinstance(sensor, LidarSpecification) and sensor.odometry is not None
         ]
         return [

@@ -63,7 +63,7 @@ class Message:
 
 @dataclass
 class Target:
-    """What a vehicle is to follow; None is not controlled.
+    """A target for a vehicle to follow; None is not controlled.
 
     A set-point has a position, velocity or acceleration, or an attitude or rates with a thrust.
     """

@@ -205,7 +205,9 @@ class VehicleRun:
         assert self.autopilot.px4 is not None
         airframe = self.settings.airframe
         # A camera needs the link to the payload as PX4 has it.
-        lean = lean and not any(isinstance(s, PayloadCameraSpecification) for s in airframe.seeing_sensors())
+        lean = lean and not any(
+            isinstance(s, PayloadCameraSpecification) for s in airframe.perception_sensors()
+        )
         process = Px4Process(
             self.autopilot.px4,
             self.settings.instance,
@@ -371,7 +373,7 @@ class VehicleRun:
             self._errors.add("recording of the flight log", UserError(line.removeprefix(LOG_ENDED)))
 
     def report(self) -> StackReport:
-        """What the flight stack reports of itself, for page and bus."""
+        """Report the flight stack's state to page and bus."""
         last = self.messages[-LAST_MESSAGES:]
         status = self.monitor.status()
         messages = [(m.time, m.level, m.text) for m in last]

@@ -163,7 +163,7 @@ def finish(flight: Flight, reason: str) -> list[str]:
 
 
 def describe(flight: Flight) -> list[str]:
-    """What a person who looks at a failed test wants to know of its flight, in lines."""
+    """Describe a flight for whoever looks at the failed test, in lines."""
     lines = [
         f"flown by {flight.flown_by}, seed {flight.seed}",
         f"at {flight.time:.1f} s: {flight.state_in_words}",

@@ -88,7 +88,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, worker_ports: Iterator[in
         ]
         for seconds, action in actions(events, simulation, lambda _line: None, on_event=on_event):
             server.at(round(seconds * 1e6), action)
-        bus = Execution(server, witness=recorder.command)
+        bus = Execution(server, listener=recorder.command)
         storm = WindSpecification(steady=SteadyWind(speed=7.0, direction=90.0))
         orders = [
             Order(Address("wind", None), SetWind(version=1, request_id="a", wind=storm)),

@@ -157,8 +157,8 @@ class Desk:
 
     def __init__(self, simulation: Simulation, port: int, tmp_path: Path, **handlers: Any) -> None:
         self.server = LockstepServer(simulation, ports=[port])
-        self.witnessed: list[tuple[str, int | None, Mapping[str, Any], str | None]] = []
-        run = RunContext(self.server, tmp_path, witness=self._note, **handlers)
+        self.heard: list[tuple[str, int | None, Mapping[str, Any], str | None]] = []
+        run = RunContext(self.server, tmp_path, listener=self._note, **handlers)
         self.outlet = Outlet("a page", "nothing", run, "page")
         here, there = socket.socketpair()
         self.outlet.link = PipeEnd(here, 1 << 20)
@@ -169,7 +169,7 @@ class Desk:
     def _note(
         self, _time: int, name: str, vehicle: int | None, data: Mapping[str, Any], refused: str | None
     ) -> None:
-        self.witnessed.append((name, vehicle, data, refused))
+        self.heard.append((name, vehicle, data, refused))
 
     def close(self) -> None:
         assert self.outlet.link is not None
@@ -204,7 +204,7 @@ def test_a_button_of_a_page_is_a_command_of_the_bus(make_desk: Callable[..., Des
     desk.link.command("pause", None, {})
     desk.serve()
     assert desk.server.status().paused
-    name, vehicle, data, refused = desk.witnessed[0]
+    name, vehicle, data, refused = desk.heard[0]
     assert (name, vehicle, refused) == ("pause", None, None)
     assert data["version"] == 1
 

@@ -218,7 +218,7 @@ def test_the_live_page_shows_the_pictures_of_a_camera(
     page, faults = opened
     simulation = make_simulation("iris_camera")
     airframe = load_airframe("iris_camera")
-    sensor = airframe.seeing_sensors()[0].name
+    sensor = airframe.perception_sensors()[0].name
     facts = describe_simulation("serve", simulation, [airframe], None)
     (tmp_path / "run.json").write_text(json.dumps(facts, default=str))
     image = np.zeros((120, 160, 3), np.uint8)

@@ -231,7 +231,7 @@ def test_impossible_cameras_are_refused() -> None:
 
 
 def test_an_example_airframe_carries_cameras() -> None:
-    ahead, below = load_airframe("iris_camera").seeing_sensors()
+    ahead, below = load_airframe("iris_camera").perception_sensors()
     assert (ahead.name, below.name) == ("camera_0", "camera_1")
     caster = SceneCaster(Scene(SceneSpecification()), 0, np.zeros((0, 4)))
     assert isinstance(below, CameraSpecification)

@@ -97,5 +97,5 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def test_an_example_airframe_carries_a_depth_camera_with_a_place() -> None:
-    sensor = load_airframe("iris_depth").seeing_sensors()[1]
+    sensor = load_airframe("iris_depth").perception_sensors()[1]
     assert (sensor.name, sensor.rate, sensor.position) == ("depth_camera_0", 15.0, (0.1, 0.0, 0.0))

@@ -132,7 +132,7 @@ def test_a_vehicle_without_a_map_and_two_sizes_of_cells_are_one_message() -> Non
     with sb.Sitl("iris") as fleet, pytest.raises(sb.UserError, match="vehicle 0 builds no map"):
         fleet.map()
     airframe = carrying("lidar", "scanner")
-    lidar = airframe.seeing_sensors()[0].model_copy(update={"map_cell": 0.5})
+    lidar = airframe.perception_sensors()[0].model_copy(update={"map_cell": 0.5})
     others = [sensor for sensor in airframe.sensors if getattr(sensor, "kind", "") != "lidar"]
     two = airframe.model_copy(update={"sensors": (*others, lidar)})
     with pytest.raises(sb.UserError, match=r"give lidar_0 the map_cell of the others, 0.25 m"):

@@ -14,13 +14,13 @@ from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecific
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification
 
 STORE = get_typestore(Stores.ROS2_HUMBLE)
 TIME = 1_500_000
 
 
-def decoded(sensor: SeeingSpecification, arrays: Arrays) -> dict[str, Any]:
+def decoded(sensor: PerceptionSpecification, arrays: Arrays) -> dict[str, Any]:
     """The messages of a sample by the ends of their topics, decoded by rosbags."""
     made = sample_messages(sensor, "a", TIME, arrays)
     prefix = f"/a/{sensor.name}/"

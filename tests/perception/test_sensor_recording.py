@@ -18,7 +18,7 @@ from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecific
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import VisualInertialSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, Poses, SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Poses
 from sitl_bridge.perception import recording as recording_module
 from sitl_bridge.perception.recording import SampleRecording, recording_of
 from sitl_bridge.perception.sample_files import OPTICAL, POINT
@@ -31,7 +31,7 @@ POSES = Poses(
 )
 
 
-def record(sensor: SeeingSpecification, path: Path, *samples: tuple[int, Arrays]) -> Path:
+def record(sensor: PerceptionSpecification, path: Path, *samples: tuple[int, Arrays]) -> Path:
     recording = SampleRecording(sensor, path / "x")
     for time, arrays in samples:
         recording.put(time, arrays, POSES)

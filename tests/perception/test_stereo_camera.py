@@ -136,7 +136,7 @@ def test_a_simulated_vehicle_gives_the_imu_what_it_feels() -> None:
     assert way.inertial is not None
     assert way.inertial[-1, :3] == pytest.approx(core.states[0]["specific_force"])
     assert way.inertial[-1, 2] == pytest.approx(-9.8, abs=0.3)  # it stands on the ground
-    sensor = airframe.seeing_sensors()[0]
+    sensor = airframe.perception_sensors()[0]
     assert isinstance(sensor, VisualInertialSpecification)
     view = View(None, way, core.time, np.random.default_rng(1))  # type: ignore[arg-type]
     force, _ = sensor.inertial_values(view, np.array([core.time]))

@@ -35,7 +35,7 @@ from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.world.wind import SteadyWind, WindSpecification
 from sitl_bridge.core.world.world import World
-from sitl_bridge.session.event_support import SUPPORT, FlightKind, flight_kind, refuse_events
+from sitl_bridge.session.event_support import SUPPORT, FlightKind, flight_kind, validate_events
 from sitl_bridge.session.scenario import load_scenario
 from sitl_bridge.swarm.avoidance.agent import ControlCommand
 from sitl_bridge.swarm.avoidance.full_dynamics import DynamicsPlant
@@ -115,10 +115,10 @@ def test_an_event_is_carried_out_or_refused_with_its_place_and_a_remedy(
         return
     loaded = load_scenario(scenario(tmp_path, section, f"at: 1, kind: {kind}, {EVENTS[kind]}"))
     if who in SUPPORT[kind]:
-        refuse_events(loaded, who)
+        validate_events(loaded, who)
         return
     with pytest.raises(ConfigurationError) as caught:
-        refuse_events(loaded, who)
+        validate_events(loaded, who)
     (fault,) = caught.value.faults
     assert fault.startswith(f"line 3: events[0]: {kind} has no effect here: ")
     assert re.search(r"; (add --on full|use sitl-bridge fly|give kind \w+)", fault)

@@ -61,7 +61,7 @@ def test_a_flight_takes_what_waits_for_it_and_flies_at_once(
     assert sitl.time == 0.0
     with monkeypatch.context() as much_later:
         much_later.setattr(ready_session, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1e6))
-        waiting.refuse_trouble()  # it may stand there for any time
+        waiting.raise_failure()  # it may stand there for any time
     assert (waiting.now - waiting.simulation.start) % ROUND == 0
     sitl.arm()
     sitl.take_off(3.0)

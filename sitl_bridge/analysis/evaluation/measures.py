@@ -105,7 +105,7 @@ def whole_name(name: str, directory: Path) -> str:
 
 
 def kind_of(name: str) -> MeasureKind:
-    """What a measure measures; runs the file of a user's own, and takes one whose file is gone by its name.
+    """Find the kind of a measure; run the file of a user's own, and take one whose file is gone by name.
 
     Raises:
         KeyError: for an unknown measure.

@@ -1,4 +1,4 @@
-"""What is drawn beside the vehicles: objects, plans, fences and slots as markers, occupancy maps as grids."""
+"""Draws what is beside the vehicles: objects, plans, fences and slots as markers, occupancy maps as grids."""
 
 from __future__ import annotations
 

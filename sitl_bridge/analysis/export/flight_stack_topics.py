@@ -1,4 +1,4 @@
-"""What the flight stacks of a run logged, as ROS 2's messages: estimates, battery, speeds of the controllers.
+"""Converts the flight stacks' logs to ROS 2's messages: estimates, battery, speeds of the controllers.
 
 The estimated position is in ``NAME/odom``: east-north-up from the origin that the flight stack has chosen.
 """

@@ -27,7 +27,7 @@ from sitl_bridge.core.sensors.perception.lens import Fisheye
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import PairSpecification
-from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification
 from sitl_bridge.perception.sample_files import points_of
 
 MOUNTINGS = "/tf_static"
@@ -40,7 +40,7 @@ PICTURES = {"image": "cam0", "left": "cam0", "right": "cam1", "depth": "depth", 
 
 
 def sample_messages(
-    sensor: SeeingSpecification, vehicle: str, time: int, arrays: Arrays
+    sensor: PerceptionSpecification, vehicle: str, time: int, arrays: Arrays
 ) -> Iterator[RosMessages]:
     """The messages of one sample.
 
@@ -61,7 +61,7 @@ def sample_messages(
         yield _scan(sensor, arrays, at, f"{topic}/scan", frame)
 
 
-def mountings(sensors: Sequence[tuple[str, SeeingSpecification]], time: int) -> RosMessages:
+def mountings(sensors: Sequence[tuple[str, PerceptionSpecification]], time: int) -> RosMessages:
     """Where sensors that see are mounted: from ``base_link`` to their frames.
 
     Args:

@@ -1,4 +1,4 @@
-"""What was planned for a recorded run, to be drawn: legs of plans, fences, ways and slots of a formation."""
+"""Reads the plans of a recorded run, to be drawn: legs of plans, fences, ways and slots of a formation."""
 
 from __future__ import annotations
 

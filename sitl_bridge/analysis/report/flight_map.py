@@ -1,4 +1,4 @@
-"""What the map and the 3-D view of a report show: tracks, plan, fence, outlines of the world's objects.
+"""Draws the map and the 3-D view of a report: tracks, plan, fence, outlines of the world's objects.
 
 All positions are m NED in the world frame.
 """

@@ -1,4 +1,4 @@
-"""What the stack does for cameras and gimbals: it triggers by distance or time, and passes commands on.
+"""Controls cameras and gimbals: triggers by distance or time, and passes commands on.
 
 A trigger goes to the camera as CAMERA_TRIGGER, as from PX4's camera_trigger with TRIG_MODE 4.  Other commands
 of missions, and those about regions of interest, go to the components on board as commands.

@@ -77,7 +77,7 @@ def start_sensor(sensor: Packed, random: Words, start: int) -> Packed:
     return state
 
 
-def refuse_rates_beyond(sensors: Records, step: int) -> None:
+def validate_rates(sensors: Records, step: int) -> None:
     """Refuse sensors that would have to sample more than once a step; their noise is sized for their rate.
 
     Args:

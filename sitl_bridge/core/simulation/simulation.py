@@ -48,7 +48,7 @@ from sitl_bridge.core.sensors.ranging import (
     sample_range_finder,
 )
 from sitl_bridge.core.sensors.records import MAX_SENSORS, NONE, SENSOR, SENSOR_STATE
-from sitl_bridge.core.sensors.sample import refuse_rates_beyond, sample_sensors, start_sensor
+from sitl_bridge.core.sensors.sample import sample_sensors, start_sensor, validate_rates
 from sitl_bridge.core.simulation.fleet_step import HISTORY, POSE, FleetArrays, advance_block, advance_steps
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.nearest_surface import distance_to_shape
@@ -190,10 +190,10 @@ class Simulation(Uncopied):
         for i, setup in enumerate(vehicles):
             if len(setup.sensors) > MAX_SENSORS:
                 raise ValueError(f"vehicle {self.names[i]}: more than {MAX_SENSORS} sensors")
-            refuse_rates_beyond(setup.sensors, step)
+            validate_rates(setup.sensors, step)
             if id(setup.vehicle) not in checked:
                 check_addresses(self.vehicles[i])
-                self._refuse_unstable(self.vehicles[i], self.names[i])
+                self._validate_stability(self.vehicles[i], self.names[i])
                 checked.add(id(setup.vehicle))
             self.restart_vehicle(i)
         prepare(*self._needed_on_demand())
@@ -299,7 +299,7 @@ class Simulation(Uncopied):
         self.hulls[i]["order"] = order
         return shift
 
-    def _refuse_unstable(self, vehicle: Records, name: str) -> None:
+    def _validate_stability(self, vehicle: Records, name: str) -> None:
         _, _, density = air(self.world.environment[0], 0.0)
         try:
             check_stability(vehicle, density, self.step * 1e-6 / self.substeps)
@@ -454,7 +454,7 @@ class Simulation(Uncopied):
         Raises:
             UserError: at once, if a user's own wind failed in that step.
         """
-        self.world.refuse_failed_wind()
+        self.world.raise_wind_failure()
         seconds = (time - self.start) * 1e-6
         law = self.vehicles["rotor_law_address"][vehicle] != 0
         checked = "its rotor law for an error or a result that is not finite, " if law else ""

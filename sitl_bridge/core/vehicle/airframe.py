@@ -28,7 +28,7 @@ from sitl_bridge.core.dynamics.rotor_laws import AnyRotorModel, pack_rotors
 from sitl_bridge.core.dynamics.vibration import Vibration
 from sitl_bridge.core.sensors.custom import CustomSpecification
 from sitl_bridge.core.sensors.error_model import SensorSpecification
-from sitl_bridge.core.sensors.perception.view import SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import PerceptionSpecification
 from sitl_bridge.core.sensors.records import MAX_SENSORS
 from sitl_bridge.core.sensors.registry import SensorUnion
 from sitl_bridge.core.vehicle.controller import ControllerSection
@@ -332,9 +332,9 @@ class Airframe(BaseModel):
         """(s,) SENSOR of the built-in sensors, in the order of the file."""
         return np.array([s.pack() for s in self.sensors if isinstance(s, SensorSpecification)])
 
-    def seeing_sensors(self) -> tuple[SeeingSpecification, ...]:
+    def perception_sensors(self) -> tuple[PerceptionSpecification, ...]:
         """The perception sensors."""
-        return tuple(s for s in self.sensors if isinstance(s, SeeingSpecification))
+        return tuple(s for s in self.sensors if isinstance(s, PerceptionSpecification))
 
     def custom_sensors(self) -> tuple[CustomSpecification, ...]:
         """The custom sensors."""

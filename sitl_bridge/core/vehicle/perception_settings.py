@@ -6,7 +6,7 @@ What only PX4 needs is in link/px4/airframe_parameters.py and link/px4/estimator
 from __future__ import annotations
 
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.core.sensors.perception.view import SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import PerceptionSpecification
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.vehicle.airframe import Airframe
 
@@ -18,10 +18,10 @@ LIDAR_POSITION = {"small-gicp": EXTERNAL_POSITION, "kiss-icp": EXTERNAL_HORIZONT
 a climb of 2.7 m."""
 
 
-def odometry(airframe: Airframe) -> tuple[SeeingSpecification, int] | None:
+def odometry(airframe: Airframe) -> tuple[PerceptionSpecification, int] | None:
     """The sensor that sends ODOMETRY and what is fused of it (EKF2_EV_CTRL); None without one."""
-    found: tuple[SeeingSpecification, int] | None = None
-    for sensor in airframe.seeing_sensors():
+    found: tuple[PerceptionSpecification, int] | None = None
+    for sensor in airframe.perception_sensors():
         if isinstance(sensor, VisualOdometrySpecification):
             heading = EXTERNAL_HEADING if sensor.world_axes else 0
             found = sensor, EXTERNAL_POSITION_AND_VELOCITY | heading

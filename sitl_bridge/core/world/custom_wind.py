@@ -121,7 +121,7 @@ class WindFunction:
                 self.failure, self._failed = error, t
             out[0] = out[1] = out[2] = math.nan
 
-    def refuse_failure(self) -> None:
+    def raise_failure(self) -> None:
         """Raise what the function raised, if it did.
 
         Raises:

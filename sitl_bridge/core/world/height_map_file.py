@@ -85,7 +85,7 @@ def _picture(path: Path, raw: bytes) -> Floats:
 
     try:
         with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:
-            refuse_large_picture(path, image.width, image.height)
+            validate_picture_size(path, image.width, image.height)
             mode, pixels = image.mode, np.asarray(image)
     except UserError:
         raise
@@ -99,7 +99,7 @@ def _picture(path: Path, raw: bytes) -> Floats:
     return np.flipud(pixels).astype(np.float64) / white
 
 
-def refuse_large_picture(path: Path, width: int, height: int) -> None:
+def validate_picture_size(path: Path, width: int, height: int) -> None:
     """Refuse a picture with too many pixels.
 
     Raises:
@@ -157,7 +157,7 @@ def _geotiff(path: Path, raw: bytes, origin: Origin) -> tuple[HeightGrid, tuple[
         raise missing("rasterio", "GeoTIFF height maps", "geotiff") from error
     try:
         with MemoryFile(raw) as memory, memory.open(driver="GTiff") as raster:
-            refuse_large_picture(path, raster.width, raster.height)
+            validate_picture_size(path, raster.width, raster.height)
             band = raster.read(1, masked=True)
             crs, transform = raster.crs, raster.transform
     except UserError:

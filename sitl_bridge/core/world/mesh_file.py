@@ -148,7 +148,7 @@ def _joined(path: Path, scene: Any) -> _Joined:
         corners = np.asarray(mesh.vertices, np.float64)
         triangles = np.asarray(mesh.faces, np.int64)
         total += len(triangles)
-        refuse_too_many(total, str(path))
+        validate_triangle_count(total, str(path))
         if not len(triangles):
             continue
         if corners.ndim != 2 or corners.shape[1] != 3 or triangles.ndim != 2 or triangles.shape[1] != 3:
@@ -196,7 +196,7 @@ def _placed(scene: Any) -> Iterator[tuple[Any, Floats]]:
             yield geometry, np.asarray(matrix, np.float64)
 
 
-def refuse_too_many(triangles: int, what: str) -> None:
+def validate_triangle_count(triangles: int, what: str) -> None:
     """Refuse more triangles than a world may have.
 
     Raises:

@@ -14,8 +14,8 @@ from sitl_bridge.base.errors import UserError, faults_of, shortened
 from sitl_bridge.base.extras import missing
 from sitl_bridge.base.field_paths import FieldPath
 from sitl_bridge.base.input_file import read_bytes
-from sitl_bridge.core.world.height_map_file import load_heights, refuse_large_picture
-from sitl_bridge.core.world.mesh_file import load_mesh, refuse_too_many
+from sitl_bridge.core.world.height_map_file import load_heights, validate_picture_size
+from sitl_bridge.core.world.mesh_file import load_mesh, validate_triangle_count
 from sitl_bridge.core.world.octree_file import load_octree
 from sitl_bridge.core.world.scene_specification import (
     HeightMapObject,
@@ -51,7 +51,7 @@ def load_texture(path: Path) -> Bytes:
 
     try:
         with Image.open(io.BytesIO(raw), formats=["PNG", "JPEG"]) as image:
-            refuse_large_picture(path, image.width, image.height)
+            validate_picture_size(path, image.width, image.height)
             return np.asarray(image.convert("RGB"), np.uint8)
     except UserError:
         raise
@@ -184,7 +184,7 @@ class GeometryLoader:
         def read() -> TriangleMesh:
             mesh = load_mesh(file, item.axes, scale)
             self._triangles += len(mesh.faces)
-            refuse_too_many(self._triangles, f"{file}: with the meshes before it, the world")
+            validate_triangle_count(self._triangles, f"{file}: with the meshes before it, the world")
             return mesh
 
         mesh = self._once((file, scale, item.axes), read)

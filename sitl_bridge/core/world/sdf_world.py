@@ -153,7 +153,7 @@ class SdfReader:
                     self._unread["scale in <state> of"][node.name] = None
         self._members(world, np.eye(4), "", 0, state)
         if self._missing and not self._leave_out:
-            self._refuse_missing()
+            self._report_missing()
         if self._faults:
             raise ConfigurationError(str(self._path), tuple(self._faults))
         if self._missing:
@@ -321,7 +321,7 @@ class SdfReader:
         first, count = self._missing.get(error.uri, (str(error), 0))
         self._missing[error.uri] = first, count + 1
 
-    def _refuse_missing(self) -> None:
+    def _report_missing(self) -> None:
         for first, count in self._missing.values():
             more = f" (named {count} times)" if count > 1 else ""
             self._faults[first.removeprefix(f"{self._path}: ") + more] = None

@@ -184,14 +184,14 @@ class World:
         self.wind[:] = wind
         self.wind_series = series
 
-    def refuse_failed_wind(self) -> None:
+    def raise_wind_failure(self) -> None:
         """Raise what a wind of the user's own raised in a step, if it did.
 
         Raises:
             UserError: naming the wind and its error.
         """
         for function in self._wind_functions:
-            function.refuse_failure()
+            function.raise_failure()
 
     def _set_slopes(self, record: Records) -> None:
         """How gravity and magnetic field change around the origin, by differences over twice SLOPE_REACH."""

@@ -49,7 +49,7 @@ OF_JOB = ("id", "number", "stage", "seed", "weight", "point", "attempt")
 
 @dataclass(frozen=True)
 class RunRow:
-    """What remains of a run."""
+    """Result of a run."""
 
     # those of OF_JOB are the job's
     id: str

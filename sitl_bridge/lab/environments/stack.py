@@ -33,7 +33,7 @@ from sitl_bridge.lab.environments.tasks import (
     judged,
     observed,
     prepared,
-    refuse_taken,
+    require_ownership,
 )
 
 ARRIVAL, STILL = 0.3, 0.2
@@ -185,7 +185,7 @@ class StackEnvironment(Env[Observation, ArrayLike]):
         stacks = self._flying().stacks
         self._began, self._failed = stacks.now, False
         self._contacts = int(stacks.simulation.proximity[0]["contact_count"])
-        refuse_taken(self.task, self._owner)
+        require_ownership(self.task, self._owner)
         draws = self._random.random((1, self.task.draws))
         motion = self.motion
         self.task.begin(np.ones(1, np.bool_), draws, motion)

@@ -129,7 +129,7 @@ def prepared(task: Task, homes: Floats) -> object:
     return task._owner
 
 
-def refuse_taken(task: Task, owner: object) -> None:
+def require_ownership(task: Task, owner: object) -> None:
     """Refuse to go on with a task that another environment prepared since ``prepared`` returned its mark.
 
     Raises:
@@ -155,7 +155,7 @@ def judged(task: Task, owner: object, motion: VehicleMotion, counted: Mask) -> t
             environment has taken since.
     """
     name, needed = type(task).__name__, counted.shape
-    refuse_taken(task, owner)
+    require_ownership(task, owner)
     ends, reward = np.array(task.terminated(motion)), np.array(task.reward(motion))
     for what, given, kinds, content in (
         ("terminated", ends, "b", "True or False"),
@@ -166,7 +166,7 @@ def judged(task: Task, owner: object, motion: VehicleMotion, counted: Mask) -> t
                 f"{name}: {what} gives an array {given.shape} of {given.dtype}; it needs {needed}, {content}"
                 " for each vehicle"
             )
-    _refuse_infinite(f"{name}: reward", reward, motion, counted)
+    _validate_finite(f"{name}: reward", reward, motion, counted)
     return reward.astype(np.float64, copy=False), ends
 
 
@@ -180,11 +180,11 @@ def observed(task: Task, motion: VehicleMotion, counted: Mask) -> Floats:
     own = np.ascontiguousarray(task.observe(motion), dtype=np.float64)
     if own.shape != needed:
         raise UserError(f"{name}: observe gives an array {own.shape}, its figures need {needed}")
-    _refuse_infinite(f"{name}: observe", own, motion, counted)
+    _validate_finite(f"{name}: observe", own, motion, counted)
     return own
 
 
-def _refuse_infinite(what: str, given: Floats, motion: VehicleMotion, counted: Mask) -> None:
+def _validate_finite(what: str, given: Floats, motion: VehicleMotion, counted: Mask) -> None:
     good = np.isfinite(given.reshape(len(counted), -1)).all(axis=1) | ~counted
     if not good.all():
         i = int(np.argmin(good))

@@ -1,4 +1,4 @@
-"""What an identification has found: values and their standard deviations."""
+"""Results of an identification: values and their standard deviations."""
 
 from __future__ import annotations
 

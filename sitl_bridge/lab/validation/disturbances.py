@@ -1,4 +1,4 @@
-"""What changes between flights and within them: forces and moments that no figure of an airframe describes.
+"""Disturbances between flights and within them: forces and moments that no figure of an airframe describes.
 
 Batteries and propellers are replaced between flights, so each has a trim of its own; thrust falls as it goes
 on; slow moments come and go.  Both are estimated while a flight goes on, from what the predictions before

@@ -1,4 +1,4 @@
-"""What the log of a real flight shows beside an airframe."""
+"""Compares an airframe with the log of a real flight."""
 
 from __future__ import annotations
 

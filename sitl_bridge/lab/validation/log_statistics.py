@@ -1,4 +1,4 @@
-"""What PX4's log shows of its sensors, to set simulated flights beside real ones.
+"""Statistics of the sensors in PX4's log, to set simulated flights beside real ones.
 
 Each statistic is one number of a flight, from 3 s after the take-off to 3 s before the landing.
 """

@@ -123,7 +123,7 @@ _GRAVITY = np.array([0.0, 0.0, STANDARD_GRAVITY])
 
 
 class Predictor:
-    """What predicts: a simulator, or a rule to compare with."""
+    """A predictor: a simulator, or a rule to compare with."""
 
     name: str  # shown in the tables
 

@@ -1,4 +1,4 @@
-"""What a server reports of itself and of its links."""
+"""Status of a run's clock and of its links."""
 
 from __future__ import annotations
 

@@ -351,7 +351,7 @@ def reach(airframe: Airframe) -> float:
 def _perception(airframe: Airframe) -> Parameters:
     """CP_*, LTEST_*, TRIG_* and MNT_*, for sensors that report obstacles or a marker, or take photos."""
     found: Parameters = {}
-    for sensor in airframe.seeing_sensors():
+    for sensor in airframe.perception_sensors():
         if isinstance(sensor, RangingSpecification) and reports_obstacles(sensor):
             delay = min(TRACKING_DELAY + sensor.latency + 0.5 * sensor.exposure, LONGEST_DELAY)
             found["CP_DIST"] = round(reach(airframe) + STOPPING_MARGIN, 2)

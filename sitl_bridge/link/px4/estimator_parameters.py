@@ -15,7 +15,7 @@ from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.sensors.magnetometer import MagnetometerSpecification
 from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
-from sitl_bridge.core.sensors.perception.view import SeeingSpecification
+from sitl_bridge.core.sensors.perception.view import PerceptionSpecification
 from sitl_bridge.core.sensors.perception.visual_odometry import VisualOdometrySpecification
 from sitl_bridge.core.sensors.pressure import AirspeedSpecification, BarometerSpecification
 from sitl_bridge.core.sensors.ranging import OpticalFlowSpecification, RangeFinderSpecification
@@ -80,7 +80,7 @@ def estimator_parameters(airframe: Airframe) -> Parameters:
     return found
 
 
-def _external_vision(sensor: SeeingSpecification, control: int) -> Parameters:
+def _external_vision(sensor: PerceptionSpecification, control: int) -> Parameters:
     """External vision: position, velocity where there is one, and the heading of one in the world's axes.
 
     PX4 turns another, whose frame is level and has any heading, to its own (ev_pos_control.cpp, FRD), so the

@@ -1,4 +1,4 @@
-"""What the bus's client process is told when it starts."""
+"""Settings with which the bus's client process starts."""
 
 from __future__ import annotations
 

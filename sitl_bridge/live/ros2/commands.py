@@ -53,7 +53,7 @@ class RosCommands:
     def __init__(self, run: RunContext, participant: Participant) -> None:
         self._run, self._participant = run, participant
         self._execution = Execution(
-            run.source, run.on_formation, on_flight=run.on_flight, witness=run.witness
+            run.source, run.on_formation, on_flight=run.on_flight, listener=run.listener
         )
         self._numbers = itertools.count(1)
         self._asked: dict[str, Done] = {}

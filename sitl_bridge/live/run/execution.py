@@ -16,7 +16,7 @@ from sitl_bridge.live.run.command_queue import Order, Result
 from sitl_bridge.live.run.messages import DelegatedCommand, FlightCommand
 from sitl_bridge.live.run.simulation_commands import OnCommand, execute_for_run, execute_for_vehicle
 
-CommandWitness: TypeAlias = Callable[[int, str, int | None, ReadJson, str | None], None]
+CommandListener: TypeAlias = Callable[[int, str, int | None, ReadJson, str | None], None]
 """Takes each command that was carried out or refused: us of simulated time, the last level of its topic, the
 vehicle's number (None: the whole run), its message, and the reason of a refusal (None: carried out)."""
 
@@ -35,7 +35,7 @@ class Batch:
     orders: list[Order]
     source: RunClock
     expires: float
-    witness: CommandWitness
+    listener: CommandListener
     results: list[Result] = field(default_factory=list)
     done: bool = False
     _claim: threading.Lock = field(default_factory=threading.Lock)
@@ -52,7 +52,7 @@ class Batch:
         seconds = (simulation.time - simulation.start) * 1e-6
         for order in self.orders:
             time_us, refused = simulation.time, self._execute(order)
-            testify(self.witness, order, time_us, simulation.names, refused)
+            report_result(self.listener, order, time_us, simulation.names, refused)
             self.results.append(Result(order, seconds, refused))
         self.done = True
 
@@ -71,14 +71,14 @@ class Batch:
         return None
 
 
-def testify(
-    witness: CommandWitness, order: Order, time_us: int, names: Sequence[str], refused: str | None
+def report_result(
+    listener: CommandListener, order: Order, time_us: int, names: Sequence[str], refused: str | None
 ) -> None:
-    """Pass an order that was carried out or refused to a witness."""
+    """Pass an order that was carried out or refused to a listener."""
     address = order.address
     vehicle = None if address.vehicle is None else names.index(address.vehicle)
     data = order.command.model_dump(mode="json", exclude_unset=True)
-    witness(time_us, address.kind, vehicle, data, refused)
+    listener(time_us, address.kind, vehicle, data, refused)
 
 
 class Execution:
@@ -88,7 +88,7 @@ class Execution:
         on_formation: executes formation commands; None refuses them.
         now: wall time, s.
         on_flight: executes commands for flight stacks; None refuses them.
-        witness: takes each command that was carried out or refused.
+        listener: takes each command that was carried out or refused.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class Execution:
         on_formation: OnCommand | None = None,
         now: Callable[[], float] = time.monotonic,
         on_flight: OnCommand | None = None,
-        witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None,
+        listener: CommandListener = lambda _time, _name, _vehicle, _data, _refused: None,
     ) -> None:
         self._source, self._on_formation, self._now = source, on_formation, now
         self._on_flight = on_flight
-        self._witness = witness
+        self._listener = listener
         self._batches: list[Batch] = []
         self._asked: list[tuple[Order, Future[None], float]] = []
 
@@ -118,7 +118,7 @@ class Execution:
                 self._asked.append((order, answer, self._now() + DELEGATED_TIMEOUT))
         rest = [order for order in orders if not isinstance(order.command, DelegatedCommand)]
         if rest:
-            batch = Batch(rest, self._source, self._now() + EXECUTION_TIMEOUT, self._witness)
+            batch = Batch(rest, self._source, self._now() + EXECUTION_TIMEOUT, self._listener)
             self._batches.append(batch)
             self._source.call(batch.run)
 
@@ -131,7 +131,7 @@ class Execution:
         for order, answer, _ in over:
             refused = _refusal_reason(answer)
             simulation = self._source.simulation
-            testify(self._witness, order, simulation.time, simulation.names, refused)
+            report_result(self._listener, order, simulation.time, simulation.names, refused)
             results.append(Result(order, seconds, refused))
         return results
 

@@ -34,7 +34,7 @@ from sitl_bridge.live.run.client_link import (
     Stop,
     UserNotice,
 )
-from sitl_bridge.live.run.execution import CommandWitness, Execution
+from sitl_bridge.live.run.execution import CommandListener, Execution
 from sitl_bridge.live.run.simulation_commands import OnCommand
 from sitl_bridge.live.run.snapshot import take_snapshot
 
@@ -54,7 +54,7 @@ class RunContext:
     # of the run, whose run.json is written and whose recording has begun where it is followed
     directory: Path
     # takes each command that was carried out or refused
-    witness: CommandWitness = lambda _time, _name, _vehicle, _data, _refused: None
+    listener: CommandListener = lambda _time, _name, _vehicle, _data, _refused: None
     # collects errors that do not end the simulation; None passes them to ``notify`` alone
     errors: ErrorLog | None = None
     # prints messages for the user, from the outlet's thread
@@ -85,7 +85,9 @@ class Outlet:
     ) -> None:
         self._name, self._module, self._arguments = name, module, arguments
         self._run, self._source, self._notify = run, run.source, run.notify
-        self.execution = Execution(run.source, run.on_formation, on_flight=run.on_flight, witness=run.witness)
+        self.execution = Execution(
+            run.source, run.on_formation, on_flight=run.on_flight, listener=run.listener
+        )
         self._directory = run.directory / directory
         self.errors = ErrorLog(run.notify) if run.errors is None else run.errors
         self._client: ChildProcess | None = None

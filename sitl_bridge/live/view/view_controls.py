@@ -1,4 +1,4 @@
-"""What one looks at, live and in playback: the vehicle, the camera, what is drawn, a plot."""
+"""Controls of the view, live and in playback: the vehicle, the camera, what is drawn, a plot."""
 
 from __future__ import annotations
 

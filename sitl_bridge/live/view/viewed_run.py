@@ -1,4 +1,4 @@
-"""What a page shows of a run: its vehicles, its world and the rows of its recording."""
+"""Reads what a page shows of a run: its vehicles, its world and the rows of its recording."""
 
 from __future__ import annotations
 
@@ -137,6 +137,6 @@ class ViewedRun:
         return [
             Camera(name, sensor.name)
             for name, airframe in zip(self.names, self.airframes, strict=True)
-            for sensor in airframe.seeing_sensors()
+            for sensor in airframe.perception_sensors()
             if isinstance(sensor, PICTURED)
         ]

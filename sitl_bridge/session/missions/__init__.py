@@ -1,1 +1,1 @@
-"""What runs in a mission's own process, over MAVSDK, against simulated or real vehicles."""
+"""Runs in a mission's own process, over MAVSDK, against simulated or real vehicles."""

@@ -1,4 +1,4 @@
-"""What a mission's process is told by its environment, and what its exit code tells."""
+"""Environment variables and exit codes of a mission's process."""
 
 from __future__ import annotations
 

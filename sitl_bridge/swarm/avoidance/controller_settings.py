@@ -1,4 +1,4 @@
-"""What a user may set: the attitude model, weights and limits of the controller, and distances.
+"""Settings of users: the attitude model, weights and limits of the controller, and distances.
 
 Figures of the paper and its companion code are the defaults; those of our own choice say so.
 """

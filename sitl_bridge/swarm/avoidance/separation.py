@@ -1,4 +1,4 @@
-"""Where others will be, and how far from there a point is: distances to vehicles and obstacles.
+"""Predicts where others will be, and measures from there: distances to vehicles and obstacles.
 
 Neighbours fly the plan that they broadcast, or keep their velocity (eq. 13) where they broadcast none.
 Obstacles are convex bodies, so the linearised distance never exceeds the true one, and a plan that keeps the

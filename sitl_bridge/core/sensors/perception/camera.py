@@ -18,7 +18,7 @@ from sitl_bridge.core.sensors.perception.depth_buffer import Image, Pinhole
 from sitl_bridge.core.sensors.perception.lens import PINHOLE, BrownConrady, Distortion, Fisheye
 from sitl_bridge.core.sensors.perception.scene_caster import Hits
 from sitl_bridge.core.sensors.perception.shading import expose, shade
-from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, View
 from sitl_bridge.core.world.grid_rays import surface_of_height_map
 from sitl_bridge.core.world.ray_casting import GROUND, NOTHING, triangle_normal
 from sitl_bridge.core.world.records import HEIGHT_MAP, MESH, VOXELS, Shape
@@ -127,7 +127,7 @@ def hits_of(
     return hits
 
 
-class ImagingSpecification(SeeingSpecification):
+class ImagingSpecification(PerceptionSpecification):
     """A camera that looks along the sensor's x axis; columns run along y, rows along z.
 
     The defaults are RotorS's VI-sensor: an Aptina MT9V034 (752 x 480, grey, global shutter) behind a lens of

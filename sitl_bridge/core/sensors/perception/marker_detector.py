@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from sitl_bridge.base.quantities import NonNegative, Positive, Vector
-from sitl_bridge.core.sensors.perception.view import Arrays, SeeingSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, View
 
 DOWN = (0.0, -90.0, 0.0)
 """deg, the rotation that makes the sensor's x axis the body's z axis."""
@@ -17,7 +17,7 @@ SURFACE = 0.05
 """m, by which the marker may lie within what it lies on."""
 
 
-class MarkerDetectorSpecification(SeeingSpecification):
+class MarkerDetectorSpecification(PerceptionSpecification):
     """A downward camera that looks for one square marker, which lies level and faces up.
 
     The marker is seen while its centre and its corners are in the field of view and nothing stands between.

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from sitl_bridge.base.arrays import Floats, Ints, Mask
 from sitl_bridge.base.quantities import NonNegative, Positive
-from sitl_bridge.core.sensors.perception.view import Arrays, Poses, Processor, SeeingSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Poses, Processor, View
 
 SECTORS = 72
 """Of 5 deg, as OBSTACLE_DISTANCE has room for; sector 0 is ahead, its middle on the vehicle's x axis, the
@@ -58,7 +58,7 @@ class Sight:
         return np.asarray(origins + self.ranges[met, None] * self.directions[met])
 
 
-class RangingSpecification(SeeingSpecification):
+class RangingSpecification(PerceptionSpecification):
     """A sensor that measures distances."""
 
     obstacle_distance: bool = Field(

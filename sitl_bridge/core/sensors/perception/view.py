@@ -110,7 +110,7 @@ def place_rays(
                 origins[i, 0], origins[i, 1], origins[i, 2] = x, y, z
 
 
-class SeeingSpecification(BaseModel):
+class PerceptionSpecification(BaseModel):
     """What every sensor has that sees the scene; ``measure`` is its own."""
 
     model_config = STRICT

@@ -15,10 +15,10 @@ from pydantic import Field, field_validator
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.quantities import NonNegative, Vector
 from sitl_bridge.base.rotations import matrix_from_euler, quaternion_from_matrix
-from sitl_bridge.core.sensors.perception.view import Arrays, Processor, SeeingSpecification, View
+from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification, Processor, View
 
 
-class VisualOdometrySpecification(SeeingSpecification):
+class VisualOdometrySpecification(PerceptionSpecification):
     """An estimate of the sensor's place, from the place and heading at which it starts.
 
     Position and heading drift as random walks over the distance flown.  The defaults are of VINS-Mono without

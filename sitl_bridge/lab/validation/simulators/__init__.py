@@ -1,4 +1,4 @@
-"""What predicts real flights: a file each with a class ``Simulator``, see ``Predictor`` in windows.py."""
+"""Predictors of real flights: a file each with a class ``Simulator``, see ``Predictor`` in windows.py."""
 
 from __future__ import annotations
 
