@@ -230,6 +230,18 @@ def test_a_flight_that_ends_in_the_air_says_so_and_fails_where_it_must_land(
     assert (found.word, found.reasons, found.notes) == ("failed", (told,), ())
 
 
+def test_a_bounce_at_the_end_is_no_flight(tmp_path: Path) -> None:
+    run = read_run(make_run(tmp_path / "run"))
+    (vehicle,) = run.vehicles
+    assert vehicle.rows is not None
+    rows = vehicle.rows.copy()
+    rows["in_contact"][-1] = 0
+    for up, told in ((0.02, None), (0.5, 0.5)):
+        rows["position_down"][-1] = rows["position_down"][0] - up
+        found = replace(vehicle, rows=rows).height_at_end
+        assert found == (None if told is None else pytest.approx(told, abs=0.02))
+
+
 def test_what_only_showed_the_flight_may_end(tmp_path: Path) -> None:
     errors = ErrorLog()
     errors.lose("the page", ValueError("killed"))

@@ -286,7 +286,7 @@ def test_the_template_flies_from_a_git_address_with_nothing_but_what_it_installs
     }
     environment |= {
         "PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin",
-        "SITL_BRIDGE": f"sitl-bridge @ git+file://{Path(sb.__file__).parent.parent}",
+        "SITL_BRIDGE": f"sitl-bridge @ git+file://localhost{Path(sb.__file__).parent.parent}",
     }
     for step in workflow["jobs"]["built-in"]["steps"]:
         if "run" in step:

@@ -43,6 +43,8 @@ LOGGED: Fields = {
 NEEDED = ("vehicle_land_detected", "vehicle_local_position", "vehicle_status")
 """Topics without which a flight log shows little: when the vehicle flew, where, and in which mode."""
 
+BOUNCE = 0.1
+"""m above the take-off point below which a vehicle that touches nothing lifts its feet, or bounces."""
 RUN, SUMMARY, TRUTH = "run.json", "summary.json", "truth.npy"
 TRACKS = ("tracks.npz", "formation/tracks.npz")
 
@@ -119,7 +121,8 @@ class RecordedVehicle:
         touches, down = read_columns(self.rows[[-1]], "in_contact", "position_down")[0]
         first = int(np.searchsorted(self.time, self.figures.take_off))
         start = float(self.true("position", "north", "east", "down")[min(first, len(self.rows) - 1), 2])
-        return None if touches else float(start - down)
+        height = float(start - down)
+        return None if touches or abs(height) < BOUNCE else height
 
 
 @dataclass
