@@ -343,7 +343,7 @@ class SdfReader:
 
 
 def placed_model(include: XmlNode, model: XmlNode) -> XmlNode:
-    """The model of an <include>, with the name, pose and frame that the include gives it."""
+    """The model of an <include>, with the name, pose, frame and plug-ins that the include gives it."""
     overridden = [child for child in include.children if child.tag in ("pose", "static")]
     tags = {child.tag for child in overridden}
     attributes = {**model.attributes, "name": include.value("name") or model.name}
@@ -354,7 +354,7 @@ def placed_model(include: XmlNode, model: XmlNode) -> XmlNode:
     return replace(
         model,
         attributes=attributes,
-        children=[*overridden, *(child for child in model.children if child.tag not in tags)],
+        children=[*overridden, *(c for c in model.children if c.tag not in tags), *include.all("plugin")],
     )
 
 

@@ -94,11 +94,18 @@ def expand_jinja(file: str, roots: list[str], given: dict[str, str]) -> str:
 
     above = [place for place in Path(file).parents if any(place.is_relative_to(root) for root in roots)]
     loader = jinja2.FileSystemLoader([*above, *roots])
-    environment = SandboxedEnvironment(loader=loader, undefined=jinja2.ChainableUndefined)
+
+    class Empty(jinja2.ChainableUndefined):
+        def __call__(self, *_: object, **__: object) -> Empty:
+            return self
+
+    environment = SandboxedEnvironment(loader=loader, undefined=Empty)
     environment.from_string("{% for a in b %}{{ a }}{% endfor %}").render()
     confine(roots)
-    # PX4's Gazebo classic expands its models with numpy at hand (scripts/jinja_gen.py), MRS with math.
-    return environment.get_template(Path(file).name).render(np=np, math=math, **given)
+    # PX4's Gazebo classic expands its models with numpy at hand (scripts/jinja_gen.py), MRS with math;
+    # aerostack2 names its vehicle by `namespace`, which is jinja's without a value.
+    names = {"np": np, "math": math, "namespace": Path(file).name.partition(".")[0]}
+    return environment.get_template(Path(file).name).render(names | given)
 
 
 def main() -> None:

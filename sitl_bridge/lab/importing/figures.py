@@ -9,6 +9,15 @@ from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, covers
 
 
+def rounded(value: Any, digits: int = 6) -> Any:
+    """A number, or those of plain data, with so many digits; nothing is -0."""
+    if isinstance(value, dict):
+        return {key: rounded(item, digits) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item, digits) for item in value]
+    return float(f"{value:.{digits}g}") + 0.0 if isinstance(value, float) else value
+
+
 @dataclass
 class Figures:
     """Fields of an airframe file by dotted path; a later source replaces an earlier one's."""
@@ -21,20 +30,22 @@ class Figures:
     left_out: dict[str, None] = field(default_factory=dict)  # what was in the files and has no field
     notes: dict[str, None] = field(default_factory=dict)  # what a user should know of the result
 
-    def give(self, path: str, value: Any, source: str) -> None:
+    def give(self, path: str, value: Any, source: str, digits: int = 6) -> None:
         """Set a figure, and remove those of an earlier source within it."""
+        self.remove(path)
+        self.values[path], self.sources[path] = rounded(value, digits), source
+
+    def remove(self, path: str) -> None:
+        """Forget a figure and those within it."""
         for key in [key for key in self.values if covers(path, key)]:
             del self.values[key]
             self.sources.pop(key, None)
-        self.values[path] = value
-        self.sources[path] = source
 
-    def estimate(self, path: str, value: Any, how: str) -> bool:
-        """Set a figure that no source gives; returns whether it was needed."""
-        if self.has(path):
-            return False
-        self.give(path, value, f"{DERIVED} {how}")
-        return True
+    def estimate(self, path: str, value: Any, how: str) -> Any:
+        """The figure of a path; if no source gives it, this estimate, which is set with four digits."""
+        if not self.has(path):
+            self.give(path, value, f"{DERIVED} {how}", 4)
+        return self.values.get(path)
 
     def get(self, path: str, default: Any = None) -> Any:
         """A figure."""

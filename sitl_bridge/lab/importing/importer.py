@@ -16,13 +16,20 @@ from sitl_bridge.base.input_file import is_file
 from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.xml_file import XmlNode
-from sitl_bridge.core.world.sdf_world import model_file, search_path
+from sitl_bridge.core.vehicle.airframe_file import load_airframe
+from sitl_bridge.core.vehicle.figure_sources import DERIVED
+from sitl_bridge.core.world.sdf_world import search_path
+from sitl_bridge.lab.identification.airframe_identification import (
+    identified_fields,
+    identified_sources,
+    identify_airframe,
+)
+from sitl_bridge.lab.identification.flight_source import read_identification_flight
 from sitl_bridge.lab.importing.estimates import Given, complete, give_by_hand
 from sitl_bridge.lab.importing.figures import Figures
-from sitl_bridge.lab.importing.flight_fit import fit_logs
 from sitl_bridge.lab.importing.gazebo_sensors import SUITE, read_sensors
-from sitl_bridge.lab.importing.gazebo_vehicle import CLASSIC, GZ, body, motor_plugin, read_vehicle
-from sitl_bridge.lab.importing.model_tree import TreeReader
+from sitl_bridge.lab.importing.gazebo_vehicle import GZ, motor_plugin, read_vehicle
+from sitl_bridge.lab.importing.model_tree import read_tree, source_file
 from sitl_bridge.lab.importing.px4_settings import (
     airframe_script,
     is_script,
@@ -34,6 +41,15 @@ from sitl_bridge.lab.importing.templates import read_model_file, tree_of
 from sitl_bridge.lab.importing.thrust_table import read_thrust
 
 MODELS = (".sdf", ".urdf", ".xacro", ".jinja", ".j2", ".xml", ".world")
+PARAMETERS = (".params", ".parm", ".param", ".txt")
+FITTED = ("inertia", "thrust", "drag", "lag", "wind")
+"""What a flight log refines."""
+ORDER = (
+    "mass", "inertia", "rotor_model", "rotors", "motor", "esc", "battery", "drag", "ground_effect", "contact",
+    "sensors", "px4",
+)  # fmt: skip
+"""Sections in the order of shipped files."""
+UNSOURCED = ("rotor_model.inflow", "ground_effect", "motor.kind", "rotor_model.rolling_moment_released")
 
 
 @dataclass(frozen=True)
@@ -74,12 +90,21 @@ def import_vehicle(
     if output.suffix not in (".yaml", ".yml"):
         raise UserError(f"{output}: an airframe file ends in .yaml")
     figures = Figures(name=given.name or "")
-    logs = [file for file in files if file.suffix.lower() == ".ulg"]
-    models = [file for file in files if file.suffix.lower() in MODELS or file.is_dir()]
-    tables = [file for file in files if file.suffix.lower() == ".csv"]
-    for file in files:
-        if file not in logs + tables:
-            _read(file, figures, choices, alone=len(files) == len(models) + len(logs))
+    logs, tables = ([file for file in files if file.suffix.lower() == end] for end in (".ulg", ".csv"))
+    others = [file for file in files if file not in (*logs, *tables)]
+    models = [file for file in others if file.suffix.lower() in MODELS or file.is_dir()]
+    for file in others:
+        if is_script(file) or file.suffix.lower() in PARAMETERS:
+            read_px4(file, figures)
+        elif file in models:
+            _read_model(file, figures, choices, alone=len(models) == len(others) and not tables)
+        elif not is_file(file):
+            raise UserError(f"{file}: no such file")
+        else:
+            raise UserError(
+                f"{file}: is of no kind that is read: SDF, URDF or xacro, an airframe script of PX4"
+                " (4001_gz_x500), .params, or a thrust table (.csv)"
+            )
     give_by_hand(given, figures)
     for table in tables:
         read_thrust(table, figures)
@@ -89,94 +114,98 @@ def import_vehicle(
     if choices.as_gazebo:
         figures.caveat = "moves as in Gazebo: no drag of the body, no sag of the battery, no ground effect"
     names = [file.name for file in files]
-    write_whole(output, airframe_text(figures, names))
-    load_airframe(output)
-    if logs:
-        fit_logs(logs, output, figures)
+    for fit in (False, True) if logs else (False,):
+        if fit:
+            _fit(logs, output, figures)
         write_whole(output, airframe_text(figures, names))
         load_airframe(output)
-    estimated = tuple(path for path, text in figures.sources.items() if text.startswith("derived:"))
+    estimated = tuple(path for path, text in figures.sources.items() if text.startswith(DERIVED))
     return Imported(output, tuple(figures.notes), estimated, tuple(figures.left_out))
 
 
-def _read(file: Path, figures: Figures, choices: Choices, *, alone: bool) -> None:
-    if is_script(file) or file.suffix.lower() in (".params", ".parm", ".param", ".txt"):
-        read_px4(file, figures)
-    elif file.suffix.lower() in MODELS or file.is_dir():
-        _read_model(file, figures, choices, alone=alone)
-    elif not is_file(file):
-        raise UserError(f"{file}: no such file")
-    else:
-        raise UserError(
-            f"{file}: is of no kind that is read: SDF, URDF or xacro, an airframe script of PX4"
-            " (4001_gz_x500), .params, or a thrust table (.csv)"
-        )
-
-
 def _read_model(file: Path, figures: Figures, choices: Choices, *, alone: bool) -> None:
-    place = model_file(file)
+    place = source_file(file)
     root = read_model_file(place, choices.arguments)
-    model: XmlNode | None = root.find("model") or root.find("world", "model")
+    models = [node for owner in (root, *root.all("world")) for node in owner.all("model", "include")]
+    model = next((node for node in models if _has_motors(node)), next(iter(models), None))
+    if model is not None and model.tag == "include":
+        model = XmlNode("model", model.source, model.line, {"name": model.value("name")}, [model])
     if root.tag != "sdf" or model is None:
         raise root.fault(f"<{root.tag}> has no <model>: it is no vehicle of Gazebo")
     directories = [*search_path(place), tree_of(place)]
-    reader = TreeReader(directories, figures, lambda path: read_model_file(path, choices.arguments))
-    tree = reader.read(model, "/".join(place.parts[-2:]))
+    tree = read_tree(
+        model, "/".join(place.parts[-2:]), directories, lambda path: read_model_file(path, choices.arguments),
+        figures.leave_out,
+    )  # fmt: skip
     read_vehicle(tree, figures, as_gazebo=choices.as_gazebo)
-    read_sensors(tree, body(tree)[1], figures)
-    kinds = [kind for plugin in tree.plugins if (kind := motor_plugin(plugin.node))]
-    simulator = {GZ: "gz_", CLASSIC: "gazebo-classic_"}.get(kinds[0])
-    if not alone or simulator is None:
+    read_sensors(tree, figures)
+    kind = next(kind for plugin in tree.plugins if (kind := motor_plugin(plugin.node)))
+    if not alone or not kind.scripts:
         return
     for name in (place.parent.name, tree.name):
-        script = airframe_script(name, choices.px4, simulator)
-        count = 0 if script is None else script_parameters(script)[0].get("CA_ROTOR_COUNT")
-        if script is not None and count == len(figures.get("rotors")):
-            read_px4(script, figures)
-            return
-    if simulator == "gz_":
+        script = airframe_script(name, choices.px4, kind.scripts)
+        if script is not None:
+            count = script_parameters(script)[0].get("CA_ROTOR_COUNT")
+            if count == len(figures.get("rotors")):
+                read_px4(script, figures)
+                return
+    if kind is GZ:
         figures.note(
             f"the range of the motors' speeds is in PX4's airframe script gz_{tree.name}, not found:"
             " name PX4 with --px4 DIR or PX4_DIR, or give the script as well"
         )
 
 
-ORDER = (
-    "mass", "inertia", "rotor_model", "rotors", "motor", "esc", "battery", "drag", "ground_effect", "contact",
-    "sensors", "px4",
-)  # fmt: skip
-"""Sections in the order of shipped files."""
+def _has_motors(node: XmlNode) -> bool:
+    return motor_plugin(node) is not None or any(_has_motors(child) for child in node.children)
+
+
+def _fit(logs: Sequence[Path], airframe_file: Path, figures: Figures) -> None:
+    """Replace the figures that flights show by fitted ones, by analysis by synthesis (lab/identification)."""
+    airframe = load_airframe(airframe_file)
+    flights = [read_identification_flight(log, len(airframe.rotors)) for log in logs]
+    found = identify_airframe(flights, airframe, fit=list(FITTED), fix={}, window=1.0)
+    changed, notes = identified_fields(airframe.unloaded(), found)
+    sources = identified_sources(found, ", ".join(log.name for log in logs))
+    for section, value in changed.items():
+        fields = value if isinstance(value, dict) and not figures.get(section) else {"": value}
+        for name, item in fields.items():
+            path = f"{section}.{name}" if name else section
+            if isinstance(item, dict) and isinstance(figures.get(path), dict):
+                item = figures.get(path) | item
+            key = path if path in sources else section
+            figures.give(path, item, sources.get(key, next(iter(sources.values()))))
+    for note in (*notes, *found.advice):
+        figures.note(note)
 
 
 def airframe_text(figures: Figures, files: Sequence[str]) -> str:
     """The airframe file as text: its sources, its figures, and what was left out as comments."""
     data = figures.data()
     data.setdefault("sensors", SUITE)
-    data.get("motor", {})
-    motor = data["motor"]
-    data["motor"] = {"kind": motor.pop("kind")} | motor
+    data["motor"] = {"kind": data["motor"].pop("kind")} | data["motor"]
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", figures.name).strip("_")[:40] or "vehicle"
-    unsourced = ("rotor_model.inflow", "ground_effect", "motor.kind", "rotor_model.rolling_moment_released")
     sources = {
         path: text
         for path, text in figures.sources.items()
-        if path not in unsourced and not path.startswith("px4.parameters.")
+        if path not in UNSOURCED and not path.startswith("px4.parameters.")
         if path in figures.values or path.startswith("sensors.")
     }
     head: JsonObject = {"name": name, "description": figures.description}
     head |= {"caveat": figures.caveat} if figures.caveat else {}
-    head["sources"] = sources
-    lines = [f"# Made by `sitl-bridge import {' '.join(files)}`.", _dumped(head, width=100_000)]
-    for section in ORDER:
-        if section in data:
-            value = plain_values(data[section])
-            lines.append(_dumped({section: value}, flow=None if isinstance(value, dict | list) else False))
+    lines = [
+        f"# Made by `sitl-bridge import {' '.join(files)}`.",
+        _dumped(head | {"sources": sources}, 100_000),
+    ]
+    for section in (section for section in ORDER if section in data):
+        value = plain_values(data[section])
+        lines.append(_dumped({section: value}, flow=None if isinstance(value, dict | list) else False))
     if figures.left_out:
         lines += ["# Left out:", *(f"# - {what}" for what in figures.left_out)]
     return "\n".join(line.rstrip("\n") for line in lines) + "\n"
 
 
-def _dumped(data: Any, *, width: int = 110, flow: bool | None = False) -> str:
+def _dumped(data: Any, width: int = 110, *, flow: bool | None = False) -> str:
     return str(
         yaml.safe_dump(data, sort_keys=False, width=width, default_flow_style=flow, allow_unicode=True)
     )
