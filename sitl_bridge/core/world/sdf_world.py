@@ -436,6 +436,7 @@ PATH_VARIABLES = (
     "SDF_PATH",
     "GAZEBO_MODEL_PATH",
     "GAZEBO_RESOURCE_PATH",
+    "ROS_PACKAGE_PATH",
 )
 """Environment variables with directories of models, separated by colons."""
 PX4_MODELS = (

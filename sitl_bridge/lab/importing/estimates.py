@@ -15,6 +15,7 @@ from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.induced_flow import STALL_ANGLE
 from sitl_bridge.core.dynamics.rotor import CHORD, LIFT_SLOPE
+from sitl_bridge.core.vehicle.propellers import INCH, OTHER_LAWS, propellers_of_size, static_tests
 from sitl_bridge.lab.importing.figures import Figures
 
 DENSITY = 1.225
@@ -28,6 +29,8 @@ MERIT = 0.55
 """Figure of merit of an ordinary propeller: near the middle of 158 static tests (propellers.csv)."""
 UNPHYSICAL_MERIT = 0.25
 """Below it a torque is not a real propeller's: the least of those tests is 0.29."""
+UNTRUE_MERIT = 3.0
+"""Above it speeds are in no known unit: an ideal rotor has 1."""
 CELLS = ((0.1, 1), (0.35, 2), (0.8, 3), (3.0, 4), (8.0, 6), (math.inf, 12))
 """Cells of an ordinary battery for vehicles up to a mass in kg."""
 ENDURANCE = 15 * 60.0
@@ -87,6 +90,8 @@ def complete(figures: Figures, *, as_gazebo: bool) -> None:
         raise UserError("no source has the mass: give it with --mass KG")
     hubs = np.array([rotor["position"] for rotor in figures.get("rotors")], np.float64)
     _complete_rotors(figures, hubs)
+    if not as_gazebo:
+        _scale_speeds(figures)
     thrust = figures.get("mass") * STANDARD_GRAVITY / len(hubs)
     hover = math.sqrt(thrust / figures.get("rotor_model.thrust_c2"))  # rad/s
     _complete_motors(figures, hover)
@@ -116,9 +121,34 @@ def _complete_rotors(figures: Figures, hubs: Floats) -> None:
     estimate("rotor_model.inertia", rod * (2.0 * radius) ** 2 / 12.0, how)
 
 
+def _merit(figures: Figures) -> float:
+    """Figure of merit of the rotors in a hover: the least power, v_h T, over that of their torque, k T w."""
+    least = math.sqrt(figures.get("rotor_model.thrust_c2") / (2.0 * DENSITY * math.pi))
+    ratio = figures.get("rotor_model.torque_thrust_ratio")
+    return least / figures.get("rotor_model.radius") / ratio if ratio > 0.0 else 1.0
+
+
+def _scale_speeds(figures: Figures) -> None:
+    """Turn speeds in a unit of their own, such as 0 to 1, to rad/s; the vehicle moves as before."""
+    merit = _merit(figures)
+    if merit < UNTRUE_MERIT or any("model" in rotor for rotor in figures.get("rotors")):
+        return
+    scale = merit / MERIT
+    figures.note(
+        f"the motors' speeds are not rad/s (an ideal rotor would need {merit:.0f} times the power): they are"
+        f" multiplied by {scale:.3g}, which gives an ordinary propeller's power; the coefficients fit"
+    )
+    powers = {"motor.idle_speed": 1, "motor.speed_range": 1, "rotor_model.drag": -1}
+    for path, power in (powers | {"rotor_model.rolling_moment": -1, "rotor_model.thrust_c2": -2}).items():
+        if figures.has(path):
+            how = figures.sources[path]
+            figures.give(path, figures.get(path) * scale**power, f"{how}; speeds times {scale:.4g}")
+
+
 def _complete_motors(figures: Figures, hover: float) -> None:
     estimate, size = figures.estimate, figures.get("rotor_model.radius") / (5.0 * INCH)
-    estimate("motor.kind", "first_order", "the ordinary model")
+    if estimate("motor.kind", "first_order", "the ordinary model") == "dc":
+        return
     how = "30 ms up and 45 ms down for 10 inches, in proportion to the radius"
     estimate("motor.time_constant_up", 0.030 * size, how)
     estimate("motor.time_constant_down", 0.045 * size, how)
@@ -142,10 +172,15 @@ def _complete_motors(figures: Figures, hover: float) -> None:
 
 def _complete_inflow(figures: Figures) -> None:
     """Blade elements and induced flow in place of Gazebo's law, where the coefficients allow it."""
+    if any(figures.has(f"rotor_model.{name}") for name in OTHER_LAWS):
+        return
     radius, thrust = figures.get("rotor_model.radius"), figures.get("rotor_model.thrust_c2")
-    least = math.sqrt(thrust / (2.0 * DENSITY * math.pi)) / radius
     needed = 6.0 * thrust / (DENSITY * 2.0 * LIFT_SLOPE * STALL_ANGLE * radius**3) * 1.02
-    if figures.get("rotor_model.torque_thrust_ratio") < least or needed > 0.3 * radius:
+    if (
+        _merit(figures) > 1.0
+        or figures.get("rotor_model.torque_thrust_ratio") <= 0.0
+        or needed > 0.3 * radius
+    ):
         figures.note(
             "thrust, torque and radius are not those of one real propeller: the rotors keep the law of their"
             " coefficients, without the effects of moving air"
@@ -164,8 +199,11 @@ def _complete_inflow(figures: Figures) -> None:
 
 def _complete_power(figures: Figures, hover: float, *, as_gazebo: bool) -> None:
     estimate, ratio = figures.estimate, figures.get("rotor_model.torque_thrust_ratio")
-    radius, thrust = figures.get("rotor_model.radius"), figures.get("rotor_model.thrust_c2")
-    merit = math.sqrt(thrust / (2.0 * DENSITY * math.pi)) / radius / ratio if ratio > 0.0 else 1.0
+    merit, efficiency, how = (
+        _merit(figures),
+        EFFICIENCY,
+        f"motor and controller together, an ordinary {EFFICIENCY}",
+    )
     if merit < UNPHYSICAL_MERIT:
         efficiency = float(f"{EFFICIENCY * MERIT / merit:.3g}")
         figures.note(
@@ -174,10 +212,8 @@ def _complete_power(figures: Figures, hover: float, *, as_gazebo: bool) -> None:
             " the battery honest"
         )
         how = f"{EFFICIENCY} times {MERIT}, an ordinary figure of merit, over the model's {merit:.2f}"
-        estimate("motor.efficiency", efficiency, how)
-    efficiency = estimate(
-        "motor.efficiency", EFFICIENCY, f"motor and controller together, an ordinary {EFFICIENCY}"
-    )
+    if figures.get("motor.kind") != "dc":  # which has its own losses
+        efficiency = estimate("motor.efficiency", efficiency, how)
     mass = figures.get("mass")
     cells = estimate("battery.cells", next(n for most, n in CELLS if mass <= most), "ordinary for the mass")
     volts = CELL_VOLTAGE * cells

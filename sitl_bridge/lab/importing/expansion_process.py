@@ -87,9 +87,10 @@ def expand_xacro(file: str, roots: list[str], given: dict[str, str]) -> str:
 
 
 def expand_jinja(file: str, roots: list[str], given: dict[str, str]) -> str:
-    """Expand a jinja file; names that are not given are empty."""
+    """Expand a jinja file; values are YAML, and names that are not given are empty."""
     import jinja2
     import numpy as np
+    import yaml
     from jinja2.sandbox import SandboxedEnvironment
 
     above = [place for place in Path(file).parents if any(place.is_relative_to(root) for root in roots)]
@@ -101,11 +102,12 @@ def expand_jinja(file: str, roots: list[str], given: dict[str, str]) -> str:
 
     environment = SandboxedEnvironment(loader=loader, undefined=Empty)
     environment.from_string("{% for a in b %}{{ a }}{% endfor %}").render()
+    values = {name: yaml.safe_load(text) for name, text in given.items()}
     confine(roots)
-    # PX4's Gazebo classic expands its models with numpy at hand (scripts/jinja_gen.py), MRS with math;
-    # aerostack2 names its vehicle by `namespace`, which is jinja's without a value.
-    names = {"np": np, "math": math, "namespace": Path(file).name.partition(".")[0]}
-    return environment.get_template(Path(file).name).render(names | given)
+    # PX4's Gazebo classic expands its models with numpy at hand (scripts/jinja_gen.py), MRS with math, in
+    # imported files, too; aerostack2 names its vehicle by `namespace`, which is jinja's without a value.
+    environment.globals |= {"np": np, "math": math, "namespace": Path(file).name.partition(".")[0]}
+    return environment.get_template(Path(file).name).render(values)
 
 
 def main() -> None:

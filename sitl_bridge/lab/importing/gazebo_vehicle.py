@@ -140,15 +140,15 @@ def _channels(tree: ModelTree) -> dict[int, tuple[int, float, float]]:
     return found
 
 
-def read_vehicle(tree: ModelTree, figures: Figures, *, as_gazebo: bool) -> None:
-    """Give the figures of a model.
+def read_vehicle(tree: ModelTree, figures: Figures, *, as_gazebo: bool, alone: bool) -> None:
+    """Give the figures of a model; ``alone``: no other file can have the rotors.
 
     Raises:
         UserError: for a model that is no multirotor, or whose numbers are wrong.
     """
     where = tree.source
     parts = rotor_parts(tree, figures)
-    _refuse_others(tree, parts)
+    _refuse_others(tree, parts, alone=alone)
     figures.name = figures.name or tree.name
     figures.description = figures.description or f"{tree.name}, as {where} describes it"
     mass, centre, tensor = body(tree)
@@ -163,9 +163,10 @@ def read_vehicle(tree: ModelTree, figures: Figures, *, as_gazebo: bool) -> None:
         inertia["as_published"] = True
         figures.note("no rigid body has the model's moments of inertia; they are kept as published")
     figures.give("inertia", inertia, f"{where}: inertias of its links about their common centre of gravity")
-    _give_rotors(tree, parts, centre, figures)
-    _give_rotor_size(tree, parts, figures, as_gazebo=as_gazebo)
-    _give_motors(tree, parts, figures)
+    if parts:
+        _give_rotors(tree, parts, centre, figures)
+        _give_rotor_size(tree, parts, figures, as_gazebo=as_gazebo)
+        _give_motors(tree, parts, figures)
     rotors = {part.link.name for part in parts}
     for child, joint in tree.holding.items():
         if child not in rotors and moves(joint):
@@ -200,14 +201,14 @@ def _sides(size: Floats) -> Floats:
     return np.array([size[1] * size[2], size[0] * size[2], size[0] * size[1]])
 
 
-def _refuse_others(tree: ModelTree, parts: list[RotorPart]) -> None:
+def _refuse_others(tree: ModelTree, parts: list[RotorPart], *, alone: bool) -> None:
     files = [plugin.node.attributes.get("filename", "").lower().replace("-", "") for plugin in tree.plugins]
     wings = sum("liftdrag" in file for file in files)
     if wings and parts:
         fault = f"has wings ({wings} LiftDrag plug-ins); only multirotors are read"
     elif wings:
         fault = f"its rotors are blades of {wings} LiftDrag plug-ins, which are not read; motor plug-ins are"
-    elif len(parts) < 3:
+    elif len(parts) < 3 and (parts or alone):
         fault = f"has {len(parts)} rotors with a motor plug-in ({MOTORS}); a multirotor has at least 3"
     else:
         return

@@ -29,6 +29,7 @@ from sitl_bridge.lab.importing.estimates import Given, complete, give_by_hand
 from sitl_bridge.lab.importing.figures import Figures
 from sitl_bridge.lab.importing.gazebo_sensors import SUITE, read_sensors
 from sitl_bridge.lab.importing.gazebo_vehicle import GZ, motor_plugin, read_vehicle
+from sitl_bridge.lab.importing.hector import read_hector
 from sitl_bridge.lab.importing.model_tree import read_tree, source_file
 from sitl_bridge.lab.importing.px4_settings import (
     airframe_script,
@@ -98,6 +99,8 @@ def import_vehicle(
             read_px4(file, figures)
         elif file in models:
             _read_model(file, figures, choices, alone=len(models) == len(others) and not tables)
+        elif file.suffix.lower() == ".yaml":
+            read_hector(file, figures)
         elif not is_file(file):
             raise UserError(f"{file}: no such file")
         else:
@@ -137,10 +140,10 @@ def _read_model(file: Path, figures: Figures, choices: Choices, *, alone: bool) 
         model, "/".join(place.parts[-2:]), directories, lambda path: read_model_file(path, choices.arguments),
         figures.leave_out,
     )  # fmt: skip
-    read_vehicle(tree, figures, as_gazebo=choices.as_gazebo)
+    read_vehicle(tree, figures, as_gazebo=choices.as_gazebo, alone=alone)
     read_sensors(tree, figures)
-    kind = next(kind for plugin in tree.plugins if (kind := motor_plugin(plugin.node)))
-    if not alone or not kind.scripts:
+    kind = next((kind for plugin in tree.plugins if (kind := motor_plugin(plugin.node))), None)
+    if not alone or kind is None or not kind.scripts:
         return
     for name in (place.parent.name, tree.name):
         script = airframe_script(name, choices.px4, kind.scripts)
