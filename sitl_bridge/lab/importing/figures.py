@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, covers
+
+MOST = 1e9
+"""Greatest number of a figure."""
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
@@ -16,6 +21,15 @@ def rounded(value: Any, digits: int = 6) -> Any:
     if isinstance(value, list | tuple):
         return [rounded(item, digits) for item in value]
     return float(f"{value:.{digits}g}") + 0.0 if isinstance(value, float) else value
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """The numbers of plain data."""
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float):
+        yield value
 
 
 @dataclass
@@ -31,7 +45,13 @@ class Figures:
     notes: dict[str, None] = field(default_factory=dict)  # what a user should know of the result
 
     def give(self, path: str, value: Any, source: str, digits: int = 6) -> None:
-        """Set a figure, and remove those of an earlier source within it."""
+        """Set a figure, and remove those of an earlier source within it.
+
+        Raises:
+            UserError: for numbers that no vehicle has.
+        """
+        if not all(abs(number) <= MOST for number in _numbers(value)):
+            raise UserError(f"{source}: {path} {shortened(str(value), 60)} is not a figure of a vehicle")
         self.remove(path)
         self.values[path], self.sources[path] = rounded(value, digits), source
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -117,11 +118,21 @@ def import_vehicle(
     if choices.as_gazebo:
         figures.caveat = "moves as in Gazebo: no drag of the body, no sag of the battery, no ground effect"
     names = [file.name for file in files]
-    for fit in (False, True) if logs else (False,):
-        if fit:
-            _fit(logs, output, figures)
-        write_whole(output, airframe_text(figures, names))
-        load_airframe(output)
+    with TemporaryDirectory() as directory:
+        draft = Path(directory) / "made.yaml"
+        for fit in (False, True) if logs else (False,):
+            if fit:
+                _fit(logs, draft, figures)
+            text = airframe_text(figures, names)
+            write_whole(draft, text)
+            try:
+                load_airframe(draft)
+            except UserError as error:
+                faults = str(error).replace(f"{draft}: ", "")
+                raise UserError(
+                    f"{output}: not written, the sources make no valid vehicle: {faults}"
+                ) from error
+    write_whole(output, text)
     estimated = tuple(path for path, text in figures.sources.items() if text.startswith(DERIVED))
     return Imported(output, tuple(figures.notes), estimated, tuple(figures.left_out))
 

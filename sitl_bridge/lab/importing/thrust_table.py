@@ -112,8 +112,8 @@ def read_thrust(path: Path, figures: Figures) -> None:
         power = table["voltage"] * table["current"]
     if torque is not None:
         ratio = slope(torque, thrust)
-        how = "Q = k T by least squares"
-        give("rotor_model.torque_thrust_ratio", ratio, how, ratio * thrust / torque - 1.0)
+        how = "Q = k T by least squares, of the greatest torque"
+        give("rotor_model.torque_thrust_ratio", ratio, how, (ratio * thrust - torque) / np.abs(torque).max())
         if power is not None:
             give("motor.efficiency", slope(torque * speed, power), "shaft power over electrical power")
     elif power is not None and known is not None:
