@@ -16,7 +16,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.induced_flow import STALL_ANGLE
 from sitl_bridge.core.dynamics.rotor import CHORD, LIFT_SLOPE
 from sitl_bridge.core.vehicle.propellers import INCH, OTHER_LAWS, propellers_of_size, static_tests
-from sitl_bridge.lab.importing.figures import Figures
+from sitl_bridge.lab.importing.figures import Figures, rounded
 
 DENSITY = 1.225
 CELL_VOLTAGE, CELL_RESISTANCE = 3.8, 0.004
@@ -233,9 +233,10 @@ def _complete_body(figures: Figures, hubs: Floats) -> None:
     estimate, mass, radius = figures.estimate, figures.get("mass"), figures.get("rotor_model.radius")
     if not figures.has("inertia"):
         figures.note("the inertia is an estimate by the rotors' places: `identify` finds it from a flight")
-    xx, yy = (INERTIA_SHARE * mass * float(np.mean(hubs[:, k] ** 2)) for k in (1, 0))
+    xx, yy = (rounded(INERTIA_SHARE * mass * float(np.mean(hubs[:, k] ** 2)), 4) for k in (1, 0))
+    # A flat body has zz = xx + yy; rounded, it might have more, which no body has.
     how = "half the mass at the rotors' distance; 0.35 to 0.68 of it in five published quadrotors"
-    estimate("inertia", {"xx": xx, "yy": yy, "zz": xx + yy}, how)
+    estimate("inertia", {"xx": xx, "yy": yy, "zz": 0.999 * (xx + yy)}, how)
     arm, low = float(np.mean(np.hypot(hubs[:, 0], hubs[:, 1]))), float(hubs[:, 2].max())
     feet = [[a * 0.4 * arm, b * 0.4 * arm, low + 0.4 * arm] for a in (1, -1) for b in (1, -1)]
     points = estimate("contact.points", [*feet, [0.0, 0.0, low - 0.2 * arm]], "four legs below the body")

@@ -10,8 +10,8 @@ from sitl_bridge.base.errors import UserError, shortened
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.core.vehicle.figure_sources import DERIVED, covers
 
-MOST = 1e9
-"""Greatest number of a figure."""
+MOST = 1e10
+"""Greatest number of a figure; PX4 has parameters in 1e-7 degrees."""
 
 
 def rounded(value: Any, digits: int = 6) -> Any:

@@ -121,7 +121,7 @@ def give_parameters(parameters: Parameters, where: str, figures: Figures) -> Non
     kind = parameters.get("CA_AIRFRAME", 0)
     if kind not in (0, 14):  # multirotor, and that with tilting motors
         raise UserError(f"{where}: CA_AIRFRAME {kind} is no multirotor")
-    known = figures.has("rotors")
+    known = figures.has("motor.speed_range")
     _give_geometry(parameters, where, figures)
     _give_range(parameters, where, figures)
     for name, path, unit in (
@@ -154,7 +154,7 @@ def _give_geometry(parameters: Parameters, where: str, figures: Figures) -> None
         axis = [float(parameters.get(f"CA_ROTOR{k}_A{a}", up)) for a, up in zip("XYZ", UP, strict=True)]
         rotor = {"position": place, "direction": "ccw" if ratio >= 0.0 else "cw"}
         rotors.append(rotor | ({"axis": axis} if tuple(axis) != UP else {}))
-    if figures.has("rotors"):
+    if figures.has("motor.speed_range"):
         if len(figures.get("rotors")) != count:
             raise UserError(f"{where}: has {count} rotors, the model before it {len(figures.get('rotors'))}")
         places, ratio = [rotor["position"][:2] for rotor in rotors], sum(map(abs, ratios)) / count
