@@ -62,8 +62,8 @@ OWN = {
 PLUGINS = {
     # As in the model's file: motorConstant, momentConstant, rotorDragCoefficient, times, izz of a rotor / 10
     "x500_gazebo": Plugin(8.54858e-6, 0.016, 8.06428e-5, 0.0125, 0.025, 2.649858e-6),
-    "iris_gazebo": Plugin(5.84e-6, 0.06, 1.75e-4, 0.0125, 0.025, 1.6673e-5, classic=True),
-    "typhoon_h480_gazebo": Plugin(8.54858e-6, 0.06, 8.06428e-4, 0.0125, 0.025, 1.6673e-5, classic=True),
+    "iris_gazebo": Plugin(5.84e-6, 0.06, 1.75e-4, 0.0125, 0.025, 2.74004e-5, classic=True),
+    "typhoon_h480_gazebo": Plugin(8.54858e-6, 0.06, 8.06428e-4, 0.0125, 0.025, 2.74004e-5, classic=True),
     "firefly": Plugin(8.54858e-6, 0.016, 8.06428e-5, 0.0125, 0.025, 4.26041e-6),
     "hummingbird": Plugin(8.54858e-6, 0.016, 8.06428e-5, 0.0125, 0.025, 7.66875e-6),
 }
