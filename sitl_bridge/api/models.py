@@ -12,13 +12,14 @@ from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import StereoCameraSpecification
 from sitl_bridge.core.vehicle.airframe import Airframe, point_mass
 from sitl_bridge.core.vehicle.airframe_file import find_airframe, load_airframe
-from sitl_bridge.core.vehicle.propellers import INCH, propellers_of_size, static_tests
+from sitl_bridge.core.vehicle.propellers import INCH, OTHER_LAWS, propellers_of_size, static_tests
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.core.world.atmosphere import air
 from sitl_bridge.core.world.custom_wind import Place, WindField
 
 __all__ = [
     "INCH",
+    "OTHER_LAWS",
     "Airframe",
     "CameraSpecification",
     "FirstOrderMotor",

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sitl_bridge.api.models import INCH, OTHER_LAWS, propellers_of_size, static_tests
 from sitl_bridge.base.arrays import Floats
 from sitl_bridge.base.constants import STANDARD_GRAVITY
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.core.dynamics.induced_flow import STALL_ANGLE
 from sitl_bridge.core.dynamics.rotor import CHORD, LIFT_SLOPE
-from sitl_bridge.core.vehicle.propellers import INCH, OTHER_LAWS, propellers_of_size, static_tests
 from sitl_bridge.lab.importing.figures import Figures, rounded
 
 DENSITY = 1.225

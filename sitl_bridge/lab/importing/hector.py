@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from sitl_bridge.api.models import INCH
 from sitl_bridge.base.errors import ConfigurationError
 from sitl_bridge.base.yaml_file import read
-from sitl_bridge.core.vehicle.propellers import INCH
 from sitl_bridge.lab.importing.figures import Figures
 
 PARTS = ("quadrotor_propulsion", "quadrotor_aerodynamics")

@@ -17,7 +17,6 @@ from sitl_bridge.base.input_file import is_file
 from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.xml_file import XmlNode
-from sitl_bridge.core.vehicle.airframe_file import load_airframe
 from sitl_bridge.core.vehicle.figure_sources import DERIVED
 from sitl_bridge.core.world.sdf_world import search_path
 from sitl_bridge.lab.identification.airframe_identification import (
