@@ -75,6 +75,10 @@ class Figures:
         """Whether a figure, or one within it, is given."""
         return any(covers(path, key) for key in self.values)
 
+    def estimated(self) -> tuple[str, ...]:
+        """Paths of the figures that no source gives."""
+        return tuple(path for path, text in self.sources.items() if text.startswith(DERIVED))
+
     def leave_out(self, what: str) -> None:
         """Note something of a source that is not taken over."""
         self.left_out[what] = None

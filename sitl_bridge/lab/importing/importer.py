@@ -17,7 +17,6 @@ from sitl_bridge.base.input_file import is_file
 from sitl_bridge.base.json_data import JsonObject, plain_values
 from sitl_bridge.base.output_file import write_whole
 from sitl_bridge.base.xml_file import XmlNode
-from sitl_bridge.core.vehicle.figure_sources import DERIVED
 from sitl_bridge.core.world.sdf_world import search_path
 from sitl_bridge.lab.identification.airframe_identification import (
     identified_fields,
@@ -132,8 +131,7 @@ def import_vehicle(
                     f"{output}: not written, the sources make no valid vehicle: {faults}"
                 ) from error
     write_whole(output, text)
-    estimated = tuple(path for path, text in figures.sources.items() if text.startswith(DERIVED))
-    return Imported(output, tuple(figures.notes), estimated, tuple(figures.left_out))
+    return Imported(output, tuple(figures.notes), figures.estimated(), tuple(figures.left_out))
 
 
 def _read_model(file: Path, figures: Figures, choices: Choices, *, alone: bool) -> None:
