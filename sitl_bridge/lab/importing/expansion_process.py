@@ -97,7 +97,7 @@ def expand_jinja(file: str, roots: list[str], given: dict[str, str]) -> str:
     loader = jinja2.FileSystemLoader([*above, *roots])
 
     class Empty(jinja2.ChainableUndefined):
-        def __call__(self, *_: object, **__: object) -> Empty:
+        def __call__(self, *_: object, **__: object) -> Empty:  # type: ignore[override]
             return self
 
     environment = SandboxedEnvironment(loader=loader, undefined=Empty)
