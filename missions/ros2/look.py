@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Prints what sensors see, once a second: ``look.py TOPIC...`` of images, clouds and laser scans."""
 
 import sys

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Offers a vehicle's commands as services (std_srvs/Trigger): ``services.py [VEHICLE]``, beside a run."""
 
 import json

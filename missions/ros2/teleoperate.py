@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Takes off, flies a curve by twists as a teleoperating node does, and lands: beside a run with --ros2."""
 
 import json

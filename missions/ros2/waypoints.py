@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Flies a vehicle that has taken off to places in the world, by poses: beside a run with --ros2."""
 
 import math

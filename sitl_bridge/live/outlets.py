@@ -19,6 +19,7 @@ from sitl_bridge.base.extras import missing
 
 if TYPE_CHECKING:
     from sitl_bridge.live.bus.address import BusAddress
+    from sitl_bridge.live.ros2.choices import RosChoices
     from sitl_bridge.live.run.client_link import SimulationSnapshot
     from sitl_bridge.live.run.outlet import RunContext
 
@@ -217,6 +218,7 @@ class Ros2Settings(OutletSettings):
 
     domain: int = 0  # ROS_DOMAIN_ID
     wait: tuple[str, ...] = ()  # nodes that simulated time waits for
+    choices: RosChoices | None = None  # of a scenario
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -235,7 +237,7 @@ class Ros2Settings(OutletSettings):
         """The node."""
         from sitl_bridge.live.ros2.graph import RosGraph
 
-        return RosGraph(run, self.domain, self.wait)
+        return RosGraph(run, self.domain, self.wait, self.choices)
 
 
 class CustomOutlet:

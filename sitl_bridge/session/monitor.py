@@ -60,6 +60,9 @@ HEARTBEAT_PERIOD, COMPANION_ALIVE = 1.0, 3.0
 """s of PX4's clock between heartbeats of a user's companion computer, and s of wall time after its last one
 in which they are repeated.  Programs send them by wall time; v1.18 misses them after 5 s of PX4's clock."""
 
+FOLLOWED = 1000
+"""Messages of an id that wait to be taken; beyond them the oldest are left out."""
+
 SILENCE = 5.0
 """s of wall time without a message after which a vehicle counts as silent."""
 
@@ -196,6 +199,7 @@ class Monitor:
         self._rates = RATES
         self._kept: set[int] = set()
         self._last: dict[int, bytes] = {}
+        self._followed: dict[int, deque[bytes]] = {}
         self.pings_sent = 0
         """Number of the last PING sent."""
         self.pings_answered = 0
@@ -321,6 +325,17 @@ class Monitor:
         self._kept.update(numbers)
         self._unwanted = self._unwanted - self._kept
 
+    def follow(self, number: int, rate: float) -> None:
+        """Keep every message of an id for :meth:`take_all`, requested at a rate in Hz of PX4's clock."""
+        self._followed[number] = deque(maxlen=FOLLOWED)
+        self.want({number: rate})
+
+    def take_all(self, number: int) -> list[MavlinkMessage]:
+        """The messages that have arrived since the last time of an id that :meth:`follow` names."""
+        frames = self._followed[number]
+        arrived = (Decoder().message(frames.popleft()) for _ in range(len(frames)))
+        return [message for message in arrived if message is not None]
+
     def want(self, rates: dict[int, float]) -> None:
         """Request messages at rates in Hz of PX4's clock, instead of those at which the monitor has them."""
         with self._lock:
@@ -382,6 +397,8 @@ class Monitor:
                 continue
             if number in self._kept:
                 self._last[number] = frame
+            if number in self._followed:
+                self._followed[number].append(frame)
             if number in self._unwanted:
                 received.unwanted = True
             elif number in READERS:

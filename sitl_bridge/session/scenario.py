@@ -41,6 +41,7 @@ from sitl_bridge.core.world.world_file import (
     with_files_beside,
 )
 from sitl_bridge.link.hil.link_state import OnStall
+from sitl_bridge.live.ros2.choices import RosChoices
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.swarm.avoidance.scene_obstacles import obstacles_of_map, obstacles_of_scene
 from sitl_bridge.swarm.avoidance.specification import (
@@ -138,6 +139,7 @@ class Scenario(BaseModel):
         None, description="limit of simulated time in s; a longer flight fails; default: none"
     )
     on_stall: OnStall = Field("leave", description="reaction to a flight stack that stops answering")
+    ros2: RosChoices = Field(RosChoices(), description="names, rates and transforms of --ros2's topics")
     limits: dict[str, bool | float | None] = Field(
         {}, description="limits of measures by name, which the flight must keep; null for no limit"
     )

@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from sitl_bridge.analysis.evaluation.measures import checked_limits
+from sitl_bridge.analysis.export.ros_topics import ros_name
 from sitl_bridge.base.errors import ConfigurationError, UserError, faults_of
 from sitl_bridge.base.system.interpreter import find_interpreter
 from sitl_bridge.core.vehicle.controller import beside
 from sitl_bridge.core.vehicle.vehicle_specification import VehicleSpecification
 from sitl_bridge.link.px4.given_parameters import ParameterFile, load_parameters
+from sitl_bridge.live.outlets import Ros2Settings
+from sitl_bridge.live.ros2.choices import TOPICS_OF_RUN, RosChoices
 from sitl_bridge.plan.plan import Plan
 from sitl_bridge.plan.plan_file import load_fence
 from sitl_bridge.session.identified_models import identified_model
@@ -56,8 +59,10 @@ def settings_of(scenario: LoadedScenario, file: Path, options: FlightOptions) ->
         raise ConfigurationError(str(file), [f"takes no arguments: {' '.join(options.arguments)}{why}"])
     if scenario.avoidance is not None:
         _check_avoidance(scenario)
+    ros2 = ros_choices(scenario)
+    chosen = [replace(one, choices=ros2) if isinstance(one, Ros2Settings) else one for one in options.outlets]
     return FlightSettings.from_options(
-        options,
+        replace(options, outlets=tuple(chosen)),
         vehicles,
         scenario.name,
         world=scenario.world,
@@ -93,6 +98,24 @@ def limits_of(scenario: LoadedScenario) -> dict[str, float | None]:
     document, limits = scenario.document, scenario.specification.limits
     lines = {name: document.line(("limits", name)) for name in limits}
     return checked_limits(limits, document.source, lines, Path(document.source).parent)
+
+
+def ros_choices(scenario: LoadedScenario) -> RosChoices:
+    """What a scenario chooses of its ROS 2 graph.
+
+    Raises:
+        ConfigurationError: for a topic that begins as none of the run, with its line.
+    """
+    choices = scenario.specification.ros2
+    known = {ros_name(vehicle.name) for vehicle in scenario.vehicles} | {*TOPICS_OF_RUN, ""}
+    faults = [
+        scenario.document.fault(("ros2", "topics", topic), f"begins with none of {', '.join(sorted(known))}")
+        for topic in choices.topics
+        if topic.split("/")[1] not in known
+    ]
+    if faults:
+        raise ConfigurationError(scenario.document.source, faults)
+    return choices
 
 
 def separation_limit(scenario: LoadedScenario) -> dict[str, float | None]:

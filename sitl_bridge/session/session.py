@@ -271,6 +271,7 @@ class Session:
             self._order_formation if formation else None,
             partial(self._order_stack, commands) if monitored else None,
             lambda: [vehicle.report() for vehicle in monitored],
+            lambda number, rate: self.vehicles[number].estimates(rate),
             limit_time=self.server.limit_time,
         )
         for outlet in [one.make(shown) for one in settings.outlets]:

@@ -31,6 +31,7 @@ from sitl_bridge.core.simulation.events import StackEvent
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.core.world.world import World, WorldSpecification
 from sitl_bridge.link.hil.server import LockstepServer
+from sitl_bridge.link.mavlink import common as mavlink
 from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.link.px4.event_catalogue import EventCatalogue
 from sitl_bridge.link.px4.given_parameters import ChosenParameters
@@ -48,6 +49,7 @@ from sitl_bridge.session.missions.time_gate import MissionGate
 from sitl_bridge.session.monitor import BATTERY_PERIOD, Monitor
 from sitl_bridge.session.settings import AutopilotChoice, Board, VehicleSettings
 
+ODOMETRY: int = mavlink.MAVLINK_MSG_ID_ODOMETRY
 LAST_MESSAGES = 4
 """Texts of a flight stack in a report."""
 COMPILATION = re.compile("(still )?compil(ing|ed) ")
@@ -161,6 +163,7 @@ class VehicleRun:
         self.lost, self.killed = "", False
         """How its flight stack ended; empty while it runs."""
         self._monitor: Monitor | None = None
+        self._estimated = False
         self.mission: Mission | None = None
         self.flight_stack: ChildProcess | None = None
         self.say = say
@@ -378,6 +381,18 @@ class VehicleRun:
         status = self.monitor.status()
         messages = [(m.time, m.level, m.text) for m in last]
         return StackReport(status.mode, messages, (status.position_time, *status.position))
+
+    def estimates(self, rate: float) -> list[MavlinkMessage]:
+        """ODOMETRY of its flight stack since the last time, at a rate in Hz of its first call.
+
+        None of a board, whose clock is not that of the simulation.
+        """
+        if self._monitor is None or self.autopilot.kind == "board":
+            return []
+        if not self._estimated:
+            self._estimated = True
+            self.monitor.follow(ODOMETRY, rate)
+        return self.monitor.take_all(ODOMETRY)
 
     def _log_message(self, message: VehicleMessage) -> None:
         self._log(f"[{message.time:9.2f} s] autopilot message: {message.text}")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from cyclonedds.idl import make_idl_struct, types
 from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
+from PIL import Image
 from rosbags.interfaces import Nodetype
 from rosbags.typesys import Stores, get_typestore
 from scipy.spatial.transform import Rotation
@@ -37,17 +39,25 @@ from support.recorded_climb import Climb
 
 from sitl_bridge.analysis.export.cdr_layout import DEFINITIONS, schema_name
 from sitl_bridge.analysis.export.drawn_messages import map_message
-from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.errors import ConfigurationError, UserError
+from sitl_bridge.core.sensors.gps import GpsSpecification
 from sitl_bridge.core.sensors.imu import ImuSpecification
 from sitl_bridge.core.sensors.perception.camera import CameraSpecification
+from sitl_bridge.link.mavlink import common as mavlink
+from sitl_bridge.live.outlets import Ros2Settings
+from sitl_bridge.live.ros2.choices import RosChoices
 from sitl_bridge.live.ros2.graph import RosGraph, WaitedNodes
 from sitl_bridge.live.ros2.types import type_hash
 from sitl_bridge.live.run.outlet import RunContext
 from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.perception.sensor_runner import SeenSample, SensorRunner
 from sitl_bridge.plan.plan_file import load_plan
+from sitl_bridge.session.scenario_settings import scenario_settings
+from sitl_bridge.session.settings import FlightOptions
 
-pytestmark = pytest.mark.timeout(300)
+MESSAGES = int(os.environ.get("ROS2_MESSAGES", "300"))
+"""That a slow node takes."""
+pytestmark = pytest.mark.timeout(300 + 0.02 * MESSAGES)
 STORE = get_typestore(Stores.ROS2_JAZZY)
 HUMBLE = get_typestore(Stores.ROS2_HUMBLE)
 TIMEOUT = 20.0
@@ -158,9 +168,21 @@ class Source:
         self.simulation, self._climb = climb.simulation, climb
         self.running = threading.Event()
         self.runner: Any = None
+        nan, half = math.nan, math.sqrt(0.5)
+        pose, twist = [nan] * 21, [nan] * 21
+        pose[0], pose[6], pose[11], pose[15], pose[18], pose[20] = 1.0, 4.0, 9.0, 0.1, 0.2, 0.3
+        twist[0], twist[6], twist[11] = 0.01, 0.02, 0.03
+        self.rate = 0.0
+        self.estimated = [
+            mavlink.MAVLink_odometry_message(
+                2_500_000, 1, 1, 3.0, 4.0, -2.0, [half, 0.0, 0.0, half], 5.0, 0.0, 0.0, 0.0, 0.0, 0.5,
+                pose, twist, 0, 8,
+            )
+        ]  # fmt: skip
 
     def status(self) -> Any:
-        return SimpleNamespace(time=self.time, battery=np.array([[15.5, 12.0, 0.75], [16.0, 1.0, 1.0]]))
+        battery = np.array([[15.5, 12.0, 0.75], [16.0, 1.0, 1.0]])
+        return SimpleNamespace(time=round(self.time * 1e6), seconds=self.time, battery=battery)
 
     def fly(self, kind: str, data: Mapping[str, Any], vehicle: int | None) -> Future[None]:
         done: Future[None] = Future()
@@ -172,6 +194,11 @@ class Source:
         else:
             done.set_result(None)
         return done
+
+    def estimates(self, vehicle: int, rate: float) -> list[Any]:
+        """ODOMETRY of the first vehicle as PX4 sends it, again and again: nose east, flying north, 2 m up."""
+        self.rate = rate
+        return self.estimated if vehicle == 0 else []
 
     def call(self, action: Callable[[], None]) -> None:
         action()
@@ -194,7 +221,7 @@ class Source:
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> Iterator[tuple[Source, Node, list[str]]]:
+def published(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Source, Node, list[str]]]:
     said: list[str] = []
     with Climb(tmp_path) as climb:
         source: Any = Source(climb)
@@ -215,8 +242,9 @@ def published(tmp_path: Path) -> Iterator[tuple[Source, Node, list[str]]]:
             notify=said.append,
             hosts=(source.runner,),
             on_flight=source.fly,
+            estimates=source.estimates,
         )
-        graph = RosGraph(run, DOMAIN)
+        graph = RosGraph(run, DOMAIN, choices=getattr(request, "param", None))
         graph.start()
         try:
             yield source, Node(), said
@@ -287,7 +315,7 @@ def test_clock_imu_and_odometry_of_every_step_arrive(published: tuple[Source, No
     times = np.array([stamp_of(imu.header.stamp) for imu in imus])
     assert np.allclose(np.diff(times), 0.004)
     assert np.allclose(np.diff([stamp_of(clock.clock) for clock in clocks]), 0.004)
-    assert imus[0].header.frame_id == "vehicle_0/base_link"
+    assert imus[0].header.frame_id == "vehicle_0/base_link/imu"
     assert imus[50].linear_acceleration.z == pytest.approx(9.8, abs=0.3)  # REP 103: up at rest
     assert (poses[0].header.frame_id, poses[0].child_frame_id) == ("map", "vehicle_0/base_link")
     assert poses[-1].pose.pose.position.z > poses[0].pose.pose.position.z  # it climbs, and z is up
@@ -314,10 +342,11 @@ def test_batteries_pictures_and_their_mountings_arrive(published: tuple[Source, 
         ("/tf_static", "tf2_msgs/msg/TFMessage"),
         (picture, "sensor_msgs/msg/Image"),
         (f"{picture}/camera_info", "sensor_msgs/msg/CameraInfo"),
+        (f"{picture}/compressed", "sensor_msgs/msg/CompressedImage"),
     ):
         node.subscribe(topic, name)
     (mounted,) = node.until(lambda: node.take("/tf_static"))  # kept for those that come later
-    first, second = mounted.transforms
+    first, second = mounted.transforms[-2:]
     assert (first.header.frame_id, first.child_frame_id) == ("vehicle_0/base_link", base)
     place, turn = first.transform.translation, first.transform.rotation
     assert (place.x, place.y, place.z) == pytest.approx((0.1, -0.2, -0.3))
@@ -336,6 +365,10 @@ def test_batteries_pictures_and_their_mountings_arrive(published: tuple[Source, 
     assert shown.header.frame_id == info.header.frame_id == f"{base}_optical"
     assert stamp_of(shown.header.stamp) == 1.5
     assert shown.data.tobytes() == image.tobytes()
+    (packed,) = node.until(lambda: node.take(f"{picture}/compressed"))
+    assert (packed.format, packed.header) == ("rgb8; jpeg compressed bgr8", shown.header)
+    unpacked = np.asarray(Image.open(BytesIO(packed.data.tobytes()))).astype(int)
+    assert np.abs(unpacked - image).mean() < 8.0  # JPEG halves the resolution of colours
     source.running.set()
     battery = node.until(lambda: node.take("/vehicle_0/battery"))[0]
     assert (battery.voltage, battery.current, battery.percentage) == (15.5, -12.0, 0.75)
@@ -538,8 +571,8 @@ def test_simulated_time_waits_for_a_slow_node_which_loses_nothing(tmp_path: Path
             time.sleep(1.0)
             begun = climb.simulation.time
             slow.start()
-            end = time.monotonic() + 40.0
-            while len(took) < 300:
+            end = time.monotonic() + 40.0 + 0.02 * MESSAGES
+            while len(took) < MESSAGES:
                 assert time.monotonic() < end, said
                 time.sleep(0.05)
                 ahead = (climb.simulation.time * 1e-6 - took[-1]) / 0.004 if took else 0.0
@@ -588,10 +621,11 @@ def test_the_vehicle_is_described_as_a_robot_for_those_that_come_later(
     (message,) = node.until(lambda: node.take(topic))
     robot = ElementTree.fromstring(message.data)
     links = [link.get("name") for link in robot.iter("link")]
-    assert links == ["vehicle_0/base_link", "vehicle_0/base_link/camera_0"]
+    ends = ("", "/camera_0", "/imu", "/magnetometer", "/barometer", "/gps")
+    assert sorted(links) == sorted(f"vehicle_0/base_link{end}" for end in ends)
     joint = robot.find("joint")
     assert joint is not None
-    assert {end.tag: end.get("link") for end in joint} == dict(zip(("parent", "child"), links, strict=True))
+    assert {end.tag: end.get("link") for end in joint} == dict(zip(("parent", "child"), links, strict=False))
     rotors = source.simulation.vehicles[0]["rotor_position"][:4] * (1.0, -1.0, -1.0)  # FRD to FLU
     arms: list[Any] = []
     discs: list[Any] = []
@@ -611,7 +645,7 @@ def test_samples_say_the_variance_of_their_noise_and_gps_its_velocity(
 ) -> None:
     source, node, _ = published
     node.until(lambda: "/vehicle_0/fix_velocity" in node.offered)
-    kinds = {"imu": "sensor_msgs/msg/Imu", "fix_velocity": "geometry_msgs/msg/TwistStamped"}
+    kinds = {"imu": "sensor_msgs/msg/Imu", "fix_velocity": "geometry_msgs/msg/TwistWithCovarianceStamped"}
     for end, kind in kinds.items():
         node.subscribe(f"/vehicle_0/{end}", kind)
     time.sleep(0.5)  # the publisher finds the subscribers
@@ -625,10 +659,71 @@ def test_samples_say_the_variance_of_their_noise_and_gps_its_velocity(
 
     def climbs() -> bool:
         speeds.extend(node.take("/vehicle_0/fix_velocity"))
-        return bool(speeds) and speeds[-1].twist.linear.z > 0.2
+        return bool(speeds) and speeds[-1].twist.twist.linear.z > 0.2
 
     node.until(climbs)  # up is positive
     assert speeds[-1].header.frame_id == "map"
+    noise = next(s for s in source.simulation.sensors[0] if s["kind"] == GpsSpecification.code)["noise"]
+    known = np.diag(speeds[-1].twist.covariance.reshape(6, 6))[:3]
+    assert known == pytest.approx(noise[[1, 0, 2]] ** 2)
+    assert known.all()
+
+
+CHOSEN = RosChoices(
+    topics={"/vehicle_0/": "/uav/", "/vehicle_0/wind": None, "/vehicle_1/": None},
+    frames={"vehicle_0/": "uav/", "map": "world"},
+    rates={"imu": 50.0, "estimate/odometry": 20.0},
+    tf="estimate",
+)
+
+
+@pytest.mark.parametrize("published", [CHOSEN], indirect=True)
+def test_names_rates_and_the_motion_in_tf_are_as_chosen(published: tuple[Source, Node, list[str]]) -> None:
+    source, node, _ = published
+    kinds = {
+        "/tf": "tf2_msgs/msg/TFMessage",
+        "/tf_static": "tf2_msgs/msg/TFMessage",
+        "/answers": "std_msgs/msg/String",
+        "/uav/imu": "sensor_msgs/msg/Imu",
+        "/uav/estimate/odometry": "nav_msgs/msg/Odometry",
+        "/uav/robot_description": "std_msgs/msg/String",
+    }
+    node.until(lambda: kinds.keys() <= node.offered.keys())
+    time.sleep(0.3)
+    node.until(lambda: True)
+    assert not [topic for topic in node.offered if topic.startswith("/vehicle") or topic.endswith("/wind")]
+    for topic in kinds:
+        node.subscribe(topic, kinds[topic])
+    (static,) = node.until(lambda: node.take("/tf_static"))
+    ends = {(one.header.frame_id, one.child_frame_id) for one in static.transforms}
+    assert {("world", "uav/odom"), ("uav/base_link", "uav/base_link/imu")} <= ends
+    (described,) = node.until(lambda: node.take("/uav/robot_description"))
+    assert '<link name="uav/base_link">' in described.data
+    estimate = node.until(lambda: node.take("/uav/estimate/odometry"))[0]
+    assert source.rate == 20.0
+    assert (estimate.header.frame_id, estimate.child_frame_id) == ("uav/odom", "uav/base_link")
+    assert stamp_of(estimate.header.stamp) == 2.5
+    place, moved = estimate.pose.pose.position, estimate.twist.twist
+    assert (place.x, place.y, place.z) == pytest.approx((4.0, 3.0, 2.0))  # east, north, up
+    assert (moved.linear.x, moved.linear.y) == pytest.approx((0.0, 5.0))  # north is to its left
+    assert moved.angular.z == pytest.approx(-0.5)
+    pose, twist = (one.covariance.reshape(6, 6) for one in (estimate.pose, estimate.twist))
+    assert np.diag(pose) == pytest.approx([4.0, 1.0, 9.0, 0.1, 0.2, 0.3])  # nose east: x and roll about it
+    assert np.diag(twist) == pytest.approx([0.02, 0.01, 0.03, 0.0, 0.0, 0.0])
+    moving = node.until(lambda: node.take("/tf"))[0]
+    assert moving.transforms[0].child_frame_id == "uav/base_link"
+    assert moving.transforms[0].transform.translation.z == pytest.approx(2.0)
+    take_off = node.advertise("/uav/take_off", "std_msgs/msg/Float64")
+    time.sleep(0.3)  # the graph finds the publisher
+    take_off(STORE.types["std_msgs/msg/Float64"](4.0))
+    (answer,) = node.until(lambda: node.take("/answers"))
+    assert json.loads(answer.data)["topic"] == "/uav/take_off"
+    source.running.set()
+    imus: list[Any] = []
+    node.until(lambda: imus.extend(node.take("/uav/imu")) or len(imus) > 100)
+    stamps = [stamp_of(imu.header.stamp) for imu in imus[1:]]  # after the first, part of a period
+    assert np.allclose(np.diff(stamps), 0.02)
+    assert imus[0].header.frame_id == "uav/base_link/imu"
 
 
 TWO_HOSTS = """
@@ -673,3 +768,22 @@ def test_no_other_machine_reaches_the_sockets(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found == {"7410": "refused", "7411": "refused", "7500": "taken", "topics": []}
+
+
+def test_a_scenario_chooses_names_and_a_wrong_one_is_refused_with_its_line(tmp_path: Path) -> None:
+    file, plan = tmp_path / "flight.yaml", ROOT / "missions" / "square.plan"
+    text = f"vehicles: [{{{{airframe: iris, mission: {plan}}}}}]\nros2:\n  topics:\n    {{}}: /uav/\n"
+    file.write_text(text.format("/vehicle_0/"))
+    options = FlightOptions(outlets=(Ros2Settings(),))
+    (outlet,) = scenario_settings(file, options).outlets
+    assert isinstance(outlet, Ros2Settings)
+    assert outlet.choices is not None
+    assert outlet.choices.topics == {"/vehicle_0/": "/uav/"}
+    for wrong, reason in (
+        ("/vehicle_1/", "line 4.*/vehicle_1/.*begins with none of .*vehicle_0"),
+        ("/vehicle_0/imu", "must both end with a slash, or neither"),
+        ("imu", "line 4.*imu"),
+    ):
+        file.write_text(text.format(wrong))
+        with pytest.raises(ConfigurationError, match=reason):
+            scenario_settings(file, options)

@@ -5,13 +5,16 @@ They run in an environment of their own, that of ROS2_PYTHON or .venv-ros2; ``sc
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ import pytest
 from support.background_process import background_process
 from support.paths import MISSIONS, ROOT
 
+from sitl_bridge.link.px4.find import find_px4
 from sitl_bridge.live.ros2.types import type_hash
 
 pytestmark = [pytest.mark.ros2, pytest.mark.timeout(1200)]
@@ -30,6 +34,28 @@ INSTANCE = 96
 """Of the first flight stack, beyond those that other tests use."""
 END = 600.0
 """s of wall time for a node's work, on a busy machine."""
+
+
+BUFFER = 4_194_304
+"""Bytes of a node's socket with missions/ros2/fastdds_buffers.xml."""
+PLAYING, PAUSED = 1, 2
+UNSUPPORTED, OK, NOT_FOUND, FAILED, ALREADY = 0, 1, 2, 4, 101
+"""States and results of simulation_interfaces (SimulationState.msg, Result.msg, SetSimulationState.srv)."""
+
+
+def _needs(package: str) -> None:
+    """Skip the test where ROS has no such package; PyPI has no wheels of it."""
+    done = subprocess.run([str(PYTHON), "-c", f"import {package}"], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"the environment of {PYTHON} has no {package}; build it from its source")
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Wait for what another process brings about."""
+    end = time.monotonic() + END
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.2)
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +75,11 @@ def running(place: Path, *arguments: str) -> Iterator[Path]:
         yield place / "out"
 
 
-def node(program: Path, *arguments: object) -> list[Any]:
+def node(program: Path, *arguments: object, **environment: str) -> list[Any]:
     """Run a node to its end; its output's lines, of JSON where they are."""
     done = subprocess.run(
         [str(PYTHON), str(program), *map(str, arguments)],
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | environment,
         capture_output=True,
         text=True,
         timeout=END,
@@ -72,11 +98,13 @@ def test_every_topic_reaches_a_node(tmp_path: Path, reliability: str) -> None:
     frames = {
         "/clock": None,
         "/vehicle_0/battery": "vehicle_0/base_link",
-        "/vehicle_0/fix": "vehicle_0/base_link",
-        "/vehicle_0/imu": "vehicle_0/base_link",
-        "/vehicle_0/magnetic_field": "vehicle_0/base_link",
+        "/vehicle_0/estimate/odometry": "vehicle_0/odom",
+        "/vehicle_0/fix": "vehicle_0/base_link/gps",
+        "/vehicle_0/fix_velocity": "map",
+        "/vehicle_0/imu": "vehicle_0/base_link/imu",
+        "/vehicle_0/magnetic_field": "vehicle_0/base_link/magnetometer",
         "/vehicle_0/odometry": "map",
-        "/vehicle_0/pressure": "vehicle_0/base_link",
+        "/vehicle_0/pressure": "vehicle_0/base_link/barometer",
         "/vehicle_0/rotors": "",
         "/vehicle_0/wind": "map",
     }
@@ -92,22 +120,101 @@ def test_every_topic_reaches_a_node(tmp_path: Path, reliability: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("airframe", "ends"),
+    ("airframe", "end"),
     [
-        ("iris_camera", ["camera_0/cam0"]),
-        ("iris_depth", ["depth_camera_0/depth"]),
-        ("iris_lidar", ["lidar_0/points"]),
-        ("iris_scanner", ["scanner_0/scan"]),
+        ("iris_camera", "camera_0/cam0"),
+        ("iris_camera", "camera_0/cam0/compressed"),
+        ("iris_depth", "depth_camera_0/depth"),
+        ("iris_lidar", "lidar_0/points"),
+        ("iris_scanner", "scanner_0/scan"),
     ],
 )
 def test_pictures_clouds_and_scans_reach_a_best_effort_node(
-    tmp_path: Path, airframe: str, ends: list[str]
+    tmp_path: Path, airframe: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not end.endswith(("compressed", "scan")):  # of more than a socket holds by default
+        most = int(Path("/proc/sys/net/core/rmem_max").read_text())
+        if most < BUFFER:
+            pytest.skip(f"net.core.rmem_max is {most}: sudo sysctl -w net.core.rmem_max={BUFFER}")
+        profile = MISSIONS / "ros2" / "fastdds_buffers.xml"
+        monkeypatch.setitem(ENVIRONMENT, "FASTDDS_DEFAULT_PROFILES_FILE", str(profile))
     with running(tmp_path, "start", "--airframe", airframe):
-        (seen,) = node(SUPPORT / "ros_listener.py", 15, "best_effort", 5, ",".join(ends))
-    for end in ends:
-        found = seen["topics"][f"/vehicle_0/{end}"]
-        assert found["count"] >= 0.9 * found["sent"], found
+        (seen,) = node(SUPPORT / "ros_listener.py", 15, "best_effort", 5, end)
+    found = seen["topics"][f"/vehicle_0/{end}"]
+    assert found["count"] >= 0.9 * found["sent"], found
+
+
+def test_pictures_are_looked_at(tmp_path: Path) -> None:
+    look = [str(PYTHON), str(MISSIONS / "ros2" / "look.py")]
+    for airframe, topic, shown in (
+        ("iris_depth", "/vehicle_0/depth_camera_0/depth", "mean"),
+        ("iris_scanner", "/vehicle_0/scanner_0/scan", "nearest"),
+    ):
+        with (
+            running(tmp_path, "start", "--airframe", airframe),
+            background_process([*look, topic], tmp_path / airframe, env=ENVIRONMENT),
+        ):
+            until(lambda: shown in (tmp_path / airframe).read_text())  # noqa: B023  (called at once)
+
+
+def test_a_vehicle_follows_another_by_poses(tmp_path: Path) -> None:
+    with running(tmp_path, "start", "-n", "2", "--speed", "3"):
+        node(SUPPORT / "ros_take_off.py", "vehicle_0", "vehicle_1")
+        assert node(MISSIONS / "ros2" / "follow.py") == ["followed vehicle_0"]
+
+
+def test_the_simulation_is_paused_stepped_and_resumed_by_services(tmp_path: Path) -> None:
+    _needs("simulation_interfaces")
+    services = [str(PYTHON), str(MISSIONS / "ros2" / "simulation.py")]
+    with (
+        running(tmp_path, "start"),
+        background_process(services, tmp_path / "services", env=ENVIRONMENT, stop=signal.SIGKILL),
+    ):
+        (found,) = node(SUPPORT / "ros_simulation_caller.py")
+    assert found == {
+        "features": True,
+        "begun": [PLAYING, OK],
+        "refused_step": FAILED,
+        "pause": OK,
+        "again": ALREADY,
+        "paused": [PAUSED, OK],
+        "step": [OK, 25],
+        "moved": OK,
+        "place": [3.0, 4.0],
+        "unknown": NOT_FOUND,
+        "stop": UNSUPPORTED,
+        "resume": OK,
+        "resumed": [PLAYING, OK],
+    }
+
+
+@pytest.mark.px4
+@pytest.mark.parametrize("speed", ["1", "5"])
+def test_px4_flies_in_offboard_by_its_own_topics(tmp_path: Path, speed: str) -> None:
+    _needs("px4_msgs")
+    agent = os.environ.get("MICROXRCE_AGENT") or shutil.which("MicroXRCEAgent")
+    if agent is None:
+        pytest.skip("no MicroXRCEAgent in PATH, and no MICROXRCE_AGENT names one")
+    px4 = find_px4()
+    if not (px4.root / "bin" / "px4-uxrce_dds_client").exists():
+        pytest.skip(f"{px4.root} is built without its uXRCE-DDS client")
+    command = [sys.executable, "-m", "sitl_bridge.cli.main", "start", "--px4", str(px4.root), "--headless"]
+    command += ["--speed", speed, "--runs-dir", str(tmp_path / "runs")]
+    with (
+        background_process([agent, "udp4", "-p", "8888"], tmp_path / "agent"),
+        background_process(command, tmp_path / "out"),
+    ):
+        flown = node(MISSIONS / "ros2" / "px4_offboard.py", ROS_DOMAIN_ID="0")
+    assert flown[-1].startswith("held ")
+    assert float(flown[-1].split()[1]) == pytest.approx(5.0, abs=0.3)
+    assert sum("mode 14" in line and "armed True" in line for line in flown) == 1  # Offboard, never left
+
+
+@pytest.mark.parametrize("name", ["teleoperate", "waypoints", "follow", "look"])
+def test_a_node_of_a_papers_use_has_30_lines(name: str) -> None:
+    text = (MISSIONS / "ros2" / f"{name}.py").read_text()
+    docstring = ast.parse(text).body[0].end_lineno
+    assert len([line for line in text.splitlines()[docstring:] if line.strip()]) <= 30
 
 
 def test_a_node_takes_off_flies_by_twists_and_lands(tmp_path: Path) -> None:

@@ -21,10 +21,16 @@ from sitl_bridge.analysis.export.ros_topics import (
     to_enu,
     to_enu_flu,
     to_flu,
+    transforms,
 )
 from sitl_bridge.analysis.replay.vehicle_log import Series, VehicleLog, read_vehicle_log
 from sitl_bridge.base.arrays import Floats, Ints, Records
+from sitl_bridge.base.rotations import matrix_from_quaternion
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.record.run_reader import RecordedRun, vehicle_log
+
+TRIANGLE = [0, 6, 11, 15, 18, 20]
+"""Places of the diagonal in MAVLink's upper triangle of a covariance of six axes (ODOMETRY)."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def flight_stack_topics(
 
 def _topics(log: VehicleLog, name: str) -> Iterator[RosMessages]:
     begin = f"/{ros_name(name)}"
-    yield _odometry(f"{begin}/estimate/odometry", name, log)
+    yield _odometry(estimate_topic(name), name, log)
     yield _attitude(f"{begin}/estimate/attitude", name, log.attitude)
     yield _airborne(f"{begin}/estimate/airborne", log.airborne)
     yield _origin(f"{begin}/estimate/origin", name, log)
@@ -90,17 +96,56 @@ def odom(name: str) -> str:
     return f"{ros_name(name)}/odom"
 
 
+def estimate_topic(name: str) -> str:
+    """Topic of a vehicle's pose and velocity as its flight stack estimates them."""
+    return f"/{ros_name(name)}/estimate/odometry"
+
+
 def _odometry(topic: str, name: str, log: VehicleLog) -> RosMessages:
     time = log.position.time
-    attitude = log.attitude.at(time)
+    return _estimates(
+        topic, name, nanoseconds(time), log.position.values, log.attitude.at(time), log.velocity.at(time),
+        log.rates.at(time),
+    )[0]  # fmt: skip
+
+
+def _estimates(
+    topic: str, name: str, time: Ints, position: Floats, attitude: Floats, velocity: Floats, rates: Floats
+) -> tuple[RosMessages, Records]:
+    """(k,) ns; m NED of the stack's origin, w x y z, m/s NED, rad/s in the body."""
     attitude = attitude / np.linalg.norm(attitude, axis=1, keepdims=True)
     strings = {"header.frame_id": odom(name), "child_frame_id": base_link(name)}
-    made, table = begin_messages(topic, "nav_msgs/Odometry", nanoseconds(time), strings)
-    set_axes(table, "pose.pose.position", to_enu(log.position.values))
+    made, table = begin_messages(topic, "nav_msgs/Odometry", time, strings)
+    set_axes(table, "pose.pose.position", to_enu(position))
     set_axes(table, "pose.pose.orientation", to_enu_flu(attitude))
-    set_axes(table, "twist.twist.linear", to_flu(to_body(attitude, log.velocity.at(time))))
-    set_axes(table, "twist.twist.angular", to_flu(log.rates.at(time)))
-    return made
+    set_axes(table, "twist.twist.linear", to_flu(to_body(attitude, velocity)))
+    set_axes(table, "twist.twist.angular", to_flu(rates))
+    return made, table
+
+
+def estimate_messages(name: str, received: MavlinkMessage) -> tuple[RosMessages, RosMessages]:
+    """A flight stack's ODOMETRY, and its pose as a transform.
+
+    Variances are those that PX4 sends: of place and velocity along north, east, down, of the attitude about
+    the body's axes (VehicleOdometry.msg, EKF2.cpp); those that it does not know, NaN, are 0 as in ROS.
+    """
+    position, attitude = np.array([[received.x, received.y, received.z]]), np.array([received.q], np.float64)
+    velocity = np.array([[received.vx, received.vy, received.vz]])
+    rates = np.array([[received.rollspeed, received.pitchspeed, received.yawspeed]])
+    time = np.array([received.time_usec * 1000])
+    topic = estimate_topic(name)
+    made, table = _estimates(topic, name, time, position, attitude, velocity, rates)
+    x, y, z, w = to_enu_flu(attitude / np.linalg.norm(attitude))[0]
+    turn = matrix_from_quaternion([w, x, y, z])  # of the body to odom
+    known = np.nan_to_num(np.array([received.pose_covariance, received.velocity_covariance], np.float64))
+    place, turned, moved = known[0, TRIANGLE[:3]], known[0, TRIANGLE[3:]], known[1, TRIANGLE[:3]]
+    pose, twist = np.zeros((6, 6)), np.zeros((6, 6))
+    pose[:3, :3] = np.diag(place[[1, 0, 2]])
+    pose[3:, 3:] = turn @ np.diag(turned) @ turn.T
+    twist[:3, :3] = turn.T @ np.diag(moved[[1, 0, 2]]) @ turn
+    table["pose.covariance"], table["twist.covariance"] = pose.ravel(), twist.ravel()
+    moving = transforms("/tf", odom(name), base_link(name), time, to_enu(position), to_enu_flu(attitude))
+    return made, moving
 
 
 def _attitude(topic: str, name: str, attitude: Series) -> RosMessages:

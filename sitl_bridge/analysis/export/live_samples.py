@@ -7,20 +7,26 @@ sensor's axes: x ahead, y right, z down; those of pictures are optical (REP 103)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import TypeAlias
 
 import numpy as np
+from PIL import Image
 
 from sitl_bridge.analysis.export.ros_topics import (
+    SENSORS,
     RosMessages,
     base_link,
     begin_messages,
     ros_name,
+    sensor_frame,
     set_axes,
     stamp,
     to_flu,
 )
 from sitl_bridge.analysis.export.seen_samples import cloud_message, image_message
-from sitl_bridge.base.rotations import quaternion_from_euler
+from sitl_bridge.base.arrays import Bytes, Floats, Records
+from sitl_bridge.base.rotations import quaternion_from_euler, quaternion_from_matrix
 from sitl_bridge.core.sensors.perception.camera import ImagingSpecification
 from sitl_bridge.core.sensors.perception.depth_camera import DepthCameraSpecification
 from sitl_bridge.core.sensors.perception.lens import Fisheye
@@ -28,12 +34,16 @@ from sitl_bridge.core.sensors.perception.lidar import LidarSpecification
 from sitl_bridge.core.sensors.perception.scanner import ScannerSpecification
 from sitl_bridge.core.sensors.perception.stereo_camera import PairSpecification
 from sitl_bridge.core.sensors.perception.view import Arrays, PerceptionSpecification
+from sitl_bridge.core.sensors.registry import KIND_NAMES
 from sitl_bridge.perception.sample_files import points_of
 
 MOUNTINGS = "/tf_static"
 """Topic of the sensors' places on their vehicles."""
 OPTICAL = "_optical"
 """End of the frames of pictures (REP 103): z ahead, x right, y down."""
+COMPRESSED = "sensor_msgs/CompressedImage"
+JPEG_QUALITY = 95
+"""Of compressed_image_transport by default."""
 PICTURED = (ImagingSpecification, DepthCameraSpecification)
 PICTURES = {"image": "cam0", "left": "cam0", "right": "cam1", "depth": "depth", "color": "rgb"}
 """Last part of the topic by the array's name."""
@@ -61,14 +71,62 @@ def sample_messages(
         yield _scan(sensor, arrays, at, f"{topic}/scan", frame)
 
 
-def mountings(sensors: Sequence[tuple[str, PerceptionSpecification]], time: int) -> RosMessages:
+def pictures(
+    sensor: PerceptionSpecification, vehicle: str, arrays: Arrays
+) -> Iterator[tuple[str, str, Bytes]]:
+    """Topic for image_transport's compressed pictures, frame and picture of each of 8 bits; as above."""
+    topic, place = f"/{ros_name(vehicle)}/{ros_name(sensor.name)}", f"{base_link(vehicle)}/{sensor.name}"
+    for name, part in PICTURES.items():
+        if name in arrays and arrays[name].dtype == np.uint8:
+            yield f"{topic}/{part}/compressed", f"{place}{OPTICAL}", arrays[name].view(np.uint8)
+
+
+def compressed_message(picture: Bytes, time: int, topic: str, place: str) -> RosMessages:
+    """A picture (h, w) or (h, w, 3) at a time in us as JPEG, which image_transport takes for its own."""
+    file = BytesIO()
+    Image.fromarray(picture).save(file, "JPEG", quality=JPEG_QUALITY)
+    data = np.frombuffer(file.getvalue(), np.uint8)
+    kind = "rgb8; jpeg compressed bgr8" if picture.ndim == 3 else "mono8; jpeg compressed mono8"
+    strings, lengths = {"header.frame_id": place, "format": kind}, {"data": len(data)}
+    made, table = begin_messages(topic, COMPRESSED, np.array([time * 1000]), strings, lengths)
+    table["data"] = data
+    return made
+
+
+Transform: TypeAlias = tuple[str, str, Floats, Sequence[float]]
+"""Parent and child, translation (1, 3) in m and rotation x, y, z, w of the child in the parent's axes."""
+
+
+def sensor_transforms(name: str, sensors: Records) -> Iterator[Transform]:
+    """Where a vehicle's sensors that do not see are: SENSOR records, of which a range's x is along its beam.
+
+    An IMU's and a magnetometer's rotation is a mounting error, which nobody knows.
+    """
+    made = {kind for kind, _, _ in SENSORS.values()}
+    for sensor in sensors:
+        kind = KIND_NAMES.get(int(sensor["kind"]), "")
+        if kind not in made:
+            continue
+        rotation = [0.0, 0.0, 0.0, 1.0]
+        if kind == "range_finder":
+            x, y, z = to_flu(sensor["rotation"])  # the sensor's axes, of which z is its beam
+            w, *vector = quaternion_from_matrix(np.array([z, y, -x]).T).tolist()
+            rotation = [*vector, w]
+        child = sensor_frame(name, kind, int(sensor["instance"]))
+        yield base_link(name), child, to_flu(sensor["position"][None]), rotation
+
+
+def mountings(
+    sensors: Sequence[tuple[str, PerceptionSpecification]], time: int, others: Sequence[Transform] = ()
+) -> RosMessages:
     """Where sensors that see are mounted: from ``base_link`` to their frames.
 
     Args:
         sensors: vehicle's name and airframe's line.
         time: ns.
+        others: of the same message.
     """
-    frames = []
+    frames: list[Transform] = [*others]
     for vehicle, sensor in sensors:
         parent, child = base_link(vehicle), f"{base_link(vehicle)}/{sensor.name}"
         # (0, 1, 0, 0) turns FLU into FRD; the sensor's axes are x ahead, y right, z down.

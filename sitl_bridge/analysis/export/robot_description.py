@@ -1,4 +1,4 @@
-"""A vehicle as URDF for RViz's RobotModel: its arms and rotors, and the frames of its sensors that see.
+"""A vehicle as URDF for RViz's RobotModel: its arms and rotors, and the frames of its sensors.
 
 Format: wiki.ros.org/urdf/XML.  The link ``NAME/base_link`` is the centre of gravity, x forward, y left, z up.
 Frames of sensors move with ``/tf_static``; links without a shape hold their names.
@@ -12,7 +12,14 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from sitl_bridge.analysis.export.ros_topics import RosMessages, base_link, begin_messages, ros_name, to_flu
+from sitl_bridge.analysis.export.ros_topics import (
+    RosMessages,
+    base_link,
+    begin_messages,
+    frame,
+    ros_name,
+    to_flu,
+)
 from sitl_bridge.base.arrays import Floats
 
 ARM, DISC = 0.02, 0.005
@@ -32,7 +39,7 @@ def description_message(name: str, vehicle: np.void, sensors: Sequence[str]) -> 
     Args:
         name: of the vehicle.
         vehicle: () VEHICLE.
-        sensors: names of its sensors that see.
+        sensors: names of its sensors.
     """
     text = urdf(name, vehicle, sensors)
     made, _ = begin_messages(
@@ -55,16 +62,16 @@ def urdf(name: str, vehicle: np.void, sensors: Sequence[str]) -> str:
         shapes.append(_cylinder(place, (0.0, 0.0, 0.0), float(radius), DISC, front))
     lines = [
         f"<robot name={quoteattr(ros_name(name))}>",
-        f"<link name={quoteattr(base)}>",
+        f"<link name={quoteattr(frame(base))}>",
         *shapes,
         "</link>",
     ]
     for sensor in sensors:
-        frame = f"{base}/{sensor}"
-        lines.append(f"<link name={quoteattr(frame)}/>")
+        child = quoteattr(frame(f"{base}/{sensor}"))
+        lines.append(f"<link name={child}/>")
         lines.append(
-            f'<joint name={quoteattr(sensor)} type="floating"><parent link={quoteattr(base)}/>'
-            f"<child link={quoteattr(frame)}/></joint>"
+            f'<joint name={quoteattr(sensor)} type="floating"><parent link={quoteattr(frame(base))}/>'
+            f"<child link={child}/></joint>"
         )
     return "\n".join([*lines, "</robot>"])
 

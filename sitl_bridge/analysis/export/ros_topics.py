@@ -6,6 +6,7 @@ World: ``map``, east-north-up from the world's origin.  Body: ``NAME/base_link``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,10 +25,14 @@ NO_COVARIANCE = -1.0
 """First element of a covariance in sensor_msgs/Imu where there is no such estimate."""
 DIAGONAL = [0, 4, 8]
 """Elements of a covariance of three axes."""
+LINEAR = [0, 7, 14]
+"""The first three likewise of a covariance of six axes."""
 ODOMETRY_RATE = 50.0
 """Hz of ground truth and transforms."""
 GPS_FIX = 3
 """GPS_FIX_TYPE_3D_FIX of MAVLink."""
+FRAMES: ContextVar[Mapping[str, str]] = ContextVar("FRAMES", default={})  # noqa: B039  (never changed)
+"""Beginnings of frames that a user has renamed, and their new names; of the thread that makes messages."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,28 @@ def ros_name(name: str) -> str:
     return made if made[:1].isalpha() else f"vehicle_{made}"
 
 
+def renamed(name: str, names: Mapping[str, str | None]) -> str | None:
+    """A name whose longest beginning among ``names`` is replaced; None where that is left out."""
+    for begin in sorted(names, key=len, reverse=True):
+        if name == begin or (name.startswith(begin) and begin.endswith("/")):
+            new = names[begin]
+            return None if new is None else new + name[len(begin) :]
+    return name
+
+
+def frame(name: str) -> str:
+    """The name of a frame in messages, which a user may have changed."""
+    return renamed(name, FRAMES.get()) or name
+
+
 def base_link(name: str) -> str:
     """Frame of a vehicle's body."""
     return f"{ros_name(name)}/base_link"
+
+
+def sensor_frame(name: str, kind: str, instance: int) -> str:
+    """Frame of a vehicle's sensor."""
+    return f"{base_link(name)}/{kind}{instance or ''}"
 
 
 def to_enu(ned: Floats) -> Floats:
@@ -95,7 +119,8 @@ def begin_messages(
         time: (k,) ns; the stamps of headers are set to it.
         strings, lengths: as of ``CdrLayout``.
     """
-    table = layout_of(name, tuple(strings.items()), tuple((lengths or {}).items())).messages(len(time))
+    named = ((path, frame(text) if path.endswith("frame_id") else text) for path, text in strings.items())
+    table = layout_of(name, tuple(named), tuple((lengths or {}).items())).messages(len(time))
     if "header.stamp.sec" in (table.dtype.names or ()):
         stamp(table, time)
     return RosMessages(topic, name, time, bytes_of(table)), table
@@ -119,7 +144,8 @@ def ros_messages(
         first, last: rows; whole steps.
         rate: Hz of ground truth, rotor speeds and transforms.
         topics: that are made; None for all.
-        sensors: records of each vehicle's sensors, for covariances; None leaves these at 0, unknown.
+        sensors: records of each vehicle's sensors, for covariances and frames; None leaves covariances at 0,
+            unknown, and samples in the body's frame.
     """
     rows = run.rows[first:last]
     every = max(round(1e6 / rate / run.step), 1)
@@ -151,7 +177,8 @@ def ros_messages(
                 if topics is None or topic in topics:
                     mine = table[(table["vehicle"] == i) & (table["instance"] == instance)]
                     noise = _variances(None if sensors is None else sensors[i], kind, instance)
-                    yield sensor(topic, name, mine, noise)
+                    at = base_link(name) if sensors is None else sensor_frame(name, kind, instance)
+                    yield sensor(topic, at, mine, noise)
 
 
 def _variances(sensors: Records | None, kind: str, instance: int) -> Floats:
@@ -185,12 +212,17 @@ def to_body(attitude: Floats, ned: Floats) -> Floats:
 
 
 def _transforms(topic: str, name: str, rows: Records) -> RosMessages:
-    strings = {"transforms.0.header.frame_id": WORLD, "transforms.0.child_frame_id": base_link(name)}
-    time = rows["time"] * 1000
+    places, turns = to_enu(rows["position"]), to_enu_flu(rows["attitude"])
+    return transforms(topic, WORLD, base_link(name), rows["time"] * 1000, places, turns)
+
+
+def transforms(topic: str, parent: str, child: str, time: Ints, places: Floats, turns: Floats) -> RosMessages:
+    """Translations (k, 3) in m and rotations (k, 4) x, y, z, w of a frame at times in ns."""
+    strings = {"transforms.0.header.frame_id": parent, "transforms.0.child_frame_id": child}
     made, table = begin_messages(topic, "tf2_msgs/TFMessage", time, strings, {"transforms": 1})
     stamp(table, time, "transforms.0.header.stamp")
-    set_axes(table, "transforms.0.transform.translation", to_enu(rows["position"]))
-    set_axes(table, "transforms.0.transform.rotation", to_enu_flu(rows["attitude"]))
+    set_axes(table, "transforms.0.transform.translation", places)
+    set_axes(table, "transforms.0.transform.rotation", turns)
     return made
 
 
@@ -220,12 +252,12 @@ def rotor_speeds(topic: str, time: Ints, speeds: NDArray[np.floating]) -> RosMes
     return made
 
 
-def _begin_samples(topic: str, kind: str, name: str, samples: Records) -> tuple[RosMessages, Records]:
-    return begin_messages(topic, kind, samples["time"] * 1000, {"header.frame_id": base_link(name)})
+def _begin_samples(topic: str, kind: str, place: str, samples: Records) -> tuple[RosMessages, Records]:
+    return begin_messages(topic, kind, samples["time"] * 1000, {"header.frame_id": place})
 
 
-def _imu(topic: str, name: str, samples: Records, variances: Floats) -> RosMessages:
-    made, table = _begin_samples(topic, "sensor_msgs/Imu", name, samples)
+def _imu(topic: str, place: str, samples: Records, variances: Floats) -> RosMessages:
+    made, table = _begin_samples(topic, "sensor_msgs/Imu", place, samples)
     table["orientation.w"] = 1.0
     table["orientation_covariance"][:, 0] = NO_COVARIANCE
     table["linear_acceleration_covariance"][:, DIAGONAL] = variances[:3]
@@ -235,30 +267,30 @@ def _imu(topic: str, name: str, samples: Records, variances: Floats) -> RosMessa
     return made
 
 
-def _magnetic_field(topic: str, name: str, samples: Records, variances: Floats) -> RosMessages:
-    made, table = _begin_samples(topic, "sensor_msgs/MagneticField", name, samples)
+def _magnetic_field(topic: str, place: str, samples: Records, variances: Floats) -> RosMessages:
+    made, table = _begin_samples(topic, "sensor_msgs/MagneticField", place, samples)
     table["magnetic_field_covariance"][:, DIAGONAL] = variances[:3]
     set_axes(table, "magnetic_field", to_flu(samples["field"]))
     return made
 
 
-def _pressure(topic: str, name: str, samples: Records, variances: Floats) -> RosMessages:
-    made, table = _begin_samples(topic, "sensor_msgs/FluidPressure", name, samples)
+def _pressure(topic: str, place: str, samples: Records, variances: Floats) -> RosMessages:
+    made, table = _begin_samples(topic, "sensor_msgs/FluidPressure", place, samples)
     table["variance"] = variances[0]
     table["fluid_pressure"] = samples["pressure"]
     return made
 
 
-def _fix_velocity(topic: str, _name: str, samples: Records, _variances: Floats) -> RosMessages:
-    strings = {"header.frame_id": WORLD}
-    made, table = begin_messages(topic, "geometry_msgs/TwistStamped", samples["time"] * 1000, strings)
+def _fix_velocity(topic: str, _place: str, samples: Records, variances: Floats) -> RosMessages:
+    made, table = _begin_samples(topic, "geometry_msgs/TwistWithCovarianceStamped", WORLD, samples)
     stamp(table, samples["fix_time"] * 1000)
-    set_axes(table, "twist.linear", to_enu(samples["velocity"]))
+    set_axes(table, "twist.twist.linear", to_enu(samples["velocity"]))
+    table["twist.covariance"][:, LINEAR] = variances[[1, 0, 2]]
     return made
 
 
-def _fix(topic: str, name: str, samples: Records, _variances: Floats) -> RosMessages:
-    made, table = _begin_samples(topic, "sensor_msgs/NavSatFix", name, samples)
+def _fix(topic: str, place: str, samples: Records, _variances: Floats) -> RosMessages:
+    made, table = _begin_samples(topic, "sensor_msgs/NavSatFix", place, samples)
     stamp(table, samples["fix_time"] * 1000)
     table["status.status"] = np.where(samples["fix_type"] >= GPS_FIX, 0, -1)
     table["status.service"] = 1
@@ -270,8 +302,8 @@ def _fix(topic: str, name: str, samples: Records, _variances: Floats) -> RosMess
     return made
 
 
-def _range(topic: str, name: str, samples: Records, _variances: Floats) -> RosMessages:
-    made, table = _begin_samples(topic, "sensor_msgs/Range", name, samples)
+def _range(topic: str, place: str, samples: Records, _variances: Floats) -> RosMessages:
+    made, table = _begin_samples(topic, "sensor_msgs/Range", place, samples)
     table["radiation_type"] = 1
     table["min_range"], table["max_range"] = samples["minimum"], samples["maximum"]
     # Beyond the far limit is REP 117's +inf.
@@ -283,13 +315,13 @@ def _range(topic: str, name: str, samples: Records, _variances: Floats) -> RosMe
 Maker: TypeAlias = Callable[[str, str, Records], RosMessages]
 """Makes the messages of a topic and a vehicle's name from rows or samples."""
 SensorMaker: TypeAlias = Callable[[str, str, Records, Floats], RosMessages]
-"""Makes messages likewise, with the variances of a sample's axes."""
+"""Makes messages of a topic in a sensor's frame from samples, with the variances of their axes."""
 SENSORS: dict[str, tuple[str, str, SensorMaker]] = {
     "imu": ("imu", "sensor_msgs/Imu", _imu),
     "magnetic_field": ("magnetometer", "sensor_msgs/MagneticField", _magnetic_field),
     "pressure": ("barometer", "sensor_msgs/FluidPressure", _pressure),
     "fix": ("gps", "sensor_msgs/NavSatFix", _fix),
-    "fix_velocity": ("gps", "geometry_msgs/TwistStamped", _fix_velocity),
+    "fix_velocity": ("gps", "geometry_msgs/TwistWithCovarianceStamped", _fix_velocity),
     "range": ("range_finder", "sensor_msgs/Range", _range),
 }
 """By the end of the topic: the kind of sensor, the type of message, and what makes it."""

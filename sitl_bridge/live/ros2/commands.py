@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from sitl_bridge.analysis.export.ros_topics import WORLD, begin_messages, ros_name
+from sitl_bridge.analysis.export.ros_topics import WORLD, begin_messages, frame, ros_name
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.base.rotations import heading
@@ -93,6 +93,7 @@ class RosCommands:
 
     def _say(self, topic: str, refused: str | None, request_id: str = "") -> None:
         """Answer a command; tell the user of what could not be done, once."""
+        topic = self._participant.name_of(topic) or topic
         answer = {
             "topic": topic,
             "request_id": request_id,
@@ -164,8 +165,8 @@ class RosCommands:
 
     def _pose(self, name: str, message: Any) -> None:
         say = partial(self._say, f"/{ros_name(name)}/cmd_pose")
-        if message.header.frame_id not in ("", WORLD):
-            say(f"poses are in the frame {WORLD!r}, not {message.header.frame_id!r}")
+        if message.header.frame_id not in ("", frame(WORLD)):
+            say(f"poses are in the frame {frame(WORLD)!r}, not {message.header.frame_id!r}")
             return
         place, turned = message.pose.position, message.pose.orientation
         numbers = turned.w, turned.x, turned.y, turned.z

@@ -20,19 +20,38 @@ from functools import partial
 import numpy as np
 
 from sitl_bridge.analysis.export.drawn_messages import GRID, MARKERS, map_message, map_topic, marker_messages
-from sitl_bridge.analysis.export.flight_stack_topics import battery_message, battery_topic
-from sitl_bridge.analysis.export.live_samples import MOUNTINGS, mountings, sample_messages
+from sitl_bridge.analysis.export.flight_stack_topics import (
+    battery_message,
+    battery_topic,
+    estimate_messages,
+    estimate_topic,
+    odom,
+)
+from sitl_bridge.analysis.export.live_samples import (
+    COMPRESSED,
+    MOUNTINGS,
+    Transform,
+    compressed_message,
+    mountings,
+    pictures,
+    sample_messages,
+    sensor_transforms,
+)
 from sitl_bridge.analysis.export.robot_description import description_message
 from sitl_bridge.analysis.export.ros_topics import (
+    FRAMES,
+    WORLD,
     RosMessages,
     begin_messages,
     ros_messages,
     stamp,
+    to_enu,
     topic_types,
 )
 from sitl_bridge.base.arrays import Ints
 from sitl_bridge.base.error_log import ErrorLog
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.live.ros2.choices import RosChoices
 from sitl_bridge.live.ros2.commands import RosCommands
 from sitl_bridge.live.ros2.participant import Participant
 from sitl_bridge.live.run.outlet import RunContext
@@ -51,6 +70,10 @@ BATTERY_PERIOD = 100_000
 """us of simulated time between two states of a battery."""
 MAP_PERIOD = 1_000_000
 """us of simulated time between two occupancy maps of a vehicle."""
+ESTIMATE_RATE = 30.0
+"""Hz of PX4's clock, at which it sends its estimate by itself (mavlink_main.cpp, ODOMETRY)."""
+TRANSFORMS = "/tf"
+"""Topic of the vehicles' motion."""
 CLOCK = "/clock"
 """Topic of simulated time, published at every step."""
 LEAD = 5
@@ -167,21 +190,30 @@ class RosGraph:
         run: that is published; its recording has begun.
         domain: ROS_DOMAIN_ID.
         wait: nodes that simulated time waits for.
+        choices: of names, rates and transforms.
     """
 
-    def __init__(self, run: RunContext, domain: int, wait: Sequence[str] = ()) -> None:
+    def __init__(
+        self, run: RunContext, domain: int, wait: Sequence[str] = (), choices: RosChoices | None = None
+    ) -> None:
+        self._choices = choices = choices or RosChoices()
         self._run, self._source, self._domain = run, run.source, domain
         self._simulation = simulation = run.source.simulation
         self._errors = ErrorLog(run.notify) if run.errors is None else run.errors
         self._rotors = simulation.vehicles["rotor_count"].tolist()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ROS 2", daemon=True)
-        self._participant = Participant(domain, run.notify)
+        topics = dict(choices.topics) | ({"/tf": None} if choices.tf == "none" else {})
+        self._participant = Participant(domain, run.notify, topics)
         types = self._recorded = topic_types(simulation.names, list(simulation.sensors))
         self._battery_time = simulation.start - BATTERY_PERIOD
         batteries = {battery_topic(name): "sensor_msgs/BatteryState" for name in simulation.names}
-        for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types, **batteries}.items():
+        estimates = {estimate_topic(name): "nav_msgs/Odometry" for name in simulation.names}
+        for topic, kind in {CLOCK: "rosgraph_msgs/Clock", **types, **batteries, **estimates}.items():
             self._participant.advertise(topic, kind)
+        self._begun = simulation.states["position"].copy()
+        # the period of the last message and its time, by topics with a rate; those of one time are one
+        self._periods: dict[str, tuple[int, int]] = {}
         self._commands = RosCommands(run, self._participant)
         self._waited = WaitedNodes(wait, self._participant, run.notify, self._stop.is_set)
         self._limit = run.limit_time() if self._waited and run.limit_time is not None else None
@@ -230,6 +262,7 @@ class RosGraph:
 
     def _work(self) -> None:
         simulation = self._simulation
+        FRAMES.set(self._choices.frames)
         try:
             self._publish_mountings()
             self._publish_markers()
@@ -248,6 +281,7 @@ class RosGraph:
                     self._record()
                     part = steps.part()
                     self._publish(part)
+                    self._publish_estimates()
                     self._publish_samples()
                     self._publish_maps()
                     if self._limit is not None and len(part.rows):
@@ -286,22 +320,45 @@ class RosGraph:
         for _, topic, data in heapq.merge(*series, key=lambda message: message[0]):
             self._participant.publish(topic, data)
 
+    def _send(self, made: RosMessages) -> None:
+        for _, topic, data in self._series(made):
+            self._participant.publish(topic, data)
+
     def _publish_mountings(self) -> None:
         names = self._simulation.names
         mounted = [(names[runner.vehicle], runner.specification) for runner in self._runners]
-        if mounted:
-            self._participant.advertise(MOUNTINGS, "tf2_msgs/TFMessage")
-            time = self._simulation.time * 1000
-            self._participant.publish(MOUNTINGS, mountings(mounted, time).data[0].tobytes())
+        others: list[Transform] = []
+        for name, sensors, begun in zip(names, self._simulation.sensors, self._begun, strict=True):
+            others += sensor_transforms(name, sensors)
+            if self._choices.tf == "estimate":
+                others.append((WORLD, odom(name), to_enu(begun[None]), (0.0, 0.0, 0.0, 1.0)))
+        self._participant.advertise(MOUNTINGS, "tf2_msgs/TFMessage")
+        self._send(mountings(mounted, self._simulation.time * 1000, others))
+
+    def _publish_estimates(self) -> None:
+        topics, moving = set(self._participant.subscribed()), self._choices.tf == "estimate"
+        for number, name in enumerate(self._simulation.names):
+            topic = estimate_topic(name)
+            if topic in topics or (moving and TRANSFORMS in topics):
+                for received in self._run.estimates(number, self._choices.rate(topic) or ESTIMATE_RATE):
+                    if math.isfinite(received.x + received.q[0]):
+                        estimate, transform = estimate_messages(name, received)
+                        self._send(estimate)
+                        if moving:
+                            self._send(transform)
 
     def _publish_descriptions(self) -> None:
-        for name, vehicle in zip(self._simulation.names, self._simulation.vehicles, strict=True):
+        simulation = self._simulation
+        for name, vehicle, sensors in zip(
+            simulation.names, simulation.vehicles, simulation.sensors, strict=True
+        ):
             seeing = [
                 one.specification for one in self._runners if self._simulation.names[one.vehicle] == name
             ]
-            made = description_message(name, vehicle, [sensor.name for sensor in seeing])
+            others = [child.rpartition("/")[2] for _, child, _, _ in sensor_transforms(name, sensors)]
+            made = description_message(name, vehicle, [sensor.name for sensor in seeing] + others)
             self._participant.advertise(made.topic, made.name)
-            self._participant.publish(made.topic, made.data[0].tobytes())
+            self._send(made)
 
     def _publish_markers(self) -> None:
         try:
@@ -312,7 +369,7 @@ class RosGraph:
             return
         for made in found[:1]:
             self._participant.advertise(MARKERS, made.name)
-            self._participant.publish(MARKERS, made.data[0].tobytes())
+            self._send(made)
 
     def _publish_maps(self) -> None:
         now = self._simulation.time
@@ -321,8 +378,7 @@ class RosGraph:
         self._map_time = now
         for name, file in self._maps.items():
             if file.is_file():
-                made = map_message(name, OccupancyMap.load(file))
-                self._participant.publish(made.topic, made.data[0].tobytes())
+                self._send(map_message(name, OccupancyMap.load(file)))
 
     def _publish_samples(self) -> None:
         """Publish the samples of sensors that see that have arrived; a topic appears with its first one."""
@@ -331,7 +387,11 @@ class RosGraph:
             name = self._simulation.names[runner.vehicle]
             for made in sample_messages(runner.specification, name, sample.time, sample.arrays):
                 self._participant.advertise(made.topic, made.name)
-                self._participant.publish(made.topic, made.data[0].tobytes())
+                self._send(made)
+            for topic, place, picture in pictures(runner.specification, name, sample.arrays):
+                self._participant.advertise(topic, COMPRESSED)
+                if topic in set(self._participant.subscribed()):
+                    self._send(compressed_message(picture, sample.time, topic, place))
 
     def _messages(self, part: StepsPart, topics: set[str]) -> Iterator[RosMessages]:
         rows = part.rows
@@ -347,12 +407,21 @@ class RosGraph:
             ):
                 yield battery_message(name, int(times[-1]) * 1000, voltage, current, left)
         recorded = {topic for topic in topics if topic in self._recorded}
+        if self._choices.tf == "estimate":
+            recorded.discard(TRANSFORMS)
         sensors = list(simulation.sensors)
         yield from ros_messages(
             part, simulation.names, self._rotors, 0, len(rows), topics=recorded, sensors=sensors
         )
 
-    @staticmethod
-    def _series(found: RosMessages) -> Iterator[tuple[int, str, bytes]]:
+    def _series(self, found: RosMessages) -> Iterator[tuple[int, str, bytes]]:
+        """The messages of a topic; of one with a rate the first of each of its periods."""
+        rate = self._choices.rate(found.topic)
         for at, data in zip(found.time.tolist(), found.data, strict=True):
+            if rate is not None:
+                period = int(at * rate / 1e9)
+                last, sent = self._periods.get(found.topic, (-1, -1))
+                if last == period and at != sent:
+                    continue
+                self._periods[found.topic] = period, at
             yield at, found.topic, data.tobytes()

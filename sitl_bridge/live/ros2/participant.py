@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -27,11 +28,12 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from sitl_bridge.analysis.export.cdr_layout import HEADER
+from sitl_bridge.analysis.export.ros_topics import renamed
 from sitl_bridge.live.ros2.types import dds_type, encoded, type_hash
 
 CONFIGURATION = """<CycloneDDS><Domain id="any">
 <General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast>
-<MaxMessageSize>8400B</MaxMessageSize><FragmentSize>8000B</FragmentSize></General>
+<MaxMessageSize>7600B</MaxMessageSize><FragmentSize>7400B</FragmentSize></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>
 <Peers><Peer address="127.0.0.1"/></Peers></Discovery>
 <Compatibility><IgnoreTypeInformation>1.15</IgnoreTypeInformation></Compatibility>
@@ -40,7 +42,8 @@ CONFIGURATION = """<CycloneDDS><Domain id="any">
 """Loopback alone, without multicast: participants of one machine find each other by the ports of the RTPS
 specification, as ROS 2's localhost discovery does.  Fast DDS 3 describes its types in a way that Cyclone DDS
 11 refuses (github.com/eclipse-cyclonedds/cyclonedds, pull request 2333); without the descriptions of vendor
-1.15, eProsima, types match by their names, as in ROS.  ``CYCLONEDDS_URI`` replaces it."""
+1.15, eProsima, types match by their names, as in ROS.  Packets of 7.6 kB fill the kernel's blocks of 8 kB,
+as which a node's socket counts them (212,992 B by default).  ``CYCLONEDDS_URI`` replaces it."""
 LOOPBACK = b"lo"
 DEPTH, DEPTH_OF_LARGE = 200, 5
 """Messages that wait for a reliable subscriber; of pictures and clouds fewer."""
@@ -103,10 +106,16 @@ class Participant:
 
     Args:
         domain: ROS_DOMAIN_ID.
+        topics: new names by those of topics, or by their beginnings; None leaves them out.
     """
 
-    def __init__(self, domain: int, notify: Callable[[str], None]) -> None:
-        self._notify = notify
+    def __init__(
+        self,
+        domain: int,
+        notify: Callable[[str], None],
+        topics: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> None:
+        self._notify, self._topics = notify, topics
         self._unreadable: set[str] = set()
         self._domain = None if os.environ.get("CYCLONEDDS_URI") else self._begin_locally(domain)
         enclave = Qos(Policy.Userdata(b"enclave=/;"))
@@ -144,15 +153,23 @@ class Participant:
                         self._notify(f"ROS 2: Linux before 5.7 lets other machines reach port {port}")
         return made
 
+    def name_of(self, topic: str) -> str | None:
+        """A topic's name for others; None for one that is left out."""
+        return renamed(topic, self._topics)
+
     def advertise(self, topic: str, name: str) -> None:
         """Offer a topic with messages ``package/Type``; safe to call twice."""
-        if topic not in self._writers:
-            made = Topic(self._participant, f"rt{topic}", dds_type(name))
+        known = self.name_of(topic)
+        if topic not in self._writers and known is not None:
+            made = Topic(self._participant, f"rt{known}", dds_type(name))
             self._writers[topic] = name, DataWriter(self._participant, made, quality(topic, name))
 
     def subscribe(self, topic: str, name: str, take: Callable[[Any], None], *, each: bool = False) -> None:
         """Let ``take`` have ``each`` message of a topic in ``take_arrived``, or the last one."""
-        made = Topic(self._participant, f"rt{topic}", dds_type(name))
+        known = self.name_of(topic)
+        if known is None:
+            return
+        made = Topic(self._participant, f"rt{known}", dds_type(name))
         wanted = Qos(
             Policy.History.KeepLast(SERVICE_DEPTH if each else 1),
             Policy.Reliability.Reliable(BLOCKING) if each else Policy.Reliability.BestEffort,
@@ -242,7 +259,9 @@ class Participant:
                 yield topic
 
     def publish(self, topic: str, data: bytes) -> None:
-        """Publish a message in CDR on a topic that is offered."""
+        """Publish a message in CDR on a topic that is offered; one that is left out takes none."""
+        if topic not in self._writers and self.name_of(topic) is None:
+            return
         name, writer = self._writers[topic]
         try:
             writer.write(encoded(name, data))

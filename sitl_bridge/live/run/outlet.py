@@ -22,6 +22,7 @@ from sitl_bridge.base.system.child_process import ChildProcess
 from sitl_bridge.core.sensors.sensor_host import SensorHost
 from sitl_bridge.link.hil.run_clock import RunClock
 from sitl_bridge.link.hil.time_limits import TimeLimit
+from sitl_bridge.link.mavlink.message import MavlinkMessage
 from sitl_bridge.live.run.client_link import (
     FROM_CLIENT,
     Orders,
@@ -65,6 +66,8 @@ class RunContext:
     on_formation: OnCommand | None = None
     on_flight: OnCommand | None = None
     stacks: Callable[[], list[StackReport]] = list  # the flight stacks' reports, in the order of the vehicles
+    # by the vehicle's number and a rate in Hz: its flight stack's ODOMETRY since the last call
+    estimates: Callable[[int, float], list[MavlinkMessage]] = lambda _vehicle, _rate: []
     name: str = ""  # of the run in topics; empty for that of its directory
     # makes a limit of simulated time; None where it cannot wait
     limit_time: Callable[[], TimeLimit] | None = None

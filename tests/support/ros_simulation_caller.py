@@ -1,0 +1,73 @@
+"""A node of real ROS 2 (rclpy) that pauses and steps a run by simulation_interfaces; it prints JSON."""
+
+import json
+
+import rclpy
+from geometry_msgs.msg import Point, Pose
+from rosgraph_msgs.msg import Clock
+from simulation_interfaces.msg import EntityState, SimulationState, SimulatorFeatures
+from simulation_interfaces.srv import (
+    GetEntities,
+    GetEntityState,
+    GetSimulationState,
+    GetSimulatorFeatures,
+    SetEntityState,
+    SetSimulationState,
+    StepSimulation,
+)
+
+STEP = 4_000_000
+"""ns."""
+rclpy.init()
+node, now = rclpy.create_node("caller"), [0]
+node.create_subscription(
+    Clock, "/clock", lambda m: now.__setitem__(0, m.clock.sec * 10**9 + m.clock.nanosec), 200
+)
+
+
+def call(kind, name, **fields):
+    """A service's answer."""
+    client = node.create_client(kind, name)
+    assert client.wait_for_service(120.0), name
+    answer = client.call_async(kind.Request(**fields))
+    rclpy.spin_until_future_complete(node, answer, timeout_sec=60.0)
+    assert answer.done(), f"{name}: no answer"
+    return answer.result()
+
+
+def state():
+    """State of the simulation, and result."""
+    answer = call(GetSimulationState, "/get_simulation_state")
+    return [answer.state.state, answer.result.result]
+
+
+def change(number):
+    """Set the state."""
+    wanted = SimulationState(state=number)
+    return call(SetSimulationState, "/set_simulation_state", state=wanted).result.result
+
+
+def step(count):
+    """Result, and steps that passed."""
+    begun = now[0]
+    result = call(StepSimulation, "/step_simulation", steps=count).result.result
+    for _ in range(20):
+        rclpy.spin_once(node, timeout_sec=0.1)
+    return [result, round((now[0] - begun) / STEP)]
+
+
+features = call(GetSimulatorFeatures, "/get_simulator_features").features.features
+while not call(GetEntities, "/get_entities").entities or not now[0]:
+    rclpy.spin_once(node, timeout_sec=0.1)
+found = {"features": SimulatorFeatures.SIMULATION_STATE_PAUSE in features, "begun": state()}
+found["refused_step"] = call(StepSimulation, "/step_simulation", steps=1).result.result
+found["pause"], found["again"] = change(SimulationState.STATE_PAUSED), change(SimulationState.STATE_PAUSED)
+found["paused"], found["step"] = state(), step(25)
+there = EntityState(pose=Pose(position=Point(x=3.0, y=4.0, z=0.0)))
+found["moved"] = call(SetEntityState, "/set_entity_state", entity="vehicle_0", state=there).result.result
+found["unknown"] = call(SetEntityState, "/set_entity_state", entity="nobody", state=there).result.result
+found["stop"] = change(SimulationState.STATE_STOPPED)
+found["resume"], found["resumed"] = change(SimulationState.STATE_PLAYING), state()
+place = call(GetEntityState, "/get_entity_state", entity="vehicle_0").state.pose.position
+found["place"] = [round(place.x), round(place.y)]
+print(json.dumps(found))
