@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 STANDSTILL = 60.0
 """s of wall time without a step after which the run ends: far above the link's limits and machine pauses."""
 
+SILENCE = 60.0
+"""s of simulated time without an answer of any flight stack after which a mission ends."""
+
 INTERRUPTION = "the flight was interrupted"
 
 TICK = 0.05
@@ -109,6 +112,7 @@ class Session:
         self.missions: FleetMissions | None = None
         self._begun = time.monotonic()
         self._stopped = False
+        self._answered = 0.0  # s of simulated time when a flight stack answered last
         self._final: Progress | None = None
         self._reason = INTERRUPTION if settings.has_mission else ""
         self._wall = math.nan
@@ -593,6 +597,12 @@ class Session:
         if nobody and progress.server.steps == 0 and waited > READY_LIMIT:
             port = self.server.ports[0]
             return f"{name} has not connected to port {port} within {waited:.0f} s"
+        connected = [link for link in progress.server.links if link.connected]
+        if not connected or not all(link.stalled for link in connected):
+            self._answered = progress.server.seconds
+        elif self.settings.has_mission and progress.server.seconds - self._answered > SILENCE:
+            # PX4 of 2026 goes silent for ever where its failsafe terminates the flight.
+            return f"{name} has not answered for {SILENCE:.0f} s of simulated time"
         if progress.server.seconds > self.settings.time_limit:
             return f"the time limit of {self.settings.time_limit:g} s of simulated time has passed"
         return ""

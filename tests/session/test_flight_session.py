@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -356,6 +356,31 @@ def test_the_built_in_stack_gives_its_reason_for_a_parameter_that_it_lacks() -> 
     reason = "its estimator takes the sensors' settings from the airframe"
     with pytest.raises(UserError, match=f"has no parameter EKF2_EV_DELAY: {reason}"):
         Parameters().set("EKF2_EV_DELAY", 1.0)
+
+
+@pytest.mark.parametrize(("mission", "told"), [(True, "PX4 has not answered for 60 s"), (False, "")])
+def test_a_mission_ends_whose_flight_stack_answers_no_more(mission: bool, told: str) -> None:
+    """Main of July 2026 goes silent for ever where a geofence terminates the flight."""
+    session = Session.__new__(Session)
+    stack = SimpleNamespace(ended=lambda: "")
+    session.vehicles = cast(
+        "Any", (SimpleNamespace(flight_stack=stack, autopilot=SimpleNamespace(name="PX4")),)
+    )
+    session.server = cast("Any", SimpleNamespace(failure=None, running=True, ports=[4560]))
+    session.settings = cast("Any", SimpleNamespace(time_limit=math.inf, has_mission=mission))
+    session._begun, session._answered = 0.0, 0.0
+
+    def reason(seconds: float, *, stalled: bool) -> str:
+        link = SimpleNamespace(connected=True, stalled=stalled)
+        progress = SimpleNamespace(server=SimpleNamespace(links=[link], seconds=seconds, steps=1000))
+        return session._failure(cast("Any", progress), 0.0)
+
+    assert reason(100.0, stalled=False) == ""
+    assert reason(159.0, stalled=True) == ""
+    assert reason(161.0, stalled=True).startswith(told)
+    assert bool(reason(161.0, stalled=True)) is mission
+    assert reason(162.0, stalled=False) == ""
+    assert reason(170.0, stalled=True) == ""
 
 
 def test_an_interrupt_while_the_simulation_is_built_leaves_no_flight_to_conclude(
