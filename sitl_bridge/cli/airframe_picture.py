@@ -19,6 +19,8 @@ PIXELS = 620
 """Width and height of each view."""
 CCW, CW, SENSOR, FOOT, AXES = "#0072b2", "#d55e00", "#009e73", "#555555", ("#d62728", "#2ca02c", "#1f77b4")
 """Blue turns counter-clockwise seen from above, orange clockwise; axes are x, y, z."""
+LINE = 14
+"""Pixels of a line of text: labels nearer than that are one."""
 Place = Callable[[Floats], tuple[float, float]]
 
 
@@ -41,7 +43,10 @@ def draw_airframe(airframe: Airframe, path: Path) -> Path:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * PIXELS} {PIXELS + 70}"'
         ' font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="white"/>',
         _text(
-            10, 20, f"{airframe.name}: {airframe.mass:g} kg; blue turns counter-clockwise, orange clockwise"
+            10,
+            20,
+            f"{airframe.name}: {airframe.mass:g} kg; blue turns counter-clockwise, orange clockwise;"
+            " axes x red, y green, z blue; dots are feet and tips",
         ),
     ]
     for i, (title, place) in enumerate(views):
@@ -59,6 +64,11 @@ def _view(
     airframe: Airframe, radii: Floats, scale: float, reach: float, place: Place, *, above: bool
 ) -> Iterator[str]:
     centre = np.zeros(3)
+    labels: dict[tuple[int, int], list[tuple[str, str]]] = {}  # (text, colour) by place, in lines of text
+
+    def label(x: float, y: float, text: str, colour: str) -> None:
+        labels.setdefault((round(x / LINE) * LINE, round(y / LINE) * LINE), []).append((text, colour))
+
     for foot in airframe.contact.points:
         x, y = place(np.array(foot))
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{FOOT}"/>'
@@ -76,7 +86,7 @@ def _view(
             across = np.array([radius, 0.0, 0.0])
             yield _line(place(hub - across), place(hub + across), colour, 3)
             yield _line((x, y), tip, colour, 2) + f'<circle cx="{tip[0]:.1f}" cy="{tip[1]:.1f}" r="4"/>'
-        yield _text(x + 5, y - 5, f"{k} {rotor.direction}", colour)
+        label(x + 5, y - 5, f"{k} {rotor.direction}", colour)
     for sensor in airframe.sensors:
         if isinstance(sensor, CustomSpecification):
             continue
@@ -90,7 +100,9 @@ def _view(
                 ray = turned @ np.array([math.cos(angle), math.sin(angle), 0.0])
                 yield _line(place(spot), place(spot + 0.5 * reach * ray), SENSOR, 1, "4 3")
         if spot.any() or any(sensor.rotation):
-            yield _text(*place(spot - np.array([0.0, 0.0, 0.02 * reach])), sensor.kind, SENSOR)
+            label(*place(spot - np.array([0.0, 0.0, 0.02 * reach])), sensor.kind, SENSOR)
+    for (x, y), texts in labels.items():
+        yield _text(x, y, ", ".join(text for text, _ in texts), texts[0][1])
     x, y = place(centre)
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="none" stroke="black"/>'
     yield _line((x - 10, y), (x + 10, y), "black", 1) + _line((x, y - 10), (x, y + 10), "black", 1)

@@ -209,4 +209,4 @@ def test_the_command_writes_a_file_that_check_draws(tmp_path: Path, monkeypatch:
     words = ["check", "q.yaml", "--picture", "q.svg"]
     assert CliRunner().invoke(build(words), words).exit_code == 0
     picture = (tmp_path / "q.svg").read_text(encoding="utf-8")
-    assert picture.count("ccw<") == 4  # two rotors, in two views
+    assert picture.count(" ccw") == 4  # two rotors, in two views

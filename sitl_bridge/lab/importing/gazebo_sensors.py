@@ -265,7 +265,8 @@ def _ranging(node: XmlNode) -> JsonObject | None:
         made["minimum"] = max(number(reach, "min", 0.1), 0.001)
         made["maximum"] = min(number(reach, "max", 10.0), 1000.0)
     noise = number(ray.find("noise"), "stddev", 0.0)
-    if (columns <= 1 and rings <= 1) or (high - low < 30.0 and rings < 8):
+    few = columns * rings < 16 and high - low < 90.0  # hector's sonar has 3 by 3 in 40 deg
+    if few or (high - low < 30.0 and rings < 8):
         cone = {"cone": high - low} if columns > 1 and high > low else {}
         return {"kind": "range_finder", "error": {"noise_deviation": noise}} | made | cone
     if rings > 1:
