@@ -59,7 +59,8 @@ REOPENED = 60.0
 LATE = 0.010
 """s by which a sample may be late; and s within which commands that come in bursts bunch."""
 GAP = 0.1
-"""s between two samples that are worth a note; after 0.3 s PX4 gives up magnetometer and barometer."""
+"""s between two samples or two commands that are worth a note; after 0.3 s PX4 gives up magnetometer and
+barometer."""
 COMMAND_RATE, SELDOM = 200.0, 0.9
 """Hz at which PX4 sends HIL_ACTUATOR_CONTROLS (set_hil_enabled of mavlink_main.cpp), and the share below
 which samples reach it unevenly: measured 0.95 to 1 on a quiet link, 0.75 to 0.84 where two came at a time."""
@@ -249,6 +250,11 @@ class Traffic:
                 f"note: the board's commands come in bursts ({bursts} of {len(commands)} within 1 ms of"
                 " another): an adapter's latency timer or a hub holds bytes back; PX4 does not fly with"
                 " samples in bursts"
+            )
+        if commands and max(commands) > GAP:
+            found.append(
+                f"note: no command came for {1e3 * max(commands):.0f} ms: bytes were held up on the way to"
+                " the board or back, and PX4 gives its sensors up after 300 ms"
             )
         rate = len(commands) / sum(commands) if len(commands) >= COMMAND_RATE else COMMAND_RATE
         if rate < SELDOM * COMMAND_RATE:
