@@ -100,7 +100,7 @@ class Flight(Vehicles):
             )
         if self._settings.fence is not None:
             for vehicle in range(len(self._settings.vehicles)):
-                stacks.upload(vehicle, self._settings.fence)
+                stacks.commands.upload(vehicle, self._settings.fence)
         stacks.schedule(self._faults)
         if self._owns_pool and self._linked:
             # Programs that change the seed mostly count on.
