@@ -19,7 +19,7 @@ from sitl_bridge.link.px4.find import find_px4
 pytestmark = pytest.mark.px4
 
 
-def fly(place: Path, airframe: str, line: Cable | None) -> tuple[dict[str, Any], str]:
+def fly(place: Path, airframe: str, line: Cable | None, limit: float = 250.0) -> tuple[dict[str, Any], str]:
     """The summary and the console log of a square that a board flies, behind a cable or by UDP."""
     root = find_px4().root
     build = board_build(root)
@@ -28,6 +28,7 @@ def fly(place: Path, airframe: str, line: Cable | None) -> tuple[dict[str, Any],
     device = f"udp:127.0.0.1:{Px4Board.UDP}" if line is None else line.ports[1]
     command = [sys.executable, "-m", "sitl_bridge", "fly", "square.plan", "--airframe", airframe]
     options = ["--device", device, "--headless", "--runs-dir", str(place / "runs")]
+    options += ["--time-limit", str(limit)]  # s; a vehicle that fell may never disarm
     with (
         contextlib.nullcontext() if line is None else contextlib.closing(line),
         contextlib.closing(Px4Board(build, place / "board", load_airframe(airframe), line)),
@@ -52,7 +53,7 @@ def test_px4_flies_a_plan_over_a_network(tmp_path: Path) -> None:
 
 
 def test_a_cable_that_bunches_samples_is_told_before_the_flight_fails(tmp_path: Path) -> None:
-    summary, console = fly(tmp_path, "iris", Cable(batch=0.016))
+    summary, console = fly(tmp_path, "iris", Cable(batch=0.016), limit=90.0)
     assert not summary["succeeded"]
     assert "commands come in bursts" in console.partition("mission failed")[0]
     assert any("commands come in bursts" in note for note in summary["verdict"]["notes"])
