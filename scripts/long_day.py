@@ -98,7 +98,7 @@ def watch(process: subprocess.Popen[bytes], place: Path, seconds: float, done: C
 def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: int = 1) -> None:
     """Hover at full speed, with a battery that lasts; the last line is of the report."""
     airframe, plan, scenario = (place / name for name in ("lasting.yaml", "hover.plan", "hover.yaml"))
-    airframe.write_text("base: iris\nbattery: {capacity: 1000}\n", encoding="utf-8")
+    airframe.write_text("name: lasting\nbase: iris\nbattery: {capacity: 1000}\n", encoding="utf-8")
     seconds = 3600.0 * hours * options.scale
     home = [47.397742, 8.545594]
     item = {"type": "SimpleItem", "frame": 3, "autoContinue": True}
@@ -125,6 +125,8 @@ def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: i
                 process.wait(options.every)
             if process.poll() is None:
                 watched.note()
+    if not (place / "latest" / "summary.json").is_file():
+        raise SystemExit((place / "output.txt").read_text(encoding="utf-8"))
     begun = time.monotonic()
     subprocess.run([*SITL, "report", str(place / "latest")], check=True, stdout=subprocess.DEVNULL)
     summary = json.loads((place / "latest" / "summary.json").read_text(encoding="utf-8"))
