@@ -622,7 +622,7 @@ def test_the_vehicle_is_described_as_a_robot_for_those_that_come_later(
     robot = ElementTree.fromstring(message.data)
     links = [link.get("name") for link in robot.iter("link")]
     ends = ("", "/camera_0", "/imu", "/magnetometer", "/barometer", "/gps")
-    assert sorted(links) == sorted(f"vehicle_0/base_link{end}" for end in ends)
+    assert sorted(map(str, links)) == sorted(f"vehicle_0/base_link{end}" for end in ends)
     joint = robot.find("joint")
     assert joint is not None
     assert {end.tag: end.get("link") for end in joint} == dict(zip(("parent", "child"), links, strict=False))
@@ -720,7 +720,12 @@ def test_names_rates_and_the_motion_in_tf_are_as_chosen(published: tuple[Source,
     assert json.loads(answer.data)["topic"] == "/uav/take_off"
     source.running.set()
     imus: list[Any] = []
-    node.until(lambda: imus.extend(node.take("/uav/imu")) or len(imus) > 100)
+
+    def flown() -> bool:
+        imus.extend(node.take("/uav/imu"))
+        return len(imus) > 100
+
+    node.until(flown)
     stamps = [stamp_of(imu.header.stamp) for imu in imus[1:]]  # after the first, part of a period
     assert np.allclose(np.diff(stamps), 0.02)
     assert imus[0].header.frame_id == "uav/base_link/imu"
