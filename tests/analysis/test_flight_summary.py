@@ -105,7 +105,8 @@ def flight(way: Any, modes: list[tuple[float, int]], *, truth: Any = None) -> Lo
     landed = np.array([1.0, 0.0, 1.0])
     log.add("vehicle_land_detected", START + np.array([0.0, 10.0, 90.0]), landed=landed)
     stamps = np.array([t for t, _ in modes])
-    log.add("vehicle_status", START + stamps, nav_state=[m for _, m in modes], failsafe=np.zeros(len(modes)))
+    nav, zeros = [m for _, m in modes], np.zeros(len(modes))
+    log.add("vehicle_status", START + stamps, nav_state=nav, arming_state=zeros + 2, failsafe=zeros)
     if truth is not None:
         north, east, down = truth(time)
         log.add("vehicle_local_position_groundtruth", START + time, x=north, y=east, z=down, **reference)
@@ -222,7 +223,8 @@ def test_offboard_setpoints_that_move_are_followed_between_logged_ones_and_steps
 
 def test_failsafes_and_rejected_measurements_are_what_went_wrong(tmp_path: Path) -> None:
     log = flight(hovering((0.0, 0.0, 0.0)), [(0.0, 4)])
-    log.add("vehicle_status", START + np.array([40.0, 60.0]), nav_state=[4, 5], failsafe=[1.0, 1.0])
+    stamps = START + np.array([40.0, 60.0])
+    log.add("vehicle_status", stamps, nav_state=[4, 5], arming_state=[2, 2], failsafe=[1.0, 1.0])
     log.add(
         "failsafe_flags",
         START + np.array([5.0, 20.0, 39.5, 60.0]),

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from sitl_bridge.base.system import launch
 from sitl_bridge.core.vehicle.airframe import Airframe
 from sitl_bridge.link.px4.board_parameters import BOARD_OUTPUT, OUTPUT, board_parameters
 from sitl_bridge.link.px4.startup import SELECTION
@@ -65,7 +66,7 @@ class Px4Board:
             priority = ["unshare", "--time", begun, "--fork", "--kill-child", "chrt", "-f", "40"]
         with self.console.open("wb") as log:
             self._process = subprocess.Popen(
-                [*priority, *command],
+                launch.command("exec", [*priority, *command]),  # nobody stops it once pytest is killed
                 cwd=directory,
                 env={**os.environ, **SELECTION, "PATH": path},
                 stdin=subprocess.DEVNULL,

@@ -111,6 +111,8 @@ def read_vehicle_log(path: Path, motors: int, *, whole: bool = False) -> Vehicle
 
 
 def _read(path: Path, log: FlightLog, tables: Tables, motors: int) -> VehicleLog:
+    needed = "which the replay needs" + "; the file is damaged" * log.damaged
+
     def fastest(*choices: tuple[str, str]) -> Series:
         """Columns by a pattern of the topic with the highest rate; of like rates, the first."""
         found = []
@@ -120,13 +122,13 @@ def _read(path: Path, log: FlightLog, tables: Tables, motors: int) -> VehicleLog
                 found.append(_series(table, names, _sample_time(log, tables, topic, names[0])))
         if not found:
             topics = " or ".join(dict.fromkeys(topic for topic, _ in choices))
-            raise UserError(f"{path}: topic {topics} is missing, which the replay needs")
+            raise UserError(f"{path}: topic {topics} is missing, {needed}")
         return max(found, key=lambda series: round(series.rate, -1))
 
     voltage, current = _battery(tables)
     source, commands = _commands(path, log, tables, motors)
     if ("vehicle_land_detected", 0) not in tables:
-        raise UserError(f"{path}: topic vehicle_land_detected is missing, which the replay needs")
+        raise UserError(f"{path}: topic vehicle_land_detected is missing, {needed}")
     wind = next((tables[name, 0] for name in ("wind", "wind_estimate") if (name, 0) in tables), None)
     return VehicleLog(
         source=source,
