@@ -350,8 +350,8 @@ def test_what_a_command_waits_for_is_given_up_when_real_px4_leaves_it(tmp_path: 
     leaves_a_fence("px4", runs=tmp_path)
 
 
-def stops_and_returns(sitl: sb.Sitl) -> None:
-    """Where a hold stops and what it faces, and the heading in which a return ends."""
+def stops_and_returns(sitl: sb.Sitl, *landed: float) -> None:
+    """Where a hold stops and what it faces, and the heading in which a return and a landing end."""
     drone = sitl.vehicle
     drone.arm()
     drone.take_off(10.0)
@@ -381,19 +381,20 @@ def stops_and_returns(sitl: sb.Sitl) -> None:
     drone.run(4.0)
     drone.land(wait=False)
     drone.run(5.0)
-    assert turned(drone) == pytest.approx(0.0, abs=12.0)  # it turns to where it lands
+    assert min(abs(turned(drone) - heading) for heading in landed) < 12.0
 
 
 def test_a_hold_stops_where_px4_does_and_a_return_ends_with_the_heading_of_the_take_off() -> None:
     with sb.Sitl("iris_rtk", seed=1) as sitl:
-        stops_and_returns(sitl)
+        stops_and_returns(sitl, 0.0)
 
 
 @pytest.mark.px4
 @pytest.mark.timeout(300)
 def test_real_px4_holds_and_returns_as_the_built_in_stack(tmp_path: Path) -> None:
     with sb.Sitl("iris_rtk", autopilot="px4", runs=tmp_path, seed=1) as sitl:
-        stops_and_returns(sitl)
+        # v1.16.0 turns to the heading of the take-off, main of July 2026 keeps the one it has.
+        stops_and_returns(sitl, 0.0, 90.0)
 
 
 def test_recorded_commands_fly_a_simulation_the_same_way_to_the_bit(tmp_path: Path) -> None:
