@@ -31,21 +31,10 @@ VTOL_COMMANDS = frozenset(
 )
 """Commands for which PX4 rejects a multirotor's mission (FeasibilityChecker.cpp)."""
 
-POSITION_COMMANDS = frozenset(
-    {
-        mavlink.MAV_CMD_NAV_WAYPOINT,
-        mavlink.MAV_CMD_NAV_LOITER_UNLIM,
-        mavlink.MAV_CMD_NAV_LOITER_TIME,
-        mavlink.MAV_CMD_NAV_LAND,
-        mavlink.MAV_CMD_NAV_TAKEOFF,
-        mavlink.MAV_CMD_NAV_LOITER_TO_ALT,
-        mavlink.MAV_CMD_NAV_ROI,
-        mavlink.MAV_CMD_NAV_VTOL_TAKEOFF,
-        mavlink.MAV_CMD_NAV_VTOL_LAND,
-        mavlink.MAV_CMD_DO_SET_ROI_LOCATION,
-        mavlink.MAV_CMD_DO_SET_ROI,
-        mavlink.MAV_CMD_CONDITION_GATE,
-    }
+POSITION_COMMANDS = (
+    DESTINATIONS
+    | AIMS
+    | {mavlink.MAV_CMD_NAV_VTOL_TAKEOFF, mavlink.MAV_CMD_NAV_VTOL_LAND, mavlink.MAV_CMD_CONDITION_GATE}
 )
 """Commands that PX4 accepts with a position (mavlink_mission.cpp, parse_mavlink_mission_item)."""
 PLAIN_COMMANDS = frozenset(

@@ -332,8 +332,8 @@ class Monitor:
 
     def take_all(self, number: int) -> list[MavlinkMessage]:
         """The messages that have arrived since the last time of an id that :meth:`follow` names."""
-        frames = self._followed[number]
-        arrived = (Decoder().message(frames.popleft()) for _ in range(len(frames)))
+        frames, decoder = self._followed[number], Decoder()
+        arrived = (decoder.message(frames.popleft()) for _ in range(len(frames)))
         return [message for message in arrived if message is not None]
 
     def want(self, rates: dict[int, float]) -> None:
