@@ -1,9 +1,9 @@
 """Faults and changes of a flight, each as one class: what a user writes, and what it does to a simulation.
 
-Scenario files, the message bus, the live page, tests and replays use these classes.  A fault is added here
-alone: a class with a ``kind``, its effect in ``begin`` and ``end``, and a place in ``AnyEvent``.  Events of a
-formation, such as a vehicle that leaves it, are in swarm/formation/events.py; a scenario file has
-one list of all.
+Scenario files, the message bus, the live page, tests and replays use these classes.  To add a fault, write a
+class with a ``kind``, its effect in ``begin`` and ``end``, and a place in ``AnyEvent``; one that changes
+while it lasts also needs a field of a record that a kernel reads.  Events of a formation, such as a vehicle
+that leaves it, are in swarm/formation/events.py; a scenario file has one list of all.
 """
 
 from __future__ import annotations
