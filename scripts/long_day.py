@@ -261,7 +261,7 @@ def campaign(place: Path, options: argparse.Namespace) -> None:
     missions = Path(__file__).parent.parent / "missions" / "campaigns"
     file = place / "soak.yaml"
     vary = "vary: {world.wind.steady.speed: 'uniform(0, 8)'}"
-    file.write_text(f"base: {missions / 'square.yaml'}\n{vary}\nruns: {count}\n", encoding="utf-8")
+    file.write_text(f"base: {missions / 'hop.yaml'}\n{vary}\nruns: {count}\n", encoding="utf-8")
     rows, watched = place / "soak" / "rows.jsonl", None
     for part in range(1, PARTS + 2):
         with running("campaign", "run", str(file), "--out", str(rows.parent), place=place) as program:

@@ -217,7 +217,7 @@ class Recording(Closing, TruthTable):
         self._interval = interval
         self._blocks: list[Records] = []
         self._log = None if file is None else TruthLog(file)
-        self._end = end
+        self._end: Callable[[], None] | None = end
         self._stale = False
 
     def write(
@@ -255,7 +255,9 @@ class Recording(Closing, TruthTable):
 
     def close(self) -> None:
         """End the recording; safe to call twice."""
-        self._end()
+        end, self._end = self._end, None  # it holds the flight, which holds the recording
+        if end is not None:
+            end()
         if self._log is not None:
             self._log.close()
 

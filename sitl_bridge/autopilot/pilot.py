@@ -159,3 +159,4 @@ class Pilot:
         """Finish the log."""
         if self.log is not None:
             self.log.close()
+            self.log = self.commander.log_text = None  # the parts of a commander hold each other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import math
@@ -10,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -410,6 +412,28 @@ def test_recorded_commands_fly_a_simulation_the_same_way_to_the_bit(tmp_path: Pa
     assert log.position[-1, 0, 2] < -2.0
     np.testing.assert_array_equal(again.position, log.position)
     np.testing.assert_array_equal(again.rotor_speed, log.rotor_speed)
+
+
+def test_a_flight_that_is_over_is_freed_without_a_search_for_cycles() -> None:
+    # Python searches when a quarter of all its objects are new: a large program holds many flights until then.
+    gc.collect()
+    gc.disable()
+    try:
+        held: list[weakref.ref[Any]] = []
+        simulation = sb.Simulation("iris")
+        with simulation.record() as log:
+            held += [weakref.ref(simulation), weakref.ref(log)]
+        with sb.Sitl("iris") as sitl:
+            for _ in range(2):
+                sitl.run(0.1)
+                stacks: Any = sitl.stacks
+                held += [weakref.ref(one) for one in (stacks, stacks.simulation, *stacks.logs.values())]
+                sitl.reset()
+            sitl.finish()
+        del simulation, log, sitl, stacks
+        assert [one() for one in held] == [None] * 8
+    finally:
+        gc.enable()
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
