@@ -9,8 +9,13 @@ import csv
 import io
 import os
 import stat
+import zipfile
+import zlib
 from pathlib import Path
 
+import numpy as np
+
+from sitl_bridge.base.arrays import Columns
 from sitl_bridge.base.errors import ConfigurationError
 
 MAX_TABLE_BYTES = 20_000_000
@@ -83,6 +88,27 @@ def read_text(path: Path, most: int) -> str:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"line {line}: {error.reason}; save the file as UTF-8 text"
         raise ConfigurationError(str(path), [message]) from error
+
+
+def read_arrays(path: Path, most: int) -> Columns:
+    """Arrays of an ``.npz`` file; a file of kilobytes may hold gigabytes of equal numbers.
+
+    Args:
+        path: the file.
+        most: greatest size of all arrays together in bytes.
+
+    Raises:
+        ValueError: for a file that cannot be read, is no ``.npz`` file or holds more than that.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = sum(member.file_size for member in archive.infolist())
+        if held > most:
+            raise ValueError(f"its arrays take {held:,} bytes, the limit is {most:,}")
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(str(error)) from error
 
 
 def read_rows(path: Path) -> list[tuple[list[str], int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,9 +24,11 @@ from sitl_bridge.analysis.report.report_page import write_report
 from sitl_bridge.analysis.report.reported_run import report
 from sitl_bridge.api.truth_table import TruthTable
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.input_file import read_arrays
 from sitl_bridge.cli.export import export
 from sitl_bridge.cli.identify import identify
 from sitl_bridge.lab.identification.attitude import read_flight as read_for_identification
+from sitl_bridge.perception.mapping.occupancy_map import OccupancyMap
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.run_reader import RecordedRun
 from sitl_bridge.record.truth_log import TruthLog, read_columns, read_truth
@@ -80,6 +84,24 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     "table": table,
     "cut": lambda path: path.write_bytes(path.read_bytes()[:10]),
 }
+
+
+def test_arrays_that_unpack_to_more_than_the_memory_are_refused(tmp_path: Path) -> None:
+    file, header = tmp_path / "tracks.npz", io.BytesIO()
+    np.savez_compressed(file, time=np.zeros(100_000))
+    assert file.stat().st_size < 2_000
+    with pytest.raises(ValueError, match=r"its arrays take 800,128 bytes, the limit is 800,000"):
+        read_arrays(file, 800_000)
+    assert read_arrays(file, 800_128)["time"].shape == (100_000,)
+    np.lib.format.write_array_header_2_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 50,)}
+    )
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("time.npy", header.getvalue())
+    with pytest.raises(UserError, match=r"tracks\.npz: is damaged: "):
+        read_run(tmp_path)
+    with pytest.raises(UserError, match="is no map that was saved here"):
+        OccupancyMap.load(file)
 
 
 @pytest.mark.parametrize("kind", FOREIGN)

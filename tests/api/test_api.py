@@ -415,7 +415,7 @@ def test_recorded_commands_fly_a_simulation_the_same_way_to_the_bit(tmp_path: Pa
 
 
 def test_a_flight_that_is_over_is_freed_without_a_search_for_cycles() -> None:
-    # Python searches when a quarter of all its objects are new: a large program holds many flights until then.
+    # Python searches when a quarter of its objects are new: a large program would hold many flights.
     gc.collect()
     gc.disable()
     try:

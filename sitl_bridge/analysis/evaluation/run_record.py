@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +19,7 @@ from sitl_bridge.analysis.evaluation.ulog_analysis import results_of
 from sitl_bridge.autopilot.flight_log import NAME
 from sitl_bridge.base.arrays import Columns, Floats, Records, interpolated
 from sitl_bridge.base.errors import UserError
+from sitl_bridge.base.input_file import read_arrays
 from sitl_bridge.base.json_data import JsonObject
 from sitl_bridge.plan.plan import Plan, fenced
 from sitl_bridge.plan.plan_file import load_plan, parse_plan
@@ -47,6 +46,8 @@ BOUNCE = 0.1
 """m above the take-off point below which a vehicle that touches nothing lifts its feet, or bounces."""
 RUN, SUMMARY, TRUTH = "run.json", "summary.json", "truth.npy"
 TRACKS = ("tracks.npz", "formation/tracks.npz")
+MAX_TRACK_BYTES = 500_000_000
+"""Limit of the arrays of a formation's tracks: an hour of nine vehicles at 50 Hz takes 70 MB."""
 
 
 @dataclass
@@ -375,9 +376,8 @@ def _read_tracks(record: RunRecord) -> None:
         if not file.is_file():
             continue
         try:
-            with np.load(file, allow_pickle=False) as arrays:
-                record.tracks = {key: arrays[key] for key in arrays.files}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            record.tracks = read_arrays(file, MAX_TRACK_BYTES)
+        except ValueError as error:
             record.note_damage(f"{name}: is damaged: {error}")
             continue
         summary = file.with_name(SUMMARY)

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import io
 import math
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from numpy.typing import ArrayLike
 from sitl_bridge.base.arrays import Bytes, Columns, Floats, Mask, Singles
 from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.extras import missing
+from sitl_bridge.base.input_file import read_arrays
 from sitl_bridge.base.kernels.compiled import compiled
 from sitl_bridge.base.output_file import write_arrays, write_whole
 
@@ -291,12 +290,12 @@ class OccupancyMap:
             UserError: for a file that is no map.
         """
         try:
-            with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                made = cls(float(file["cell"]))
-                made.log_odds = np.asarray(file["log_odds"], np.float32)
-                made.first = np.asarray(file["first"], np.int64).reshape(3)
-                made.time = float(file["time"]) if "time" in file else math.nan
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            file = read_arrays(Path(path), 4 * MAX_CELLS + 10_000)
+            made = cls(float(file["cell"]))
+            made.log_odds = np.asarray(file["log_odds"], np.float32)
+            made.first = np.asarray(file["first"], np.int64).reshape(3)
+            made.time = float(file["time"]) if "time" in file else math.nan
+        except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: is no map that was saved here: {error}") from error
         if made.log_odds.ndim != 3:
             raise UserError(f"{path}: is no map that was saved here: its cells have no three axes")
