@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import json
 import math
 import socket
@@ -510,6 +511,34 @@ def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first
     fine = Reply(version=1, time=4.0, request_id="b", command="arm", vehicle="0", accepted=True)
     panel.show_replies([wrong, fine])
     assert "- 4.0 s: arm done\n- 3.0 s: disarm refused: not landed" in [shown.content for shown in listed]
+
+
+def test_the_page_runs_no_script_in_the_texts_of_others(
+    make_desk: Callable[..., Desk], tmp_path: Path
+) -> None:
+    evil = "<script src='//x'>a_b</script> *{x}* [y](z) `|~\\"
+    page, listed = MagicMock(), list[Mock]()
+    page.gui.add_dropdown.side_effect = lambda _, options, **__: Mock(value=options[0], options=options)
+
+    def markdown(content: str) -> Mock:
+        listed.append(Mock(content=content))
+        return listed[-1]
+
+    page.gui.add_markdown.side_effect = markdown
+    run = ViewedRun(make_run(tmp_path / "run"))
+    run.notes.append(evil)
+    run.recorded.description["vehicles"][0]["autopilot"] = {"name": evil}
+    panel = ControlPanel(page, run, MagicMock(), Mock())
+    panel.stacks = [StackReport("Hold", [(1.0, 6, evil)], (1.0, 0.0, 0.0, -2.0))]
+    panel.show(take_snapshot(make_desk().server), 0.0, rows_at(0.0, 1))
+    panel.show_replies([
+        Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False, reason=evil)
+    ])  # fmt: skip
+    shown = [one.content for one in listed if "window" in one.content or "script" in one.content]
+    assert len(shown) == 4
+    for content in shown:
+        assert evil in html.unescape(content)
+        assert not set("<>{}[]`|~\\_") & set(content)
 
 
 def test_the_speed_on_the_page_is_that_of_the_simulation(

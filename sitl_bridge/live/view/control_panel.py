@@ -21,7 +21,7 @@ from sitl_bridge.live.run.client_link import SimulationSnapshot, StackReport
 from sitl_bridge.live.run.messages import Reply
 from sitl_bridge.live.view.page_server import on_page, run_script
 from sitl_bridge.live.view.stage import CHASE, Stage
-from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, motion_lines
+from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, as_markdown, motion_lines
 from sitl_bridge.live.view.viewed_run import ViewedRun
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class ControlPanel:
         self._build_camera()
         server.scene.on_click(modifier="cmd/ctrl")(on_page(self._go_where_clicked))
         for note in run.notes:
-            self._gui.add_markdown(f"*{note}*")
+            self._gui.add_markdown(f"*{as_markdown(note)}*")
 
     def _button(
         self,
@@ -257,7 +257,7 @@ class ControlPanel:
         self._status.content = "  \n".join(
             [
                 f"**{snapshot.time:.1f} s**, {state}, wind {wind:.1f} m/s",
-                f"flown by {stack}" if (stack := self._stack(number)) else "",
+                f"flown by {as_markdown(stack)}" if (stack := self._stack(number)) else "",
             ]
         )
         health = snapshot.health[number]
@@ -290,7 +290,7 @@ class ControlPanel:
 
     def show_note(self, line: str) -> None:
         """List a line, above those before."""
-        self._replies.insert(0, f"- {line}")
+        self._replies.insert(0, f"- {as_markdown(line)}")
         del self._replies[LISTED_REPLIES:]
         self._answers.content = "\n".join(self._replies)
 
@@ -310,5 +310,5 @@ def _condition(health: JsonObject, row: np.void, report: StackReport | None) -> 
     broken += [f"rotor {k} at {share:.0%}" for k, share in enumerate(health["rotor_health"]) if share < 1.0]
     lines += [", ".join(broken)] if broken else []
     messages = [] if report is None else reversed(report.messages)
-    texts = [f"*{time:.0f} s: {text}*" for time, _, text in messages]
+    texts = [f"*{time:.0f} s: {as_markdown(text)}*" for time, _, text in messages]
     return "  \n".join(lines + texts)

@@ -18,7 +18,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.live.view.page_server import in_server, in_server_soon, on_page, open_page
 from sitl_bridge.live.view.pictures import LARGEST, PictureClock
 from sitl_bridge.live.view.stage import FREE, Stage
-from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, motion_lines
+from sitl_bridge.live.view.view_controls import ONBOARD, ViewControls, as_markdown, motion_lines
 from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.perception.shown_picture import shown_picture
 from sitl_bridge.record.row_follower import RowFollower
@@ -97,7 +97,7 @@ class Playback:
                 self._camera = gui.add_dropdown("Sensor", list(self._picture_files))
                 self.picture = gui.add_image(np.zeros((3, 4, 3), np.uint8))
         for note in self._run.notes:
-            gui.add_markdown(f"*{note}*")
+            gui.add_markdown(f"*{as_markdown(note)}*")
 
         self._play.on_click(on_page(lambda _event: self._toggle()))
         self._slider.on_update(on_page(self._seek))
@@ -113,7 +113,7 @@ class Playback:
         try:
             record = read_run(self._run.path)
         except UserError as error:
-            message = f"*{error}*"
+            message = f"*{as_markdown(str(error))}*"
             in_server_soon(self.server, lambda: self.server.gui.add_markdown(message))
             return
         found: dict[str, float] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,11 @@ class ViewControls:
                 legend={"show": len(names) > 1, "live": False},
                 height=PLOT_HEIGHT,
             )
+
+
+def as_markdown(text: str) -> str:
+    """Text from elsewhere as Markdown that shows it as it is: viser's page would run the HTML in it."""
+    return re.sub(r"[&<>`*_{}\[\]\\|~]", lambda sign: f"&#{ord(sign[0])};", " ".join(text.split()))
 
 
 def motion_lines(row: np.void) -> list[str]:
