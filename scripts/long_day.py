@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 import sitl_bridge as sb
-from sitl_bridge.record.truth_log import read_truth
+from sitl_bridge.record.truth_log import map_truth
 
 SITL = [sys.executable, "-m", "sitl_bridge"]
 PARTS = 10
@@ -69,7 +69,7 @@ class Watch:
 
     def _time(self) -> float:
         with contextlib.suppress(sb.UserError, OSError, IndexError, ValueError):
-            return float(read_truth(self._place / "latest" / "truth.npy")["time"][-1]) * 1e-6
+            return float(map_truth(self._place / "latest" / "truth.npy")[0]["time"][-1]) * 1e-6
         return 0.0
 
 
@@ -95,10 +95,37 @@ def watch(process: subprocess.Popen[bytes], place: Path, seconds: float, done: C
         seen.note(done())
 
 
-def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: int = 1) -> None:
-    """Hover at full speed, with a battery that lasts; the last line is of the report."""
-    airframe, plan, scenario = (place / name for name in ("lasting.yaml", "hover.plan", "hover.yaml"))
+def lasting(place: Path) -> Path:
+    """An airframe whose battery lasts."""
+    airframe = place / "lasting.yaml"
     airframe.write_text("name: lasting\nbase: iris\nbattery: {capacity: 1000}\n", encoding="utf-8")
+    return airframe
+
+
+def judge(place: Path) -> None:
+    """Print the verdict, and how long the report takes."""
+    begun = time.monotonic()
+    subprocess.run([*SITL, "report", str(place / "latest")], check=True, stdout=subprocess.DEVNULL)
+    summary = json.loads((place / "latest" / "summary.json").read_text(encoding="utf-8"))
+    print(f"{summary['verdict']['word']}; report in {time.monotonic() - begun:.1f} s")
+
+
+def ten_hours(place: Path, options: argparse.Namespace) -> None:
+    """Hover for ten hours on the built-in stack in this process; the last line is of the report."""
+    watched = Watch(os.getpid(), place)
+    with sb.Sitl(lasting(place), runs=place) as sitl:
+        sitl.vehicle.arm()
+        sitl.vehicle.take_off(10.0)
+        for _ in range(PARTS):
+            sitl.run(36_000.0 * options.scale / PARTS)
+            watched.note()
+        sitl.vehicle.land()
+    judge(place)
+
+
+def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: int = 1) -> None:
+    """Hover at full speed over the link; the last line is of the report."""
+    airframe, plan, scenario = lasting(place), place / "hover.plan", place / "hover.yaml"
     seconds = 3600.0 * hours * options.scale
     home = [47.397742, 8.545594]
     item = {"type": "SimpleItem", "frame": 3, "autoContinue": True}
@@ -106,9 +133,14 @@ def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: i
         item | {"command": command, "doJumpId": number, "params": [hold, 0, 0, None, *home, 10]}
         for number, (command, hold) in enumerate([(22, 0), (16, seconds), (21, 0)], 1)
     ]
-    mission = {"version": 2, "firmwareType": 12, "vehicleType": 2, "cruiseSpeed": 5, "hoverSpeed": 5}
-    mission = {**mission, "plannedHomePosition": [*home, 488], "items": items}
-    text = {"fileType": "Plan", "version": 1, "groundStation": "QGroundControl", "mission": mission}
+    mission: dict[str, Any] = {"plannedHomePosition": [*home, 488], "items": items}
+    mission |= {"version": 2, "firmwareType": 12, "vehicleType": 2, "cruiseSpeed": 5, "hoverSpeed": 5}
+    text: dict[str, Any] = {
+        "fileType": "Plan",
+        "version": 1,
+        "groundStation": "QGroundControl",
+        "mission": mission,
+    }
     text |= {"geoFence": {"circles": [], "polygons": [], "version": 2}}
     text |= {"rallyPoints": {"points": [], "version": 2}}
     plan.write_text(json.dumps(text), encoding="utf-8")
@@ -127,10 +159,7 @@ def hover(place: Path, options: argparse.Namespace, hours: float = 2.0, count: i
                 watched.note()
     if not (place / "latest" / "summary.json").is_file():
         raise SystemExit((place / "output.txt").read_text(encoding="utf-8"))
-    begun = time.monotonic()
-    subprocess.run([*SITL, "report", str(place / "latest")], check=True, stdout=subprocess.DEVNULL)
-    summary = json.loads((place / "latest" / "summary.json").read_text(encoding="utf-8"))
-    print(f"{summary['verdict']['word']}; report in {time.monotonic() - begun:.1f} s")
+    judge(place)
 
 
 def starts(place: Path, options: argparse.Namespace) -> None:
@@ -147,12 +176,13 @@ def starts(place: Path, options: argparse.Namespace) -> None:
 
 
 def page(place: Path, options: argparse.Namespace) -> None:
-    """An hour of the live page at real time, with five clients that read all it sends."""
+    """An hour of the live page with five clients that read all it sends; one is Chromium if there is one."""
     import viser
     from websockets.sync.client import connect
     from websockets.typing import Origin, Subprotocol
 
-    port, read, stop = _free_port(), [0] * 5, threading.Event()
+    browser, count = shutil.which("chromium"), 5 - bool(shutil.which("chromium"))
+    port, read, stop = _free_port(), [0] * count, threading.Event()
     protocol, own = [Subprotocol(f"viser-v{viser.__version__}")], Origin(f"http://127.0.0.1:{port}")
 
     def listen(number: int) -> None:
@@ -162,17 +192,28 @@ def page(place: Path, options: argparse.Namespace) -> None:
                     read[number] += len(client.recv(1.0))
 
     command = ["start", "--autopilot", "builtin", "--view", str(port), "--headless", "--runs-dir", str(place)]
-    with running(*command, place=place) as process:
+    with (
+        contextlib.ExitStack() as ended,
+        running(*command, "--speed", f"{options.speed:g}", place=place) as process,
+    ):
         _wait_for(port)
-        clients = [threading.Thread(target=listen, args=(number,), daemon=True) for number in range(5)]
+        clients = [threading.Thread(target=listen, args=(number,), daemon=True) for number in range(count)]
         for client in clients:
             client.start()
+        if browser is not None:
+            software = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--window-size=300,200"]
+            own_directory = f"--user-data-dir={place / 'chromium'}"
+            shown = [browser, "--headless=new", "--no-sandbox", *software, "--remote-debugging-port=0"]
+            page = subprocess.Popen([*shown, own_directory, own], stderr=subprocess.DEVNULL)
+            ended.callback(page.wait)
+            ended.callback(page.terminate)
 
         def done() -> str:
             alive = sum(client.is_alive() for client in clients)
-            return f"{alive} clients, {sum(read) / 1e6:.1f} MB read"
+            seen = "" if browser is None else f", Chromium {'runs' if page.poll() is None else 'ended'}"
+            return f"{alive} clients, {sum(read) / 1e6:.1f} MB read{seen}"
 
-        watch(process, place, 3600.0 * options.scale, done)
+        watch(process, place, 3600.0 * options.scale / options.speed, done)
         stop.set()
 
 
@@ -295,7 +336,7 @@ def _wait_for(port: int) -> None:
 
 KINDS: dict[str, Callable[[Path, argparse.Namespace], None]] = {
     "hover": hover,
-    "ten_hours": lambda place, options: hover(place, options, hours=10.0),
+    "ten_hours": ten_hours,
     "nine": lambda place, options: hover(place, options, hours=1.0, count=9),
     "starts": starts,
     "page": page,
@@ -311,6 +352,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("what", choices=KINDS)
     parser.add_argument("--px4", type=Path, metavar="DIR", help="fly this PX4, not the built-in stack")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the whole length")
+    parser.add_argument("--speed", type=float, default=1.0, help="simulated over real time of the page")
     parser.add_argument("--every", type=float, default=60.0, metavar="S", help="s of wall time between lines")
     options = parser.parse_args(arguments)
     place = Path(tempfile.mkdtemp(prefix="sitl-bridge-long-"))
