@@ -182,6 +182,36 @@ def test_ctrl_c_while_a_kernel_is_compiled_on_demand_ends_the_program(
     assert len(attempts) == 2
 
 
+INTERRUPTED = """
+import signal, sys
+from numba import types
+from sitl_bridge.base.kernels.compiled import compiled, on_demand
+from sitl_bridge.base.system import signals
+interrupt = types.ExternalFunction("raise", types.intc(types.intc))
+@on_demand
+def late(x: float) -> float:
+    return x - 1.0
+@compiled
+def fly(x: float) -> float:
+    interrupt(2)
+    return late(x)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def work() -> int:
+    print(fly(3.0), flush=True)
+    signal.pause()
+    return 0
+sys.exit(signals.run(work))
+"""
+
+
+def test_ctrl_c_just_before_a_kernel_is_compiled_on_demand_ends_the_program_too(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(INTERRUPTED)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    ran = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (130, "sitl-bridge: interrupted by Ctrl-C\n")
+
+
 UNKNOWN = (
     "import numba, numpy as np; numba.__version__ = '0.999.0'\n{change}"
     "from sitl_bridge.flight import fly\n"

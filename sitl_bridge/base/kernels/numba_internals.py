@@ -463,15 +463,26 @@ class LateKernel(Kernel):
         cell = builder.module.globals.get(self._symbol) or ir.GlobalVariable(
             builder.module, word, self._symbol
         )
-        with builder.if_then(builder.icmp_signed("==", builder.load(cell), word(0)), likely=False):
-            number = ir.IntType(32)
-            resolve = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(number, [word]), _COMPILE_NOW
-            )
-            raise_signal = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(number, [number]), "PyErr_SetInterruptEx"
-            )
-            builder.call(raise_signal, [builder.call(resolve, [builder.ptrtoint(cell, word)])])
+        number = ir.IntType(32)
+        resolve = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(number, [word]), _COMPILE_NOW
+        )
+        raise_signal = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(number, [number]), "PyErr_SetInterruptEx"
+        )
+        missing, there = (builder.append_basic_block(f"late.{name}") for name in ("missing", "there"))
+
+        def is_missing() -> Any:
+            return builder.icmp_signed("==", builder.load(cell), word(0))
+
+        builder.cbranch(is_missing(), missing, there)
+        with builder.goto_block(missing):
+            came = builder.call(resolve, [builder.ptrtoint(cell, word)])
+            # A signal that came before this call ends the call before it begins, and that exception is lost.
+            lost = is_missing()
+            builder.call(raise_signal, [builder.select(lost, number(0), came)])
+            builder.cbranch(lost, missing, there)
+        builder.position_at_end(there)
         kind = ir.FunctionType(
             context.get_value_type(signature.return_type),
             [context.get_value_type(each) for each in signature.args],
