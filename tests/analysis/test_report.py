@@ -123,6 +123,13 @@ def test_the_page_is_whole_small_and_escaped(tmp_path: Path) -> None:
     assert text.index("Succeeded") < text.index('id="flight"') < text.index('id="measures"')
 
 
+def test_a_verdict_of_other_words_is_none_and_is_not_shown(tmp_path: Path) -> None:
+    evil = {"word": "<img src=x onerror=alert(1)>", "reasons": ["<b>r</b>"], "notes": [], "measures": []}
+    one = report([read_run(make_run(tmp_path / "run", verdict=evil))])
+    assert one[0].verdict.word == "succeeded", "it is judged anew"
+    assert "<img src=x" not in page(one)
+
+
 def test_the_pages_data_holds_what_it_shows(tmp_path: Path) -> None:
     text = page(report([read_run(make_run(tmp_path / "run"))]))
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)

@@ -27,7 +27,7 @@ from sitl_bridge.base.errors import UserError
 from sitl_bridge.base.json_data import JsonObject, ReadJson
 from sitl_bridge.link.hil.link_errors import fault_texts
 
-SUCCEEDED, FAILED, INTERRUPTED, UNKNOWN = "succeeded", "failed", "interrupted", "no verdict"
+WORDS = SUCCEEDED, FAILED, INTERRUPTED, UNKNOWN = "succeeded", "failed", "interrupted", "no verdict"
 """The words of a verdict."""
 REPORTED = 5
 """Contacts of a vehicle that are listed one by one."""
@@ -91,6 +91,8 @@ class Verdict:
         Raises:
             KeyError, TypeError, ValueError: for other data.
         """
+        if data["word"] not in WORDS:
+            raise ValueError(f"{data['word']!r} is no verdict")
         measures = tuple(Measure.from_data(one) for one in data["measures"] if is_known(one["name"]))
         reasons, notes = (tuple(str(line) for line in data[key]) for key in ("reasons", "notes"))
         return cls(str(data["word"]), reasons, notes, measures)

@@ -77,7 +77,7 @@ def _verdict(one: Reported) -> str:
     return "\n".join(
         [
             f'<article class="verdict {kind}"><div class="mark">',
-            f'<span aria-hidden="true">{sign}</span> {word}</div>',
+            f'<span aria-hidden="true">{sign}</span> {escape(word)}</div>',
             f"<div><h1>{escape(name)}</h1><p class='what'>{escape(what_was_flown(run) + judged)}</p>",
             _list("reasons", verdict.reasons),
             _list("notes", one.notes),
