@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -270,6 +271,25 @@ def test_a_vehicle_whose_clock_stands_still_is_told_from_one_that_is_slow(
             assert not waiting.done()
             with pytest.raises(MissionFailedError, match="has not advanced"):
                 await waiting
+
+    asyncio.run(scenario())
+
+
+def test_a_program_that_stood_still_listens_before_the_vehicle_counts_as_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vehicle_module, "SILENCE_LIMIT", 0.2)
+    monkeypatch.setattr(vehicle_module, "HEARING", 1.0)
+
+    async def scenario() -> None:
+        async with standing_vehicle(monkeypatch) as (vehicle, reports):
+            waiting = asyncio.create_task(vehicle.wait("x", lambda: vehicle.time > 101.0, 60.0))
+            await tick(vehicle, reports, 0.5)
+            time.sleep(1.5)  # noqa: ASYNC251  (a breakpoint)
+            for _ in range(5):  # telemetry comes later than the loop's timers
+                await asyncio.sleep(0)
+            await tick(vehicle, reports, 1.0)
+            await waiting
 
     asyncio.run(scenario())
 

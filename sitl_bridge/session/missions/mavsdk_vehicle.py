@@ -36,6 +36,9 @@ from sitl_bridge.session.stacks import ROUND
 SILENCE_LIMIT = 20.0
 """s of wall time without a message, after which a vehicle counts as lost.  Derived: far above the 5 s after
 which PX4 and MAVSDK themselves report a lost link, so that a short pause of a simulation has no effect."""
+HEARING = 2.0
+"""s of wall time.  A program whose waits end so late has stood still itself, by Ctrl-Z or in a debugger; it
+listens as long again before the vehicle counts as lost."""
 
 SETPOINT_RATE = 20.0
 """Hz of the vehicle's clock, of telemetry and of setpoints: MAVSDK's own rate, and far above the 2 Hz that
@@ -140,6 +143,7 @@ class Vehicle:
         self._answers: dict[int, int] = {}  # us, by number of the query
         self._answered = asyncio.Event()
         self._ticked = asyncio.get_running_loop().time()  # wall time of its clock's last change
+        self._listened = self._ticked  # wall time of the last message that was awaited
         self._allowed = -math.inf  # s of its clock to which simulated time may run
 
     # ------------------------------------------------------------------ telemetry
@@ -161,17 +165,26 @@ class Vehicle:
         """
         if paused():
             self._ticked = asyncio.get_running_loop().time()
-        # Not wait_for: that of Python 3.11 may swallow a cancellation (CPython gh-86296).
-        try:
-            async with asyncio.timeout_at(self._ticked + SILENCE_LIMIT):
-                await self._update.wait()
-        except TimeoutError:
-            if paused():
-                return
-            raise MissionFailedError(
-                f"the clock of the vehicle on {self.url} (ATTITUDE messages) has not advanced for "
-                f"{SILENCE_LIMIT:.0f} s: it has stopped, its simulation is paused, or the link is interrupted"
-            ) from None
+        loop = asyncio.get_running_loop()
+        while True:
+            end = self._ticked + SILENCE_LIMIT
+            if loop.time() > self._listened + HEARING:  # a program that stood still has messages to read
+                end = max(end, loop.time() + HEARING)
+            # Not wait_for: that of Python 3.11 may swallow a cancellation (CPython gh-86296).
+            try:
+                async with asyncio.timeout_at(end):
+                    await self._update.wait()
+            except TimeoutError:
+                if loop.time() > end + HEARING:
+                    continue
+                if not paused():
+                    break
+            self._listened = loop.time()
+            return
+        raise MissionFailedError(
+            f"the clock of the vehicle on {self.url} (ATTITUDE messages) has not advanced for "
+            f"{SILENCE_LIMIT:.0f} s: it has stopped, its simulation is paused, or the link is interrupted"
+        )
 
     async def watch(self) -> None:
         """Keep the attributes at their latest values until cancelled; :func:`connect` runs it."""
