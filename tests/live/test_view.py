@@ -10,18 +10,18 @@ import math
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import MagicMock, Mock
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from numpy.lib import format as npy
+from support.page_client import LIMIT, PageClient
 from support.run_directories import make_run
 
 from sitl_bridge.base.arrays import Records
@@ -62,6 +62,8 @@ from sitl_bridge.live.view.viewed_run import ViewedRun
 from sitl_bridge.record.records import ROW
 from sitl_bridge.record.row_follower import RowFollower
 from sitl_bridge.record.truth_log import TruthLog
+
+T = TypeVar("T")
 
 
 def rows_at(seconds: float, vehicles: int = 2) -> np.ndarray[Any, Any]:
@@ -247,13 +249,13 @@ def test_arming_goes_to_the_flight_stack_and_is_refused_without_a_link_to_it(
 def test_the_simulation_records_at_most_one_request_for_rows_at_a_time(
     make_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk, recorded = make_desk(), Mock()
-    monkeypatch.setattr(desk.server, "flush_log", recorded)
+    desk, recorded = make_desk(), list[int]()
+    monkeypatch.setattr(desk.server, "flush_log", lambda: recorded.append(1))
     for requests in (1, 2):
         for _ in range(5):
             desk.outlet.request_rows()
         desk.server.run_due_actions()
-        assert recorded.call_count == requests
+        assert len(recorded) == requests
 
 
 def test_an_option_may_stand_without_its_value() -> None:
@@ -489,28 +491,65 @@ def test_the_rows_of_a_run_are_described_in_json(tmp_path: Path) -> None:
     assert run.gravity == pytest.approx(9.807, abs=0.002)
 
 
-def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first(tmp_path: Path) -> None:
-    page, buttons, listed = MagicMock(), dict[str, Mock](), list[Mock]()
-    page.gui.add_button.side_effect = lambda label, **_: buttons.setdefault(label, Mock())
+class Page:
+    """A page that a client has opened.
 
-    def markdown(content: str) -> Mock:
-        listed.append(Mock(content=content))
-        return listed[-1]
+    Attributes:
+        sent: the commands of its panel.
+    """
 
-    page.gui.add_markdown.side_effect = markdown
-    sent = Mock()
-    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
-    for label in ("Disarm", "Arm"):
-        (press,) = buttons[label].on_click.call_args.args
-        asyncio.run(press(None))  # a coroutine runs in the server's own thread
-    assert [call.args for call in sent.call_args_list] == [
-        ("arm", page.gui.add_dropdown.return_value.value, {"armed": armed}) for armed in (False, True)
-    ]
+    def __init__(self, port: int) -> None:
+        self.server = open_page(port, "a run", lambda _sticks: None)
+        self.client = PageClient(port)
+        self.sent: list[tuple[object, ...]] = []
+        self._taken = threading.Semaphore(0)
+        self.call(lambda: self.server.gui.add_button("Mark")).on_click(lambda _event: self._taken.release())
+
+    def call(self, make: Callable[[], T]) -> T:
+        """The result of a function that the server's thread calls."""
+        made: list[T] = []
+        in_server(self.server, lambda: made.append(make()))
+        return made[0]
+
+    def panel(self, run: ViewedRun) -> ControlPanel:
+        """The panel of a run."""
+        return self.call(
+            lambda: ControlPanel(self.server, run, Stage(self.server, run), lambda *a: self.sent.append(a))
+        )
+
+    def set(self, label: str, value: object) -> None:
+        """Let the user choose a value, or press a button by True, until the page has taken it."""
+        self.client.set(label, value)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the page has taken all that the client has sent."""
+        self.client.set("Mark", True)
+        assert self._taken.acquire(timeout=LIMIT)
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.stop()
+
+
+@pytest.fixture
+def page(free_port: Callable[[], int]) -> Iterator[Page]:
+    with contextlib.closing(Page(free_port())) as opened:
+        yield opened
+
+
+def test_a_refused_disarming_is_named_as_such_and_the_newest_answer_stands_first(
+    page: Page, tmp_path: Path
+) -> None:
+    panel = page.panel(ViewedRun(make_run(tmp_path / "run")))
+    page.set("Disarm", True)
+    page.set("Arm", True)
+    assert page.sent == [("arm", "0", {"armed": False}), ("arm", "0", {"armed": True})]
     wrong = Reply(version=1, time=3.0, request_id="a", command="arm", vehicle="0", accepted=False,
                   reason="arm: not landed")  # fmt: skip
     fine = Reply(version=1, time=4.0, request_id="b", command="arm", vehicle="0", accepted=True)
-    panel.show_replies([wrong, fine])
-    assert "- 4.0 s: arm done\n- 3.0 s: disarm refused: not landed" in [shown.content for shown in listed]
+    page.call(lambda: panel.show_replies([wrong, fine]))
+    page.client.take(lambda: page.client.has("- 4.0 s: arm done\n- 3.0 s: disarm refused: not landed"))
 
 
 def test_the_page_runs_no_script_in_the_texts_of_others(
@@ -542,104 +581,106 @@ def test_the_page_runs_no_script_in_the_texts_of_others(
 
 
 def test_the_speed_on_the_page_is_that_of_the_simulation(
-    make_desk: Callable[..., Desk], tmp_path: Path
+    page: Page, make_desk: Callable[..., Desk], tmp_path: Path
 ) -> None:
-    page, sent, chosen = MagicMock(), Mock(), dict[str, Mock]()
-
-    def dropdown(label: str, options: Sequence[str], initial_value: str = "", **_: Any) -> Mock:
-        return chosen.setdefault(label, Mock(value=initial_value or options[0], options=options))
-
-    page.gui.add_dropdown.side_effect = dropdown
     server = make_desk().server
-    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
+    panel = page.panel(ViewedRun(make_run(tmp_path / "run")))
     for speed, shown in ((3.0, "3"), (math.inf, "max"), (1.0, "1")):
         server.set_speed(speed)
-        panel.show(take_snapshot(server), 0.0, rows_at(0.0, 1))
-        assert chosen["Speed"].value == shown
-        assert shown in chosen["Speed"].options
-    (update,) = chosen["Speed"].on_update.call_args.args
-    asyncio.run(update(Mock(client=None)))
-    assert not sent.called, "only a user's choice is a command"
-    asyncio.run(update(Mock()))
-    sent.assert_called_once_with("pace", None, {"speed": 1.0})
+        page.call(lambda: panel.show(take_snapshot(server), 0.0, rows_at(0.0, 1)))
+        page.client.take(lambda shown=shown: page.client.element("Speed").get("value") == shown)
+        assert shown in page.client.element("Speed")["options"]
+    page.set("Speed", "max")
+    assert page.sent == [("pace", None, {"speed": "max"})], "only a user's choice is a command"
 
 
 def test_a_choice_of_a_tab_that_is_none_does_not_end_the_page(
     free_port: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("viser")
     monkeypatch.setattr(live_page, "RunLink", partial(RunLink, on_end=lambda: None))
     here, there = socket.socketpair()
-    program = PipeEnd(here, 1 << 20)
-    page = live_page.LivePage(there.detach(), free_port(), make_run(tmp_path / "run"))
+    program, port = PipeEnd(here, 1 << 20), free_port()
+    shown = live_page.LivePage(there.detach(), port, make_run(tmp_path / "run"))
+    following = threading.Thread(target=shown.run)
+    following.start()
     try:
-        page._panel.view._vehicle.value = "nobody"
-        page._try_to_show(1.0)
-        page._try_to_show(2.0)
-        page._panel.view._vehicle.value = "0"
-        page._try_to_show(3.0)
-        page._link.send(Stop())
-        sent = list(iter(program.receive, Stop()))
-        lines = [one.line for one in sent if isinstance(one, UserNotice)]
-        assert len(lines) == 2, "where the page is, and once what it could not show"
-        assert "not in tuple" in lines[1]
+        with contextlib.closing(PageClient(port)) as client:
+            client.set("Vehicle", "nobody")
+            heard = iter(program.receive, None)
+            notice = next(one.line for one in heard if isinstance(one, UserNotice) and "tuple" in one.line)
+            assert "not in tuple" in notice
+            client.set("Vehicle", "0")
+            for _ in range(20):
+                assert not isinstance(program.receive(), UserNotice), "it is said once"
     finally:
-        page._server.stop()
-        page._rows_source.close()
+        program.send(Stop())
+        following.join()
         program.close()
 
 
-def test_a_click_on_the_ground_sends_the_vehicle_there_and_one_on_the_sky_does_not(tmp_path: Path) -> None:
-    page, sent = MagicMock(), Mock()
-    ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
-    page.scene.on_click.assert_called_once_with(modifier="cmd/ctrl")
-    (clicked,) = page.scene.on_click.return_value.call_args.args
-    asyncio.run(clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, 0.8))))
-    sent.assert_not_called()
-    asyncio.run(clicked(SimpleNamespace(ray_origin=(1.0, 2.0, 10.0), ray_direction=(0.6, 0.0, -0.8))))
-    vehicle = page.gui.add_dropdown.return_value.value
-    sent.assert_called_once_with("goto", vehicle, {"position": pytest.approx((2.0, 8.5, 0.0))})
+def test_a_click_on_the_ground_sends_the_vehicle_there_and_one_on_the_sky_does_not(
+    page: Page, tmp_path: Path
+) -> None:
+    page.panel(ViewedRun(make_run(tmp_path / "run")))
+    page.client.click((1.0, 2.0, 10.0), (0.6, 0.0, 0.8))
+    page.settle()
+    assert page.sent == []
+    page.client.click((1.0, 2.0, 10.0), (0.6, 0.0, -0.8))
+    page.settle()
+    assert page.sent == [("goto", "0", {"position": pytest.approx((2.0, 8.5, 0.0))})]
 
 
-def test_the_camera_follows_the_vehicle_from_behind_and_from_above(tmp_path: Path) -> None:
-    stage = Stage(MagicMock(), ViewedRun(make_run(tmp_path / "run")))
-    camera = SimpleNamespace(position=None, look_at=None, up_direction=None)
-    client = SimpleNamespace(camera=camera, atomic=contextlib.nullcontext)
+def camera_of(page: Page) -> Any:
+    """The camera of the only client."""
+    page.settle()
+    (client,) = page.server.get_clients().values()
+    return client.camera
+
+
+def test_the_camera_follows_the_vehicle_from_behind_and_from_above(page: Page, tmp_path: Path) -> None:
+    run = ViewedRun(make_run(tmp_path / "run"))
+    stage, camera = page.call(lambda: Stage(page.server, run)), camera_of(page)
     row = np.zeros(1, ROW)[0]
+
+    def follow(how: str, seconds: float) -> None:
+        page.call(lambda: stage.follow(row, how, 12.0, list(page.server.get_clients().values()), seconds))
+
     half = 0.25 * math.pi
     row["position"], row["attitude"] = (3.0, 4.0, -10.0), (math.cos(half), 0.0, 0.0, math.sin(half))
-    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    follow(CHASE, 60.0)
     east, north, up = np.subtract(camera.position, camera.look_at)
     assert camera.look_at == pytest.approx((4.0, 3.0, 10.0))
     assert (east, north) == pytest.approx((east, 0.0), abs=0.01)
     assert east < -3.0, "the vehicle looks east, so the eye is in the west"
     assert up > 1.0
-    stage.follow(row, ABOVE, 12.0, [client], 0.04)
+    follow(ABOVE, 0.04)
     assert camera.position[2] > 15.0
-    assert camera.up_direction == (0.0, 1.0, 0.0)
-    before = camera.position
+    assert tuple(camera.up_direction) == pytest.approx((0.0, 1.0, 0.0))
+    before = tuple(camera.position)
     row["position"] = (30.0, 4.0, -10.0)
-    stage.follow(row, FREE, 12.0, [client], 0.04)
-    assert camera.position == before
+    follow(FREE, 0.04)
+    assert tuple(camera.position) == before
 
 
-def test_the_following_camera_stays_before_a_wall(tmp_path: Path) -> None:
+def test_the_following_camera_stays_before_a_wall(page: Page, tmp_path: Path) -> None:
     run = ViewedRun(make_run(tmp_path / "run"))
     wall = BoxObject(kind="box", position=(-2.0, 0.0, -5.0), size=(0.2, 40.0, 10.0))
     run.scene = Scene(SceneSpecification(objects=(wall,)))
-    stage = Stage(MagicMock(), run)
-    camera = SimpleNamespace(position=None, look_at=None, up_direction=None)
-    client = SimpleNamespace(camera=camera, atomic=contextlib.nullcontext)
+    stage, camera = page.call(lambda: Stage(page.server, run)), camera_of(page)
     row = np.zeros(1, ROW)[0]
+
+    def follow() -> None:
+        page.call(lambda: stage.follow(row, CHASE, 12.0, list(page.server.get_clients().values()), 60.0))
+
     row["position"], row["attitude"] = (0.0, 0.0, -3.0), (1.0, 0.0, 0.0, 0.0)
-    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    follow()
     east, north, _ = camera.position
     assert (east, north) == pytest.approx((0.0, -0.9 * 1.9), abs=0.01)
     row["position"] = (-1.9, 0.0, 0.0)  # on the ground, at the wall
-    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    follow()
     assert math.dist(camera.position, camera.look_at) > 0.3
     row["position"] = (30.0, 0.0, -3.0)
-    stage.follow(row, CHASE, 12.0, [client], 60.0)
+    follow()
     assert 27.0 > camera.position[1] > -1.9
 
 
@@ -662,28 +703,25 @@ def test_the_tab_names_airframes_run_and_project(tmp_path: Path) -> None:
     assert ViewedRun(make_run(tmp_path / "fleet", 3)).title == "3 x iris - fleet - sitl-bridge"
 
 
-def test_sticks_of_the_page_are_a_command_of_the_bus_and_one_refusal_is_listed_once(tmp_path: Path) -> None:
-    page, sent = MagicMock(), Mock()
-    listed = [Mock() for _ in range(10)]
-    page.gui.add_markdown.side_effect = listed
-    panel = ControlPanel(page, ViewedRun(make_run(tmp_path / "run")), MagicMock(), sent)
-    panel.take_sticks((0.5, 0.0, -1.0, 0.25))
-    kind, _, fields = sent.call_args.args
-    assert (kind, fields) == ("sticks", {"forward": 0.5, "right": 0.0, "throttle": 0.0, "clockwise": 0.25})
+def test_sticks_of_the_page_are_a_command_of_the_bus_and_one_refusal_is_listed_once(
+    page: Page, tmp_path: Path
+) -> None:
+    panel, client = page.panel(ViewedRun(make_run(tmp_path / "run"))), page.client
+    page.call(lambda: panel.take_sticks((0.5, 0.0, -1.0, 0.25)))
+    fields = {"forward": 0.5, "right": 0.0, "throttle": 0.0, "clockwise": 0.25}
+    assert page.sent == [("sticks", "0", fields)]
     VEHICLE_COMMANDS["sticks"].model_validate({"version": 1, "request_id": "a", **fields})
-    assert any("forward +0.5, right +0.0, up -1.0, clockwise +0.2" in str(one.content) for one in listed)
+    client.take(lambda: client.has("forward +0.5, right +0.0, up -1.0, clockwise +0.2"))
     for time_ in (1.0, 2.0, 3.0):
-        panel.show_replies([
-            Reply(version=1, time=time_, request_id="a", command="sticks", vehicle="0", accepted=False,
-                  reason="not armed")
-        ])  # fmt: skip
-    assert [one.content for one in listed].count("- 1.0 s: sticks refused: not armed") == 1
-    (switch,) = page.gui.add_checkbox.return_value.on_update.call_args.args
-    sent.reset_mock()
-    for on in (True, False):
-        page.gui.add_checkbox.return_value.value = on
-        asyncio.run(switch(Mock()))
-    assert sent.call_count == 1, "switched off with centred sticks it commands nothing"
+        refused = Reply(version=1, time=time_, request_id="a", command="sticks", vehicle="0", accepted=False,
+                        reason="not armed")  # fmt: skip
+        page.call(lambda refused=refused: panel.show_replies([refused]))
+    page.call(lambda: panel.show_note("the last"))
+    client.take(lambda: client.has("- the last\n- 1.0 s: sticks refused: not armed"))
+    page.sent.clear()
+    page.set("Fly by hand", True)
+    page.set("Fly by hand", False)
+    assert len(page.sent) == 1, "switched off with centred sticks it commands nothing"
 
 
 def flown_rows(steps: int, vehicles: int = 2) -> np.ndarray[Any, Any]:
@@ -694,26 +732,29 @@ def flown_rows(steps: int, vehicles: int = 2) -> np.ndarray[Any, Any]:
     return rows
 
 
-def test_a_plot_shows_the_last_minute_of_the_chosen_vehicle(tmp_path: Path) -> None:
-    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run", 2))
-    vehicle, camera, quantity = (SimpleNamespace(value=v, on_update=Mock()) for v in ("1", FREE, "none"))
-    page.gui.add_dropdown.side_effect = [vehicle, camera, quantity]
-    controls = ViewControls(page, run, MagicMock(), FREE)
-    controls.build_picture(lambda: rows_at(0.0), lambda: None)
-    controls.draw_plot(flown_rows(100))
-    page.gui.add_uplot.assert_not_called()
-    quantity.value = "Height (m)"
-    controls.draw_plot(flown_rows(100))
-    (seconds, height), series = page.gui.add_uplot.call_args.args
+def test_a_plot_shows_the_last_minute_of_the_chosen_vehicle(page: Page, tmp_path: Path) -> None:
+    run, client = ViewedRun(make_run(tmp_path / "run", 2)), page.client
+    controls = page.call(lambda: ViewControls(page.server, run, Stage(page.server, run), FREE))
+    page.call(lambda: controls.build_picture(lambda: rows_at(0.0), lambda: None))
+
+    def plots() -> list[dict[str, Any]]:
+        return [shown for shown in client.gui.values() if "series" in shown]
+
+    page.set("Vehicle", "1")
+    page.call(lambda: controls.draw_plot(flown_rows(100)))
+    page.set("Quantity", "Height (m)")
+    page.call(lambda: controls.draw_plot(flown_rows(100)))
+    client.take(plots)
+    (plot,) = plots()
+    seconds, height = plot["data"]
     assert seconds == pytest.approx(np.arange(39.0, 100.0))
     assert height == pytest.approx(np.arange(39.0, 100.0))
-    assert [line["label"] for line in series] == ["s", "height"]
-    controls.draw_plot(flown_rows(101))
-    assert page.gui.add_uplot.return_value.data[1][-1] == 100.0
-    quantity.value = "Rotor speeds (rad/s)"
-    controls.draw_plot(flown_rows(100))
-    page.gui.add_uplot.return_value.remove.assert_called_once_with()
-    assert len(page.gui.add_uplot.call_args.args[0]) == 5
+    assert [line["label"] for line in plot["series"]] == ["s", "height"]
+    page.call(lambda: controls.draw_plot(flown_rows(101)))
+    client.take(lambda: plot["data"][1][-1] == 100.0)
+    page.set("Quantity", "Rotor speeds (rad/s)")
+    page.call(lambda: controls.draw_plot(flown_rows(100)))
+    client.take(lambda: [len(shown["data"]) for shown in plots()] == [5])
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
@@ -722,36 +763,41 @@ def test_every_quantity_has_a_curve_for_each_of_its_names(quantity: str) -> None
     assert values(flown_rows(3)).shape[1] >= len(names)
 
 
-def test_an_arrow_of_thrust_is_as_long_as_the_rotor_carries(tmp_path: Path) -> None:
-    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run"))
-    stage = Stage(page, run)
+def test_an_arrow_of_thrust_is_as_long_as_the_rotor_carries(page: Page, tmp_path: Path) -> None:
+    run, scene = ViewedRun(make_run(tmp_path / "run")), page.client.scene
+    stage = page.call(lambda: Stage(page.server, run))
     rows = run.at_start()
     rows["rotor_thrust"][:, :4] = np.array([1.0, 2.0, 0.0, 1.0]) * run.airframes[0].mass * run.gravity / 4.0
-    stage.place(rows)
-    page.scene.add_arrows.assert_not_called()
+
+    def arrows() -> list[dict[str, Any]]:
+        return [shown for name, shown in scene.items() if name.startswith("/thrust") and "points" in shown]
+
+    page.call(lambda: stage.place(rows))
     stage.thrust = True
-    stage.place(rows)
-    points = page.scene.add_arrows.call_args.kwargs["points"]
+    page.call(lambda: stage.place(rows))
+    page.client.take(arrows)
+    (arrow,) = arrows()
+    points = arrow["points"].reshape(-1, 2, 3)
     along = points[:, 1] - points[:, 0]
     reach = vehicle_shape(run.airframes[0]).reach
     assert along == pytest.approx(np.outer([1.0, 2.0, 1.0], [0.0, 0.0, 1.5 * reach]), abs=1e-5)
     stage.thrust = False
-    stage.place(rows)
-    page.scene.remove_by_name.assert_called_with("/thrust")
+    page.call(lambda: stage.place(rows))
+    page.client.take(lambda: not arrows())
 
 
-def test_a_shadow_lies_flat_below_its_vehicle_whatever_its_attitude(tmp_path: Path) -> None:
-    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run"))
-    parts: dict[str, Any] = {}
-    page.scene.add_batched_meshes_simple.side_effect = lambda name, **_: parts.setdefault(name, MagicMock())
-    stage = Stage(page, run)
+def test_a_shadow_lies_flat_below_its_vehicle_whatever_its_attitude(page: Page, tmp_path: Path) -> None:
+    run, scene = ViewedRun(make_run(tmp_path / "run")), page.client.scene
+    stage = page.call(lambda: Stage(page.server, run))
     rows = run.at_start()
     rows["position"], rows["attitude"] = (3.0, 4.0, -10.0), (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
-    stage.place(rows)
-    shadow = next(part for name, part in parts.items() if name.endswith("shadows"))
-    assert shadow.batched_positions[0].tolist() == [4.0, 3.0, 0.0]
-    assert shadow.batched_wxyzs[0, 1:3] == pytest.approx([0.0, 0.0], abs=1e-6)
-    assert shadow.batched_scales[0, 2] < 0.05
+    page.call(lambda: stage.place(rows))
+    page.client.take(lambda: scene.get("/vehicles/0/shadows", {}).get("batched_positions", [0.0])[0] == 4.0)
+    shadow = scene["/vehicles/0/shadows"]
+    page.client.take(lambda: shadow["batched_scales"][2] != 1.0)
+    assert shadow["batched_positions"].tolist() == [4.0, 3.0, 0.0]
+    assert shadow["batched_wxyzs"][1:3] == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert shadow["batched_scales"][2] < 0.05
 
 
 def test_a_drawn_track_is_straight_where_the_vehicle_flew_straight_and_near_it_everywhere() -> None:
@@ -774,9 +820,9 @@ def test_a_drawn_track_is_straight_where_the_vehicle_flew_straight_and_near_it_e
     assert (track == 1).sum() > 100
 
 
-def test_a_track_by_estimates_grows_where_it_was_chosen(tmp_path: Path) -> None:
-    page, run = MagicMock(), ViewedRun(make_run(tmp_path / "run", 2))
-    stage, (start, _) = Stage(page, run), run.at_start()["position"]
+def test_a_track_by_estimates_grows_where_it_was_chosen(page: Page, tmp_path: Path) -> None:
+    run, scene = ViewedRun(make_run(tmp_path / "run", 2)), page.client.scene
+    stage, (start, _) = page.call(lambda: Stage(page.server, run)), run.at_start()["position"]
     stage.add_estimates([(math.nan, math.nan, math.nan, math.nan)] * 2)
     for time_ in (1.0, 1.0, 2.0, 3.0):
         stage.add_estimates([(time_, time_, 0.0, -5.0), (math.nan, math.nan, math.nan, math.nan)])
@@ -786,13 +832,13 @@ def test_a_track_by_estimates_grows_where_it_was_chosen(tmp_path: Path) -> None:
     assert len(stage.estimates[1][0]) == 0
     rows = np.tile(run.at_start(), 2)
     rows["time"][2:] = 2_000_000
-    stage.draw_tracks(rows)
-    drawn = page.scene.add_line_segments.call_args_list
-    assert [call.args[0] for call in drawn] == ["/tracks"]
+    page.call(lambda: stage.draw_tracks(rows))
+    page.client.take(lambda: "/tracks" in scene)
+    assert "/estimates" not in scene
     stage.estimated = True
-    stage.draw_tracks(rows)
-    assert drawn[-1].args[0] == "/estimates"
-    east, north, up = drawn[-1].kwargs["points"][0, 1]
+    page.call(lambda: stage.draw_tracks(rows))
+    page.client.take(lambda: "points" in scene.get("/estimates", {}))
+    east, north, up = scene["/estimates"]["points"].reshape(-1, 2, 3)[0, 1]
     assert (north, east, -up) == pytest.approx(tuple(places[1]))
 
 

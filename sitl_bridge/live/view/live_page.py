@@ -96,6 +96,7 @@ class LivePage:
         self._server.flush()
         time.sleep(INTERVAL)  # the pages receive the last picture
         self._server.stop()
+        self._rows_source.close()
 
     def _try_to_show(self, now: float) -> None:
         """Show what is there; a tab may have sent a camera or a choice that is none."""
